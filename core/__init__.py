@@ -1,0 +1,1 @@
+"""Trainyard without a window: runs, devices, strategies, the command line."""

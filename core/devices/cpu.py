@@ -1,0 +1,144 @@
+"""CPU devices: the cores this process may use, dealt into devices, so that all works without a GPU."""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from .device import Device, Sample
+from .memory import ProcessMemory
+from .reader import Options, Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+COUNT_VARIABLE = "TRAINYARD_CPU_DEVICES"
+STAT = Path("/proc/stat")
+CPUINFO = Path("/proc/cpuinfo")
+
+Ticks = tuple[int, int]
+"""Busy and total time of some cores since the machine's start, in the kernel's ticks."""
+
+
+def open_reader(options: Options) -> CpuReader:
+    """A reader of the CPU devices. Raises `ValueError` for a bad TRAINYARD_CPU_DEVICES."""
+    return CpuReader([device for device in cpu_devices() if options.wants(device.id)])
+
+
+def cpu_devices() -> list[Device]:
+    """The CPU devices of this process. Raises `ValueError` for a bad TRAINYARD_CPU_DEVICES."""
+    cores = sorted(os.sched_getaffinity(0))
+    shares = deal(cores, device_count(os.environ.get(COUNT_VARIABLE), len(cores)))
+    model = _model_name()
+    total = psutil.virtual_memory().total
+    return [_device(number, share, model, total) for number, share in enumerate(shares)]
+
+
+def device_count(setting: str | None, cores: int) -> int:
+    """How many CPU devices there are to be. Raises `ValueError` for a setting that cannot be followed."""
+    if setting is None:
+        return min(2, cores)
+    # Not int() alone: it would take "+2", "1_0" and " 2 ".
+    count = int(setting) if setting.isascii() and setting.isdecimal() else 0
+    if not 1 <= count <= cores:
+        raise ValueError(
+            f"{COUNT_VARIABLE}={setting} does not fit this machine: "
+            f"set it to a whole number from 1 to {cores}, the number of cores, or unset it."
+        )
+    return count
+
+
+def deal(cores: Sequence[int], count: int) -> list[tuple[int, ...]]:
+    """Cores in `count` neighbouring shares whose sizes differ by one at most, the larger ones first."""
+    size, larger = divmod(len(cores), count)
+    remaining = iter(cores)
+    return [tuple(islice(remaining, size + (number < larger))) for number in range(count)]
+
+
+def _device(number: int, cores: tuple[int, ...], model: str, memory_total_bytes: int) -> Device:
+    return Device(
+        id=f"cpu:{number}",
+        kind="cpu",
+        label=f"CPU {number}",
+        name=f"{model}, {len(cores)} core{'s' if len(cores) > 1 else ''}",
+        memory_total_bytes=memory_total_bytes,
+        cores=cores,
+    )
+
+
+def _model_name() -> str:
+    # Not every architecture has the line: many ARM machines name no model.
+    lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or os.uname().machine
+
+
+class CpuReader:
+    """Reads CPU devices: the utilisation of their cores, and the memory of the runs on them."""
+
+    banner: str | None = None
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self.devices = tuple(devices)
+        self._ticks: dict[str, Ticks] = {}
+        self._memory: dict[str, ProcessMemory] = {}
+
+    def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
+        """By device id, the processes of runs on it; a device that is not named is not watched any more."""
+        self._memory = {device_id: self._watched(device_id, wanted) for device_id, wanted in pids.items()}
+
+    def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
+        """A sample of each device at `now`, unix seconds; utilisation is that since the last reading."""
+        if Tier.LOAD not in tiers:
+            return []
+        ticks = core_ticks()
+        return [self._sample(device, now, ticks) for device in self.devices]
+
+    def _watched(self, device_id: str, pids: Sequence[int]) -> ProcessMemory:
+        # What is watched already is kept: which processes the pids mean was settled while they lived.
+        known = self._memory.get(device_id)
+        return known if known and known.pids == frozenset(pids) else ProcessMemory(pids)
+
+    def _sample(self, device: Device, now: float, ticks: Mapping[int, Ticks]) -> Sample:
+        memory = self._memory.get(device.id)
+        return Sample(
+            device_id=device.id,
+            time=now,
+            utilisation_percent=self._utilisation_percent(device, ticks),
+            memory_used_bytes=None if memory is None else memory.resident_bytes(),
+        )
+
+    def _utilisation_percent(self, device: Device, ticks: Mapping[int, Ticks]) -> float | None:
+        own = [ticks[core] for core in device.cores if core in ticks]
+        latest = (sum(busy for busy, _ in own), sum(total for _, total in own))
+        earlier = self._ticks.get(device.id)
+        self._ticks[device.id] = latest
+        return None if earlier is None else _percent(earlier, latest)
+
+
+def _percent(earlier: Ticks, latest: Ticks) -> float | None:
+    busy, total = latest[0] - earlier[0], latest[1] - earlier[1]
+    # No tick between, or a core that was taken away: no reading. Idle time may run backwards by a tick.
+    return min(max(100.0 * busy / total, 0.0), 100.0) if total > 0 else None
+
+
+def core_ticks() -> dict[int, Ticks]:
+    """Busy and total time of each core, from `/proc/stat` as proc(5) describes it.
+
+    Not from `psutil.cpu_times(percpu=True)`: it numbers the cores that are online, whatever they are called.
+    """
+    ticks = {}
+    with STAT.open(encoding="ascii") as file:
+        for line in islice(file, 1, None):  # the first line is the sum of all
+            if not line.startswith("cpu"):
+                break
+            name, *values = line.split()
+            # What follows the eighth is time of guests, counted under user already.
+            user, nice, system, idle, iowait, *interrupts = map(int, values[:8])
+            busy = user + nice + system + sum(interrupts)
+            ticks[int(name[3:])] = (busy, busy + idle + iowait)
+    return ticks

@@ -1,0 +1,60 @@
+"""A device is what it is; a sample is a reading of it at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One device that training can run on."""
+
+    id: str
+    """`cpu:0`, or a GPU's full UUID: never an index that could come to mean another card."""
+    kind: str
+    """`cpu` or `nvidia`."""
+    label: str
+    """What people read: `CPU 0`, `GPU 0`."""
+    name: str
+    """The product's name."""
+    memory_total_bytes: int | None = None
+    pci_bus_id: str | None = None
+    cores: tuple[int, ...] = ()
+    """For a CPU device: the machine's logical cores that were dealt to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process that holds memory of a device, as the device's driver names it."""
+
+    pid: int
+    memory_used_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A reading of one device. None is "no reading", never zero."""
+
+    device_id: str
+    time: float
+    """Unix seconds."""
+    utilisation_percent: float | None = None
+    memory_used_bytes: int | None = None
+    temperature_celsius: float | None = None
+    power_watts: float | None = None
+    clock_reasons: tuple[str, ...] = ()
+    """Why the clocks are lower than they could be, in words."""
+    processes: tuple[Process, ...] | None = None
+    lost: str | None = None
+    """A sentence, when the device no longer answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """All that is known of the devices at a moment."""
+
+    devices: tuple[Device, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    """The latest reading of each device that has one, in the order of `devices`."""
+    banner: str | None = None
+    """A sentence, when a driver cannot be asked at all: what it said, and the cure."""

@@ -1,0 +1,119 @@
+"""The helper process: reads one kind of device and writes an answer per reading to its stdout.
+
+    python -m core.devices.helper TARGET OPTIONS     (see `start_command`)
+
+It ends at the end of its stdin, at once and whatever it is doing: its client is gone. It ends by itself
+when there is nothing to read; a later one, in a fresh process, gets a fresh session with the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from importlib import import_module
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from .reader import DriverError, NoDevices, Options, Pace, Schedule
+from .wire import Answer, to_line
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import TracebackType
+
+    from .device import Device
+    from .reader import Reader
+
+STDIN, STDOUT = 0, 1
+FAILED = 1  # the exit status after an error of our own; 0: ask again later
+
+
+def start_command(target: str, options: Options, pace: Pace) -> list[str]:
+    """The command line of a helper that reads a kind; it is to be run in the folder that holds `core`."""
+    only = None if options.only is None else sorted(options.only)
+    text = json.dumps({"only": only, "retry_s": options.retry_s, "pace": asdict(pace)})
+    return [sys.executable, "-m", __name__, target, text]
+
+
+def pace_line(pace: Pace) -> bytes:
+    """What the client writes to a helper's stdin to change its pace."""
+    return json.dumps(asdict(pace)).encode() + b"\n"
+
+
+class Control:
+    """What the client says. A thread listens, so that the end is heard while the driver hangs."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        self._news = Event()
+
+    def listen(self) -> None:
+        """Start listening; the end of stdin ends the process."""
+        Thread(target=self._follow, daemon=True).start()
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when the time is over, or earlier when the pace was changed."""
+        self._news.wait(timeout_s)
+        self._news.clear()
+
+    def _follow(self) -> None:
+        with os.fdopen(STDIN, "rb", closefd=False) as stdin:
+            for line in stdin:
+                self.pace = Pace(**json.loads(line))
+                self._news.set()
+        os._exit(0)  # no clean-up: shutting the driver's library down under a running call crashes
+
+
+def serve(reader: Reader, control: Control) -> None:
+    """Read and write until no device is left that answers."""
+    schedule = Schedule(control.pace)
+    known: tuple[Device, ...] | None = None
+    while True:
+        schedule.change(control.pace)
+        tiers = schedule.take(time.monotonic())
+        if tiers:
+            samples = reader.read(time.time(), tiers)
+            devices = reader.devices
+            changed = devices if devices != known else None
+            _write(Answer(devices=changed, samples=tuple(samples), banner=reader.banner))
+            known = devices
+            if all(sample.lost for sample in samples):
+                return  # none, or all of them lost: then only a fresh session with the driver can help
+        control.wait(schedule.wait_s(time.monotonic()))
+
+
+def main(arguments: Collection[str]) -> None:
+    """Open the kind's reader and serve. Never returns."""
+    target, text = arguments
+    terms = json.loads(text)
+    only = None if terms["only"] is None else frozenset(terms["only"])
+    control = Control(Pace(**terms["pace"]))
+    control.listen()
+    try:
+        serve(import_module(target).open_reader(Options(only=only, retry_s=terms["retry_s"])), control)
+    except NoDevices:
+        _write(Answer(devices=(), absent=True))
+    except DriverError as trouble:
+        _write(Answer(devices=(), banner=str(trouble)))
+    os._exit(0)
+
+
+def _write(answer: Answer) -> None:
+    line = to_line(answer)
+    while line:
+        line = line[os.write(STDOUT, line) :]
+
+
+def _tell_and_end(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
+    # What goes wrong here goes wrong in the client's sight: nobody reads a helper's stderr.
+    if not isinstance(error, BrokenPipeError):
+        _write(Answer(banner=f"Reading the devices failed: {kind.__name__}: {error}."))
+    os._exit(FAILED)
+
+
+if __name__ == "__main__":
+    sys.excepthook = _tell_and_end
+    main(sys.argv[1:])

@@ -1,0 +1,53 @@
+"""What is known of the devices of one kind, and the readings that nobody has fetched yet."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from .device import Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .device import Device
+    from .wire import Answer
+
+KEPT_SAMPLES = 10_000  # of those that nobody fetches: a window that only draws must not grow
+
+
+class Ledger:
+    """Answers, one after the other, as a list of devices, their latest samples, and the new ones."""
+
+    def __init__(self) -> None:
+        self.devices: dict[str, Device] = {}
+        self.latest: dict[str, Sample] = {}
+        self.banner: str | None = None
+        self._unfetched: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
+
+    def enter(self, answer: Answer) -> None:
+        """Take an answer in. A device that was listed once stays, and is lost when it is not listed now."""
+        if answer.devices is not None:
+            listed = {device.id: device for device in answer.devices}
+            self._add(_gone(device) for device in self.devices.values() if device.id not in listed)
+            self.devices |= listed
+        self._add(answer.samples)
+        self.banner = answer.banner
+
+    def fetch(self) -> list[Sample]:
+        """The samples that were taken in since the last call."""
+        samples = list(self._unfetched)
+        self._unfetched.clear()
+        return samples
+
+    def _add(self, samples: Iterable[Sample]) -> None:
+        for sample in samples:
+            self.latest[sample.device_id] = sample
+            self._unfetched.append(sample)
+
+
+def _gone(device: Device) -> Sample:
+    return Sample(
+        device_id=device.id, time=time.time(), lost=f"{device.label} is not listed by its driver any more."
+    )

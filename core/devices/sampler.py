@@ -1,0 +1,120 @@
+"""The devices and their readings, for whoever shows or records them: one object that never waits."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
+
+from . import KINDS
+from .device import Survey
+from .feed import Feed, LocalFeed, Patience
+from .helper_feed import HelperFeed
+from .reader import PROCESSES_S, Options, Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from . import Kind
+    from .device import Sample
+
+NAP_S = 0.01  # between two looks of the one call that may wait
+
+
+class Sampler:
+    """All kinds of devices. Kinds that can hang are read in a helper process each.
+
+    Nothing is started before the first poll. `only` are ids of the devices to list and to read, all when
+    None; a kind of which none is wanted costs nothing. Raises `ValueError` for a period of 0 or less.
+    """
+
+    def __init__(
+        self,
+        *,
+        kinds: Sequence[Kind] = KINDS,
+        only: Collection[str] | None = None,
+        period_s: float = 1.0,
+        patience: Patience | None = None,
+    ) -> None:
+        patience = patience or Patience()
+        options = Options(only=None if only is None else frozenset(only), retry_s=patience.retry_s)
+        self._pace = Pace(load=period_s)
+        self._feeds = [_feed(kind, options, self._pace, patience) for kind in kinds if _wanted(kind, options)]
+
+    def poll(self) -> Survey:
+        """What is known by now. Never waits for a device; reads those of this process when they are due."""
+        now = time.monotonic()
+        for feed in self._feeds:
+            feed.poll(now)
+        return self._survey(now)
+
+    def new_samples(self) -> list[Sample]:
+        """The readings that arrived since the last call, per kind in order of time; for recording."""
+        return [sample for feed in self._feeds for sample in feed.ledger.fetch()]
+
+    def set_period(self, period_s: float, *, processes_s: float = PROCESSES_S) -> None:
+        """Read utilisation and memory at this period from now on, and process lists at that one."""
+        pace = replace(self._pace, load=period_s, processes=processes_s)
+        if pace != self._pace:
+            self._pace = pace
+            for feed in self._feeds:
+                feed.set_pace(pace)
+
+    def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
+        """By CPU device, the processes of runs on it: their memory and their descendants' is the device's."""
+        for feed in self._feeds:
+            if isinstance(feed, LocalFeed):
+                feed.watch(pids)
+
+    def survey(self, timeout_s: float) -> Survey:
+        """Wait until each kind has said what there is, or until the time is over, which is then said."""
+        deadline = time.monotonic() + timeout_s
+        survey = self.poll()
+        while self._silent() and time.monotonic() < deadline:
+            time.sleep(NAP_S)
+            survey = self.poll()
+        late = [f"{title} devices have not answered within {timeout_s:g} s." for title in self._silent()]
+        return replace(survey, banner=_join([survey.banner, *late]))
+
+    def helper_pids(self) -> list[int]:
+        """The helper processes that run now: they are no part of any run."""
+        return [feed.pid for feed in self._feeds if isinstance(feed, HelperFeed) and feed.pid is not None]
+
+    def close(self) -> None:
+        """End the helper processes, and wait for them."""
+        for feed in self._feeds:
+            feed.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _silent(self) -> list[str]:
+        return [feed.kind.title for feed in self._feeds if not feed.answered]
+
+    def _survey(self, now: float) -> Survey:
+        ledgers = [feed.ledger for feed in self._feeds]
+        return Survey(
+            devices=tuple(device for ledger in ledgers for device in ledger.devices.values()),
+            samples=tuple(
+                ledger.latest[device_id]
+                for ledger in ledgers
+                for device_id in ledger.devices
+                if device_id in ledger.latest
+            ),
+            banner=_join([feed.banner(now) for feed in self._feeds]),
+        )
+
+
+def _wanted(kind: Kind, options: Options) -> bool:
+    return options.only is None or any(device_id.startswith(kind.id_prefixes) for device_id in options.only)
+
+
+def _feed(kind: Kind, options: Options, pace: Pace, patience: Patience) -> Feed:
+    return HelperFeed(kind, options, pace, patience) if kind.isolated else LocalFeed(kind, options, pace)
+
+
+def _join(sentences: Sequence[str | None]) -> str | None:
+    return " ".join(sentence for sentence in sentences if sentence) or None

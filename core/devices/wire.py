@@ -1,0 +1,73 @@
+"""What the helper process tells its client: JSON lines, each an answer. Nothing is sent for None."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from .device import Device, Process, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer of a helper process."""
+
+    devices: tuple[Device, ...] | None = None
+    """The devices of the kind; None: as before."""
+    samples: tuple[Sample, ...] = ()
+    banner: str | None = None
+    absent: bool = False
+    """The machine has no device of the kind: there is no use in asking again."""
+
+
+_DEVICE_FIELDS = tuple(field.name for field in fields(Device))
+_SAMPLE_FIELDS = tuple(field.name for field in fields(Sample))
+
+
+def to_line(answer: Answer) -> bytes:
+    """One line, newline included."""
+    document: dict[str, Any] = {"samples": [_pack(sample, _SAMPLE_FIELDS) for sample in answer.samples]}
+    if answer.devices is not None:
+        document["devices"] = [_pack(device, _DEVICE_FIELDS) for device in answer.devices]
+    if answer.banner is not None:
+        document["banner"] = answer.banner
+    if answer.absent:
+        document["absent"] = True
+    return json.dumps(document, separators=(",", ":"), default=_pack_process).encode() + b"\n"
+
+
+def from_line(line: bytes) -> Answer:
+    """The answer of a whole line that `to_line` wrote."""
+    document = json.loads(line)
+    devices = document.get("devices")
+    return Answer(
+        devices=None if devices is None else tuple(_device(packed) for packed in devices),
+        samples=tuple(_sample(packed) for packed in document["samples"]),
+        banner=document.get("banner"),
+        absent=document.get("absent", False),
+    )
+
+
+def _pack(record: object, names: Iterable[str]) -> dict[str, Any]:
+    # dataclasses.asdict copies deeply and takes ten times as long, once a second for each device.
+    return {name: value for name in names if (value := getattr(record, name)) is not None}
+
+
+def _pack_process(process: object) -> list[int | None]:
+    assert isinstance(process, Process)
+    return [process.pid, process.memory_used_bytes]
+
+
+def _device(packed: dict[str, Any]) -> Device:
+    return Device(**{**packed, "cores": tuple(packed["cores"])})
+
+
+def _sample(packed: dict[str, Any]) -> Sample:
+    packed["clock_reasons"] = tuple(packed["clock_reasons"])
+    if (processes := packed.get("processes")) is not None:
+        packed["processes"] = tuple(Process(pid=pid, memory_used_bytes=used) for pid, used in processes)
+    return Sample(**packed)

@@ -1,0 +1,172 @@
+"""The event log of a run: JSON lines, append-only, one writer per file, any number of readers.
+
+Every event is `{"t": unix seconds, "kind": ..., ...}`. Readers ignore kinds and fields that they do
+not know; a torn last line is normal and is read once its end has been written.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
+
+Event = dict[str, Any]
+
+EVENTS = "events"  # the folder of the logs inside a run directory
+RESERVE = "reserve"  # a file inside it, given up when the disk is full, so that the last words fit
+RESERVE_BYTES = 256 * 1024
+
+
+class RecordError(OSError):
+    """The event log could not be written. `str()` is a sentence for people."""
+
+
+class Writer:
+    """Appends events to one file, each with one `write`.
+
+    When the disk is full the folder's reserve file is deleted and the line is completed in the room
+    it leaves; then `RecordError` is raised once, so that the run ends with all that it knew recorded.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reserve = path.parent / RESERVE
+        self._pending = b""
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def write(self, kind: str, /, **fields: object) -> None:
+        """Append `{"t": now, "kind": kind, **fields}`. Raises `RecordError` when the disk is full or gone."""
+        self.write_json(json.dumps({"t": time.time(), "kind": kind, **fields}, allow_nan=True))
+
+    def write_json(self, line: str) -> None:
+        """Append one ready JSON object. Raises `RecordError` when the disk is full or gone."""
+        self._pending += line.encode() + b"\n"
+        try:
+            self._drain()
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT} and self._give_up_reserve():
+                self._drain_quietly()
+            raise RecordError(_sentence(error, self.path)) from error
+
+    def close(self) -> None:
+        """Close the file. Lines that a full disk refused get a last try."""
+        self._drain_quietly()
+        os.close(self._fd)
+
+    def _drain(self) -> None:
+        # A short write leaves a torn line; what is pending completes it, so the line is whole in the end.
+        while self._pending:
+            self._pending = self._pending[os.write(self._fd, self._pending) :]
+
+    def _drain_quietly(self) -> None:
+        try:
+            self._drain()
+        except OSError:
+            return  # still no room: the error that led here has been, or is being, reported
+
+    def _give_up_reserve(self) -> bool:
+        try:
+            self._reserve.unlink()
+        except OSError:
+            return False
+        return True
+
+
+def make_reserve(folder: Path) -> None:
+    """Put the reserve file into an events folder. Raises `OSError` when there is no room for it."""
+    fd = os.open(folder / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, RESERVE_BYTES)
+    finally:
+        os.close(fd)
+
+
+def metrics_line(*, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]]) -> str:
+    """One batch of measurements: for each metric the values of the steps `first_step`, `first_step + 1`, ...
+
+    `since` and `until` are the unix times at which the first and the last of these steps ended; the
+    steps between are taken to be evenly spaced. Values that came from float32 are written with the
+    nine digits that bring back every float32; this is also three times as fast to read as seventeen.
+    """
+    arrays = ",".join(f"{json.dumps(name)}:[{_numbers(array)}]" for name, array in values.items())
+    return f'{{"t":{until!r},"kind":"metrics","since":{since!r},"first":{first_step},"values":{{{arrays}}}}}'
+
+
+def _numbers(array: Sequence[float]) -> str:
+    text = ",".join(["%.9g" % value for value in array])
+    if "n" in text:  # nan and inf: JSON as Python reads and writes it spells them out
+        text = text.replace("nan", "NaN").replace("inf", "Infinity")
+    return text
+
+
+def _sentence(error: OSError, path: Path) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"The disk is full: {path} could not be written. Free some space, then start the run again."
+    return f"{path} could not be written: {error.strerror}. Make the folder writable, then start the run again."
+
+
+class Tail:
+    """Reads one event file as it grows: an offset, and a stop at the last newline."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.garbage_lines = 0
+        """How many whole lines so far were no event; they are passed over."""
+        self._offset = 0
+
+    def read(self, most_bytes: int = -1) -> list[Event]:
+        """The events that were completed since the last call, in file order; none while there is no file."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(most_bytes)
+        except OSError:
+            return []
+        end = data.rfind(b"\n") + 1
+        self._offset += end
+        events = [self._parse(line) for line in data[:end].splitlines() if line.strip()]
+        return [event for event in events if event is not None]
+
+    def _parse(self, line: bytes) -> Event | None:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            event = None
+        if isinstance(event, dict) and isinstance(event.get("kind"), str) and isinstance(event.get("t"), (int, float)):
+            return event
+        self.garbage_lines += 1
+        return None
+
+
+class Log:
+    """The event files of a run, all or those named, read together as they grow."""
+
+    def __init__(self, run_dir: Path, only: Collection[str] | None = None) -> None:
+        self._only = only
+        self._folder = run_dir / EVENTS
+        self._tails: dict[str, Tail] = {}
+
+    def read(self) -> list[Event]:
+        """The events that are new since the last call, ordered by time."""
+        for name in self._names():
+            self._tails.setdefault(name, Tail(self._folder / name))
+        events = [event for tail in self._tails.values() for event in tail.read()]
+        return sorted(events, key=lambda event: float(event["t"]))
+
+    @property
+    def garbage_lines(self) -> int:
+        """How many unreadable lines the files hold so far."""
+        return sum(tail.garbage_lines for tail in self._tails.values())
+
+    def _names(self) -> list[str]:
+        try:
+            names = sorted(name for name in os.listdir(self._folder) if name.endswith(".jsonl"))  # noqa: PTH208 (names only)
+        except OSError:
+            return []
+        return names if self._only is None else [name for name in names if name in self._only]

@@ -1,0 +1,84 @@
+"""Follow a run to its end on a terminal: one line of progress; Ctrl-C asks it to stop."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from core.state import RunState, row
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from core.run import Run
+
+POLL_S = 0.1
+LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
+
+
+def follow(run: Run, out: TextIO | None, *, interruptible: bool = True) -> None:
+    """Return when the run is over. `out`: where progress goes; None for silence.
+
+    The first Ctrl-C asks the run to stop, the second forces it.
+    """
+    progress = _Progress(run, out)
+    while True:
+        try:
+            while not row(run.facts.state).over:
+                progress.fold(run.poll())
+                progress.show()
+                time.sleep(POLL_S)
+        except KeyboardInterrupt:
+            if not interruptible:
+                raise
+            asked = run.facts.state is RunState.STOPPING
+            run.request("force" if asked else "stop")
+            progress.say("Forcing the end." if asked else "Stopping; Ctrl-C again forces it.")
+        else:
+            progress.end()
+            return
+
+
+class _Progress:
+    def __init__(self, run: Run, out: TextIO | None) -> None:
+        self._run, self._out = run, out
+        self._terminal = out is not None and out.isatty()
+        self._loss: float | None = None
+        self._shown_at = 0.0
+        self._notices = 0
+
+    def fold(self, events: list[dict[str, object]]) -> None:
+        for event in events:
+            values = event.get("values")
+            if event["kind"] == "metrics" and isinstance(values, dict) and values.get("loss"):
+                self._loss = float(values["loss"][-1])
+        for text in self._run.facts.notices[self._notices :]:
+            self.say(text)
+        self._notices = len(self._run.facts.notices)
+
+    def show(self) -> None:
+        if self._out is None or (not self._terminal and time.monotonic() - self._shown_at < LINE_EVERY_S):
+            return
+        self._shown_at = time.monotonic()
+        self._out.write(f"\r\033[K{self._line()}" if self._terminal else f"{self._line()}\n")
+        self._out.flush()
+
+    def say(self, text: str) -> None:
+        if self._out is not None:
+            self._out.write(f"\r\033[K{text}\n" if self._terminal else f"{text}\n")
+
+    def end(self) -> None:
+        if self._terminal and self._out is not None:
+            self._out.write("\r\033[K")
+
+    def _line(self) -> str:
+        facts = self._run.facts
+        parts = [f"{self._run.id}: {row(facts.state).label.lower()}"]
+        if facts.plan is not None:
+            epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
+            parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]
+        if self._loss is not None:
+            parts.append(f"loss {self._loss:.4g}")
+        if facts.rungs:
+            parts.append(f"stop: {facts.rungs[-1].name}")
+        return " · ".join(parts)

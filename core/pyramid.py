@@ -1,0 +1,128 @@
+"""A growing column of numbers, and summaries of its ranges that cost next to nothing however long it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+FACTOR = 8
+"""How many blocks of one level make a block of the next."""
+
+
+class Column:
+    """A float64 array that grows by doubling, so that appending costs O(1) per number in the mean."""
+
+    def __init__(self) -> None:
+        self._data: Floats = np.empty(256)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def array(self) -> Floats:
+        """What has been appended, shape (n,): a view, good until the next call that changes the column."""
+        return self._data[: self._size]
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Append `values`, shape (k,)."""
+        end = self._size + len(values)
+        if end > len(self._data):
+            # A new array, not `resize`: a view that somebody still holds must not point into freed memory.
+            grown = np.empty(max(end, 2 * len(self._data)))
+            grown[: self._size] = self.array
+            self._data = grown
+        self._data[self._size : end] = values
+        self._size = end
+
+    def truncate(self, size: int) -> None:
+        """Forget all but the first `size` numbers."""
+        self._size = min(self._size, size)
+
+
+class Tree:
+    """Reduces any ranges of a column with one ufunc, in O(log n) for each range.
+
+    Level k holds the reduction of every complete block of `FACTOR ** k` numbers; what is not yet a
+    complete block is read from the level below, so appending never rewrites anything. Sums of ranges
+    come from sums of blocks and not from differences of prefix sums: one loss of 1e30 would swallow
+    every later digit of a prefix sum, here it stays in its own blocks.
+    """
+
+    def __init__(self, column: Column, reduce: np.ufunc, leaf: Callable[[Floats], Floats]) -> None:
+        """`leaf` prepares the column's numbers for `reduce`, for example by making infinities NaN."""
+        self._column = column
+        self._reduce = reduce
+        self._leaf = leaf
+        self._neutral = 0.0 if reduce is np.add else np.nan  # fmin and fmax pass over NaN
+        self._levels: list[Column] = []
+
+    def grow(self) -> None:
+        """Take in what was appended to the column since the last call."""
+        level, below, leaf = 0, self._column, self._leaf
+        while len(below) >= FACTOR:
+            if level == len(self._levels):
+                self._levels.append(Column())
+            blocks = self._levels[level]
+            complete = len(below) // FACTOR
+            if complete == len(blocks):
+                return
+            fresh = leaf(below.array[len(blocks) * FACTOR : complete * FACTOR])
+            blocks.extend(self._combine(fresh.reshape(-1, FACTOR)))
+            level, below, leaf = level + 1, blocks, _as_is
+
+    def truncate(self, size: int) -> None:
+        """Forget all blocks that reach beyond the column's first `size` numbers."""
+        for level in self._levels:
+            size //= FACTOR
+            level.truncate(size)
+
+    def query(self, starts: Indices, stops: Indices) -> Floats:
+        """The reduction of each range [start, stop) of the column, shape (m,); empty ranges are neutral."""
+        result = np.full(len(starts), self._neutral)
+        level, leaf = self._column.array, self._leaf
+        for above in [*self._levels, None]:
+            inner = np.minimum(-(-starts // FACTOR) * FACTOR, stops)
+            outer = np.maximum(stops // FACTOR * FACTOR, inner)
+            for first, last in ((starts, inner), (outer, stops)):
+                result = self._merge(result, self._edge(level, leaf, first, last))
+            starts, stops = inner // FACTOR, outer // FACTOR
+            if above is None or not np.any(starts < stops):
+                break
+            level, leaf = above.array, _as_is
+        return result
+
+    def _edge(
+        self, level: Floats, leaf: Callable[[Floats], Floats], starts: Indices, stops: Indices
+    ) -> Floats:
+        """Reduce ranges of fewer than `FACTOR` blocks each by looking at every block."""
+        width = int(np.max(stops - starts, initial=0))
+        if width == 0:
+            return np.full(len(starts), self._neutral)
+        # One row for each place in the ranges: reducing along the first axis is what numpy does fast.
+        index = starts + np.arange(width)[:, None]
+        numbers = leaf(level.take(index, mode="clip"))
+        numbers[index >= stops] = self._neutral
+        return self._combine(numbers, axis=0)
+
+    def _combine(self, numbers: Floats, axis: int = 1) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):  # a sum beyond float64 is infinite: a gap
+            reduced: Floats = self._reduce.reduce(numbers, axis=axis)
+        return reduced
+
+    def _merge(self, one: Floats, other: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            merged: Floats = self._reduce(one, other)
+        return merged
+
+
+def _as_is(numbers: Floats) -> Floats:
+    return numbers

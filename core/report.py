@@ -1,0 +1,86 @@
+"""What a run came to, as one JSON document; and its measurements as CSV."""
+
+from __future__ import annotations
+
+import csv
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from core.book import SeriesBook
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from core.run import Run
+    from core.series import Series
+
+Json = dict[str, Any]
+
+
+def read_all(run: Run) -> SeriesBook:
+    """Bring a run up to date and return all that was measured."""
+    book = SeriesBook()
+    book.fold(run.catch_up())
+    return book
+
+
+def document(run: Run, book: SeriesBook) -> Json:
+    """What `show --json` prints. `run` and `book` are up to date."""
+    facts = run.facts
+    return {
+        "run": run.id,
+        "dir": str(run.dir),
+        "state": facts.state.value,
+        "spec": run.spec().to_json(),
+        "steps": facts.step,
+        "metrics": {name: _metric(series) for name, series in sorted(book.metrics.items())},
+        "devices": {name: _device(name, fields, book) for name, fields in facts.devices.items()},
+        "release": None,  # the memory watch is not part of this version: nothing is claimed
+        "started": facts.started,
+        "ended": facts.ended,
+        "error": facts.error,
+    }
+
+
+def _metric(series: Series) -> Json:
+    return {
+        "count": series.count,
+        "first": _plain(series.first),
+        "last": _plain(series.last),
+        "min": _plain(series.min),
+    }
+
+
+def _device(name: str, fields: Json, book: SeriesBook) -> Json:
+    utilisation, memory = book.utilisation.get(name), book.memory.get(name)
+    return {
+        "label": fields.get("label"),
+        "kind": fields.get("device_kind"),
+        "name": fields.get("name"),
+        "memory_total_bytes": fields.get("memory_total_bytes"),
+        "utilisation_mean_percent": _statistic(np.nanmean, utilisation),
+        "memory_peak_bytes": _statistic(np.nanmax, memory),
+    }
+
+
+def _statistic(function: Any, series: Series | None) -> float | None:  # noqa: ANN401 (one of numpy's reductions)
+    """None when there is no reading at all."""
+    if series is None or np.isnan(series.values).all():
+        return None
+    return float(function(series.values))
+
+
+def _plain(value: float | None) -> float | str | None:
+    """JSON has no NaN: a loss that is not a number is given as the text `nan`, `inf` or `-inf`."""
+    return value if value is None or math.isfinite(value) else str(value)
+
+
+def write_csv(book: SeriesBook, file: TextIO) -> None:
+    """Every step of every metric: `metric,step,time,value`, time in unix seconds."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["metric", "step", "time", "value"])
+    for name, series in sorted(book.metrics.items()):
+        rows = zip(series.steps.tolist(), series.times.tolist(), series.values.tolist(), strict=True)
+        writer.writerows([name, int(step), f"{time:.6f}", repr(value)] for step, time, value in rows)

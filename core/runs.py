@@ -1,0 +1,155 @@
+"""All runs under a root: which there are, which one is meant, and each in a line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from core.errors import RunNotFoundError
+from core.events import EVENTS, Tail
+from core.run import Run
+from core.spec import SPEC_FILE
+from core.state import Facts, Plan, RunState, fold, row
+
+if TYPE_CHECKING:
+    from core.events import Event
+
+HEAD_BYTES = 64 * 1024
+TAIL_BYTES = 256 * 1024  # more than one batch of measurements
+
+
+def default_root() -> Path:
+    """Where runs are kept when nothing else is said: the user's data folder."""
+    return platformdirs.user_data_path("trainyard") / "runs"
+
+
+def directories(root: Path) -> list[Path]:
+    """The run directories under a root, newest first."""
+    try:
+        found = [path for path in root.iterdir() if (path / SPEC_FILE).is_file()]
+    except OSError:
+        return []
+    return sorted(found, key=lambda path: path.name, reverse=True)
+
+
+def find(root: Path, text: str) -> Path:
+    """The run directory that a name, an unambiguous beginning of one, or a path stands for.
+
+    Raises `RunNotFoundError` with a sentence.
+    """
+    as_path = Path(text).expanduser()
+    if (as_path / SPEC_FILE).is_file():
+        return as_path.resolve()
+    known = directories(root)
+    matches = [path for path in known if path.name == text] or [path for path in known if path.name.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise RunNotFoundError(f"{text!r} is the beginning of {len(matches)} runs: {_names(matches)}. Write more of it.")
+    latest = f"The latest: {_names(known)}." if known else "There are none yet."
+    raise RunNotFoundError(f"There is no run {text!r} in {root}. {latest}")
+
+
+def _names(paths: list[Path]) -> str:
+    return ", ".join(path.name for path in paths[:5]) + (", ..." if len(paths) > 5 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A run in a line."""
+
+    dir: Path
+    name: str
+    state: RunState
+    started: float | None
+    ended: float | None
+    error: str | None
+    last_loss: float | None
+    step: int
+    plan: Plan | None
+    """None until the workers have loaded their data."""
+
+
+class Index:
+    """The runs under a root, kept up to date: runs that are over are read once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._over: dict[Path, Summary] = {}
+        self._live: dict[Path, _Brief] = {}
+
+    def poll(self) -> list[Summary]:
+        """All runs, newest first."""
+        return [self._over.get(path) or self._look(path) for path in directories(self.root)]
+
+    def _look(self, path: Path) -> Summary:
+        brief = self._live.get(path)
+        if brief is None:
+            brief = self._live[path] = _Brief(path)
+        summary = brief.summary()
+        if row(summary.state).over:
+            self._over[path] = summary
+            del self._live[path]
+        return summary
+
+
+class _Brief:
+    """Follows a run without reading its measurements: only their end, for the last loss."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._run = Run(path, only=("supervisor.jsonl",))
+        self._plan: Plan | None = None
+
+    def summary(self) -> Summary:
+        self._run.catch_up()
+        facts: Facts = self._run.facts
+        end = _last_metrics(self._path)
+        self._plan = self._plan or _plan(self._path)
+        return Summary(
+            dir=self._path,
+            name=_name(self._path),
+            state=facts.state,
+            started=facts.started,
+            ended=facts.ended,
+            error=facts.error,
+            last_loss=end["values"]["loss"][-1] if end else None,
+            step=end["first"] + len(end["values"]["loss"]) - 1 if end else 0,
+            plan=self._plan,
+        )
+
+
+def _name(path: Path) -> str:
+    try:
+        return str(json.loads((path / SPEC_FILE).read_text(encoding="utf-8"))["name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return path.name
+
+
+def _plan(path: Path) -> Plan | None:
+    """What rank 0 announced in the first lines of its log."""
+    events = Tail(path / EVENTS / "worker-0.jsonl").read(most_bytes=HEAD_BYTES)
+    return fold(Facts(), [event for event in events if event["kind"] == "plan"]).plan
+
+
+def _last_metrics(path: Path) -> Event | None:
+    """The last whole batch with a loss near the end of rank 0's log."""
+    try:
+        with (path / EVENTS / "worker-0.jsonl").open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return None
+    for line in reversed(lines):
+        if b'"kind":"metrics"' in line and b'"loss":[' in line and b'"val_loss":[' not in line:
+            try:
+                event: Event = json.loads(line)
+            except ValueError:
+                continue
+            return event
+    return None

@@ -1,0 +1,205 @@
+"""RunSpec: what was asked of a run. Frozen dataclasses, JSON in and out, each checks its own fields.
+
+Also loaded inside workers: standard library only, Python 3.10 syntax.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar, Union
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+VERSION = 1
+SPEC_FILE = "spec.json"
+PRECISIONS = ("float32", "bfloat16")
+
+RECIPE_FUNCTIONS = ("model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model")
+"""The functions a recipe may have; the first two it must have."""
+REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
+RUN_KEYWORDS = ("seed", "learning_rate", "batch_size", "epochs")
+"""Keywords of a recipe's functions that the run's own settings fill; they are no settings of the recipe."""
+
+SettingValue = Union[bool, int, float, str, None]
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """The settings that all strategies share."""
+
+    epochs: int = 10
+    batch_size: int = 64
+    """The global batch: items per optimizer step, over all devices and accumulation steps."""
+    learning_rate: float | None = None
+    """None leaves the recipe's own optimizer as it is."""
+    seed: int = 0
+    accumulation: int = 1
+    """Gradient accumulation: micro-batches per device and optimizer step."""
+    precision: str = "float32"
+    """`float32`, or `bfloat16` for autocast."""
+    loader_workers: int = 0
+    """Data-loader worker processes per rank; 0 loads in the training process."""
+
+    def __post_init__(self) -> None:
+        _whole("epochs", self.epochs, 1)
+        _whole("batch size", self.batch_size, 1)
+        _whole("seed", self.seed, 0)
+        _whole("gradient accumulation", self.accumulation, 1)
+        _whole("data-loader workers", self.loader_workers, 0)
+        if self.learning_rate is not None:
+            _positive("learning rate", self.learning_rate)
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"Precision {self.precision!r} is unknown. Choose one of: {', '.join(PRECISIONS)}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What to train: a Python file of plain functions, and the values of their keyword arguments."""
+
+    name: str
+    path: str
+    settings: Mapping[str, SettingValue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _text("recipe name", self.name)
+        _text("recipe path", self.path)
+        for name, value in self.settings.items():
+            if not isinstance(value, (bool, int, float, str, type(None))):
+                raise ValueError(f"Setting {name!r} is {value!r}. Give a number, a text, true, false or null.")  # noqa: TRY004
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopLadder:
+    """How long each rung of the stop ladder is given, in seconds, before the next follows."""
+
+    ask_s: float = 10.0
+    interrupt_s: float = 5.0
+    terminate_s: float = 5.0
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            _positive(f"stop ladder's {item.name}", getattr(self, item.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """All that a run needs to be run again."""
+
+    name: str
+    framework: str
+    strategy: str
+    recipe: Recipe
+    devices: tuple[str, ...]
+    """Device ids in the order of ranks: `cpu:0`, or a GPU's full UUID."""
+    training: Training = field(default_factory=Training)
+    ladder: StopLadder = field(default_factory=StopLadder)
+    python: str
+    """The interpreter of the workers."""
+    working_dir: str
+    """Where the workers run, so that a recipe's relative paths mean what they meant to who started it."""
+
+    def __post_init__(self) -> None:
+        for name in ("name", "framework", "strategy", "python", "working_dir"):
+            _text(name.replace("_", " "), getattr(self, name))
+        for device in self.devices:
+            _text("device id", device)
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of `spec.json`."""
+        return {"version": VERSION, **asdict(self), "devices": list(self.devices)}
+
+    @classmethod
+    def from_json(cls, data: object) -> RunSpec:
+        """Raises `ValueError` with a sentence when `data` is no spec, or one of a newer version."""
+        if not isinstance(data, dict):
+            raise ValueError("It is not a JSON object.")  # noqa: TRY004 (the content is wrong, not the caller)
+        version = data.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise ValueError(
+                f"It was written by a newer Trainyard (version {version}; this one reads up to {VERSION}). "
+                "Update Trainyard to open it."
+            )
+        parts = {"recipe": Recipe, "training": Training, "ladder": StopLadder}
+        data = {name: _part(parts[name], value) if name in parts else value for name, value in data.items()}
+        if isinstance(data.get("devices"), list):
+            data["devices"] = tuple(data["devices"])
+        return _part(cls, data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where one worker stands among the workers of its run: what the launcher tells it."""
+
+    rank: int
+    world_size: int
+    devices: tuple[str, ...]
+    """Ids of all devices of the run; in a run of one process per device, `devices[rank]` is this worker's."""
+    kind: str
+    """`cpu` or `nvidia`: what all of these devices are."""
+    cores: tuple[int, ...]
+    """The logical cores this worker is pinned to; empty leaves the choice to the operating system."""
+    target: str
+    """The strategy's module below `core.worker`, such as `pytorch.ddp`."""
+
+    def to_text(self) -> str:
+        """For a command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Placement:
+        """What `to_text` wrote."""
+        data = json.loads(text)
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
+
+
+def read_spec(run_dir: Path) -> RunSpec:
+    """The spec of a run directory. Raises `ValueError` with a sentence that names the file."""
+    path = run_dir / SPEC_FILE
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return RunSpec.from_json(data)
+    except OSError as error:
+        raise ValueError(f"{path} could not be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is not a spec that can be used. {error}") from error
+
+
+def write_spec(run_dir: Path, spec: RunSpec) -> None:
+    """Write `spec.json` whole: under a temporary name, then renamed."""
+    path = run_dir / SPEC_FILE
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(spec.to_json(), indent=2) + "\n", encoding="utf-8")
+    os.replace(temporary, path)  # noqa: PTH105 (the atomic call, by its usual name)
+
+
+def _part(kind: type[Part], data: object) -> Part:
+    """Build a dataclass from JSON, passing over fields it does not know."""
+    if isinstance(data, kind):
+        return data
+    if not isinstance(data, dict):
+        raise ValueError(f"Its {kind.__name__.lower()} is {data!r} where an object was expected.")  # noqa: TRY004
+    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]  # always one of our dataclasses
+    try:
+        return kind(**{name: value for name, value in data.items() if name in known})
+    except TypeError as error:
+        raise ValueError(f"Its {kind.__name__.lower()} is not complete: {error}.") from error
+
+
+def _whole(what: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"The {what} is {value!r}. Give a whole number of at least {least}.")
+
+
+def _positive(what: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
+        raise ValueError(f"The {what} is {value!r}. Give a number greater than 0.")
+
+
+def _text(what: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"The {what} is {value!r}. Give a text that is not empty.")

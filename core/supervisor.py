@@ -1,0 +1,269 @@
+"""One detached process per run: owns the workers, writes the life-cycle, samples the devices.
+
+    python -m core.supervisor RUN_DIR
+
+It imports no framework and no Qt. When it dies, its workers die with it (`core.worker.deadman`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import catalog, processes
+from core.devices.sampler import Sampler
+from core.errors import RunError
+from core.events import EVENTS, RESERVE, RecordError, Writer
+from core.ladder import Ladder, rungs
+from core.launchers import local
+from core.spec import RunSpec, read_spec
+from core.state import TRANSITIONS, Facts, RunState, fold
+from core.workforce import Workforce, describe, end_survivors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.devices.device import Device, Sample
+
+TICK_S = 0.1
+SURVEY_TIMEOUT_S = 15.0  # a driver that is being loaded may take seconds for its first answer
+SURVIVOR_GRACE_S = 2.0
+
+
+class Supervisor:
+    """Takes one run from STARTING to its end."""
+
+    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler) -> None:
+        self._run_dir, self._spec, self._sampler = run_dir, spec, sampler
+        self._events = Writer(run_dir / EVENTS / "supervisor.jsonl")
+        self._samples = Writer(run_dir / EVENTS / "devices.jsonl")
+        self._control = run_dir / "control"
+        self._workers = Workforce(run_dir)
+        self._facts = Facts()
+        self._ladder = Ladder(rungs(spec.ladder), send=self._workers.send, record=self._record_rung)
+
+    def run(self) -> None:
+        """Supervise to the end. Whatever goes wrong is the run's recorded end; nothing of the run is left."""
+        me = processes.identify(os.getpid())
+        assert me is not None
+        try:
+            self._events.write("supervisor", pid=me.pid, created=me.created)
+            self._go(RunState.STARTING)
+            self._start()
+            self._watch()
+            self._conclude()
+        except (RunError, RecordError) as error:
+            self._abort(str(error), None)
+        except Exception as error:  # noqa: BLE001 (the outer border)
+            self._abort(f"Trainyard's supervisor failed: {error!r}. Please report this.", traceback.format_exc())
+        finally:
+            self._tidy()
+
+    def stop(self) -> None:
+        """Ask for a stop, as the window's button does: the machine is being shut down, say."""
+        (self._control / "stop").touch()
+
+    # -- start -----------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        devices = self._find_devices()
+        for device in devices:
+            self._events.write(
+                "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
+                memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
+            )  # fmt: skip
+        self._write_samples()  # the baseline: before the first worker
+        cell = catalog.cell(self._spec.framework, self._spec.strategy)
+        for placement in local.placements(devices, target=cell.target, per_device=cell.per_device):
+            try:
+                process = local.launch(self._spec, self._run_dir, placement)
+            except OSError as error:
+                raise RunError(f"Worker {placement.rank} could not be started: {error}. Check that both exist.") from error
+            member = self._workers.add(placement, process)
+            identity = member.identity
+            self._events.write(
+                "worker", rank=placement.rank, pid=process.pid, created=identity.created if identity else 0.0,
+                devices=[member.device] if cell.per_device else list(placement.devices),
+            )  # fmt: skip
+        self._sampler.watch(self._pids_by_device())
+
+    def _find_devices(self) -> list[Device]:
+        survey = self._sampler.survey(SURVEY_TIMEOUT_S)
+        by_id = {device.id: device for device in survey.devices}
+        gone = [name for name in self._spec.devices if name not in by_id]
+        if gone:
+            reason = survey.banner or "It was there when it was ticked: check its power and its driver."
+            raise RunError(f"Device {', '.join(gone)} is not on this machine any more. {reason}")
+        return [by_id[name] for name in self._spec.devices]
+
+    def _pids_by_device(self) -> dict[str, list[int]]:
+        pids: dict[str, list[int]] = {}
+        for member in self._workers.members:
+            for device in member.device.split(", "):
+                pids.setdefault(device, []).append(member.process.pid)
+        return pids
+
+    # -- while it runs ---------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Until the last worker has ended."""
+        while self._workers.working:
+            time.sleep(TICK_S)
+            self._look_at_workers()
+            self._look_at_requests()
+            self._ladder.tick()
+            self._sampler.poll()
+            self._write_samples()
+
+    def _look_at_workers(self) -> None:
+        ended = self._workers.poll()  # first, so that what they said before their end is read
+        events = self._workers.read()
+        self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "metrics"}])
+        for member in ended:
+            self._events.write("worker_exit", rank=member.placement.rank, exit_code=member.exit_code)
+        if self._facts.state is RunState.STARTING and any(event["kind"] == "ready" for event in events):
+            self._go(RunState.RUNNING)
+        if any(member.exit_code for member in self._workers.members) and self._workers.working:
+            # The others would wait for the one that failed, for ever under collectives.
+            self._ladder.begin("SIGTERM")
+
+    def _look_at_requests(self) -> None:
+        if (self._control / "stop").exists() and self._facts.state in {RunState.STARTING, RunState.RUNNING}:
+            self._go(RunState.STOPPING)
+            # A worker that is still loading does not look at requests yet: it would use up its grace for nothing.
+            self._ladder.begin("asked" if self._facts.plan else "SIGINT")
+        if (self._control / "force").exists() and self._facts.state is RunState.STOPPING:
+            self._ladder.force()
+
+    def _write_samples(self) -> None:
+        for sample in self._sampler.new_samples():
+            if sample.device_id in self._spec.devices:
+                self._samples.write("sample", **_sample_fields(sample))
+
+    def _record_rung(self, name: str, grace_s: float | None) -> None:
+        self._events.write("rung", name=name, grace_s=grace_s)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _conclude(self) -> None:
+        self._look_at_workers()
+        asked = (self._control / "stop").exists()  # once more: a stop in the last moment is a stop
+        stopping = self._facts.state is RunState.STOPPING
+        self._go(RunState.RELEASING)
+        self._end_survivors()
+        culprit = self._workers.culprit()
+        if culprit is not None and not (stopping and self._ladder.signalled):
+            self._fail(describe(culprit), (culprit.error or {}).get("traceback"))
+        elif asked:
+            self._go(RunState.STOPPED)
+        elif self._missing_steps():
+            self._fail(self._missing_steps(), None)
+        else:
+            self._go(RunState.FINISHED)
+
+    def _missing_steps(self) -> str:
+        plan = self._facts.plan
+        if plan is None:
+            return "The workers ended before training began, and without a word. The end of the log may say why."
+        if self._facts.step < plan.steps:
+            return f"The workers ended after {self._facts.step} of {plan.steps} steps, and without a word."
+        return ""
+
+    def _end_survivors(self) -> None:
+        """Processes that outlived their worker, such as data-loader workers: TERM, then KILL."""
+        run_id = self._run_dir.name
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            ended = end_survivors(run_id, number)
+            if not ended:
+                return
+            pids = ", ".join(str(process.pid) for process in ended)
+            self._events.write("notice", text=f"Processes outlived their worker and were sent {number.name}: {pids}.")
+            _wait_until(lambda: not processes.tagged(run_id), SURVIVOR_GRACE_S)
+
+    def _abort(self, sentence: str, trace: str | None) -> None:
+        """End everything at once and write the end down, as far as the disk lets us."""
+        self._workers.send(signal.SIGKILL)
+        end_survivors(self._run_dir.name, signal.SIGKILL)
+        try:
+            if self._facts.state is not RunState.RELEASING and self._workers.members:
+                self._go(RunState.RELEASING)
+            self._fail(sentence, trace)
+        except RecordError as error:
+            print(f"{sentence} {error}", file=sys.stderr)  # noqa: T201 (into log.txt: readers find the run LOST)
+
+    def _fail(self, sentence: str, trace: str | None) -> None:
+        self._go(RunState.FAILED, error=sentence, traceback=trace)
+
+    def _go(self, state: RunState, **fields: object) -> None:
+        assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
+        said = {"state": state.value, **{name: value for name, value in fields.items() if value}}
+        self._facts = fold(self._facts, [{"t": time.time(), "kind": "state", **said}])
+        self._events.write("state", **said)
+
+    def _tidy(self) -> None:
+        self._sampler.close()
+        self._workers.close()
+        for member in self._workers.working:
+            member.process.wait()
+        for name in (f"{EVENTS}/{RESERVE}", "rendezvous"):
+            (self._run_dir / name).unlink(missing_ok=True)
+        self._samples.close()
+        self._events.close()
+
+
+def _sample_fields(sample: Sample) -> dict[str, object]:
+    fields = {
+        "device": sample.device_id,
+        "utilisation_percent": sample.utilisation_percent,
+        "memory_used_bytes": sample.memory_used_bytes,
+        "temperature_celsius": sample.temperature_celsius,
+        "power_watts": sample.power_watts,
+    }
+    return {**fields, "lost": sample.lost} if sample.lost else fields
+
+
+def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _lock(run_dir: Path) -> int:
+    """Hold the run directory for this process's life. Raises `RunError` when it is, or was, another's."""
+    handle = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(f"Run {run_dir.name} is being run already. Attach to it, or start another.") from None
+    if (run_dir / EVENTS / "supervisor.jsonl").exists():
+        raise RunError(f"Run {run_dir.name} has been run already. A run directory is used once: start another.")
+    return handle
+
+
+def main() -> int:
+    """Run the run whose directory is the first argument."""
+    os.umask(0o077)
+    run_dir = Path(sys.argv[1])
+    try:
+        _lock(run_dir)
+        spec = read_spec(run_dir)
+        only = set(spec.devices)
+        supervisor = Supervisor(run_dir, spec, Sampler(only=only))
+    except (RunError, RecordError, ValueError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: supervisor.stop())
+    # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    supervisor.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

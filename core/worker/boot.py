@@ -1,0 +1,41 @@
+"""Starts a worker: run by its path, under an interpreter where nothing of ours need be installed.
+
+    python boot.py RUN_DIR '{"rank": 0, "world_size": 2, "devices": ["cpu:0"], ...}'
+
+Our package is loaded under a private name, so that a user's own package `core` or `gui` stays the
+user's, and our folders `pytorch` or `tensorflow` cannot be taken for a framework.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+
+PRIVATE_NAME = "_trainyard"
+
+
+def _load_privately(folder: str) -> None:
+    """Make the package in `folder` importable as `PRIVATE_NAME` and under no other name."""
+    spec = importlib.util.spec_from_file_location(
+        PRIVATE_NAME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]  # noqa: PTH118 (see below)
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[PRIVATE_NAME] = module
+    spec.loader.exec_module(module)
+
+
+def main() -> int:
+    """Take our own folder off the path, then become the worker."""
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (before pathlib: `here` must be off the path first)
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100
+    _load_privately(os.path.dirname(here))  # noqa: PTH120
+    worker = importlib.import_module(f"{PRIVATE_NAME}.worker.main")
+    return int(worker.main(sys.argv[1], sys.argv[2]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""PyTorch: one file per strategy, each with `train(recipe, context)`."""

@@ -1,0 +1,37 @@
+"""One device, one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ._loop import Validation, build, learning_rate, passes
+from ._meter import Meter
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """Train to the last epoch, or until a stop is asked for."""
+    task = build(recipe, context)
+    model, optimizer = task.model, task.optimizer
+    validation = Validation(task, context, model)
+    meter = Meter(context)
+
+    model.train()
+    context.ready(steps_per_epoch=task.train.steps, samples_per_epoch=task.train.items)
+    for epoch in range(context.training.epochs):
+        for micro_batches in task.train.shuffled(context.training.seed, epoch):
+            optimizer.zero_grad()
+            loss = passes(task, model, micro_batches)
+            optimizer.step()
+            if meter.step(loss):
+                return
+
+        meter.report()
+        context.measured(meter.steps, {"learning_rate": learning_rate(optimizer)})
+        if task.val is not None:
+            context.measured(meter.steps, validation.named(validation.sums()))
+        if meter.stopped or context.stop_requested():
+            return

@@ -1,0 +1,252 @@
+"""What every plot has: a card with a title, a read-out and a drawing area, and how it keeps up with a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStackedWidget,
+    QVBoxLayout,
+)
+
+from gui.theme import mark
+
+from .canvas import Canvas
+from .hover import Hover, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.book import SeriesBook
+    from core.pyramid import Floats
+    from core.series import Axis
+    from gui.theme import Theme
+
+    from .line import Line
+
+Span = tuple[float, float]
+
+
+class Plot(QFrame):
+    """A card that draws one aspect of a book; `redraw`, called at every tick, is done at once when nothing changed.
+
+    It follows its run, showing all of it, until it is panned or zoomed by hand.
+    """
+
+    follow_changed = Signal(bool)
+    axis_changed = Signal()
+    """The x axis has come to mean something else."""
+
+    unit: ClassVar[str] = ""
+    nothing_to_show: ClassVar[str] = "No measurements yet"
+    y_by_hand: ClassVar[bool] = False
+    """Whether the mouse moves the y axis too."""
+
+    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName(name)
+        self.setProperty("card", True)
+        self.setAccessibleName(f"{title} plot")
+        self.book: SeriesBook | None = None
+        self.theme = theme
+        self.colours: Mapping[str, str] = {}
+        self.labels: Mapping[str, str] = {}
+        self._follow = True
+        self._followed: Span | None = None
+        self._seen: object = None
+        self.canvas = Canvas(y_by_hand=self.y_by_hand)
+        self.canvas.setAccessibleName(f"{title}, drawn. Arrows pan, plus and minus zoom, A shows all.")
+        self.hover = Hover(self.canvas, self.read)
+        self._build(title)
+        self.canvas.moved_by_hand.connect(lambda: self.set_follow(False))
+        self.canvas.follow_asked.connect(lambda: self.set_follow(True))
+
+    # What a kind of plot says about itself.
+
+    def curves(self) -> dict[str, tuple[Floats, Floats]]:
+        """What is drawn now: by name, positions and values, shape (n,) each."""
+        return {name: (line.x, line.y) for name, line in self.lines().items() if len(line.x)}
+
+    def lines(self) -> dict[str, Line]:
+        """The lines, by name."""
+        raise NotImplementedError
+
+    def read(self, x: float) -> Reading | None:
+        """What there is at a place of the x axis; None when nothing."""
+        raise NotImplementedError
+
+    def axis_name(self) -> str:
+        """What the x axis is: `time`, `step` or `epoch`."""
+        return "time"
+
+    def _has_something(self, book: SeriesBook) -> bool:
+        raise NotImplementedError
+
+    def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
+        """Put into the lines what is to be seen of `book` over `span`."""
+        raise NotImplementedError
+
+    def _wear(self, theme: Theme) -> None:
+        """Give the lines their colours."""
+        raise NotImplementedError
+
+    def _readout(self, book: SeriesBook) -> str:
+        """The newest values, as rich text."""
+        raise NotImplementedError
+
+    def _whole_span(self, book: SeriesBook) -> Span:
+        """All there is of the x axis."""
+        return 0.0, max(book.duration_s, 1.0)
+
+    def _y_span(self) -> Span | None:
+        """What to show of the y axis for the lines as they are; None leaves it."""
+        raise NotImplementedError
+
+    def _y_always_fits(self) -> bool:
+        return not self.y_by_hand
+
+    # What the window says to a plot.
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self.theme = theme
+        self.canvas.set_theme(theme)
+        self.hover.set_theme(theme)
+        self._wear(theme)
+        self.outdate()
+
+    def show_book(
+        self, book: SeriesBook | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str]
+    ) -> None:
+        """Draw this book from the next `redraw` on; the mappings give the devices their colours and names."""
+        another = book is not self.book
+        self.book, self.colours, self.labels = book, device_colours, device_labels
+        self._wear(self.theme)
+        self.outdate()
+        if another:
+            self.set_note("")
+            self.set_follow(True)
+
+    def set_note(self, text: str, tone: str = "") -> None:
+        """Say something in the place of the read-out (`tone`: good, warn, bad); no text takes it back."""
+        self._note.setText(text)
+        mark(self._note, tone=tone)
+        self._note.setVisible(bool(text))
+        self._values.setVisible(not text)
+
+    def set_follow(self, follow: bool) -> None:
+        """Show all of the run as it grows, or stay where the user has gone."""
+        if follow:
+            self._followed = None
+            self.outdate()
+        if follow != self._follow:
+            self._follow = follow
+            self._follow_button.setVisible(not follow)
+            self.follow_changed.emit(follow)
+
+    @property
+    def follows(self) -> bool:
+        """Whether all of the run is shown as it grows."""
+        return self._follow
+
+    def outdate(self) -> None:
+        """Make the next `redraw` draw, whatever it finds."""
+        self._seen = None
+
+    def redraw(self) -> None:
+        """Bring the drawing up to date with the book, the range and the size; at once done when it is."""
+        if self._seen is not None and self._seen == self._look():
+            return
+        book = self.book
+        if book is None or not self._has_something(book):
+            self._show_nothing()
+        else:
+            self._stack.setCurrentWidget(self.canvas)
+            self._follow_x(book)
+            self._draw(book, self.canvas.x_range, self.canvas.pixels)
+            self._fit_y()
+            self._values.setText(self._readout(book))
+            self.hover.refresh()
+        self._seen = self._look()
+
+    def _look(self) -> object:
+        """All that the drawing depends on and that changes without being announced."""
+        version = self.book.version if self.book else -1
+        return version, self.canvas.view.viewRange(), self.canvas.pixels, self.canvas.view.height()
+
+    def _show_nothing(self) -> None:
+        for line in self.lines().values():
+            line.clear()
+        self._values.setText("")
+        self._stack.setCurrentWidget(self.empty)
+
+    def _follow_x(self, book: SeriesBook) -> None:
+        span = self._whole_span(book)
+        # Compared with what was asked for, not with what is seen: linked plots round each other's ranges.
+        if self._follow and span != self._followed:
+            self._followed = span
+            self.canvas.view.setXRange(*span, padding=0)
+
+    def _fit_y(self) -> None:
+        if self._follow or self._y_always_fits():
+            span = self._y_span()
+            if span is not None and list(span) != self.canvas.view.viewRange()[1]:
+                self.canvas.view.setYRange(*span, padding=0)
+
+    def axis(self, book: SeriesBook) -> Axis:
+        """The x axis, in the book's terms."""
+        return book.axes[self.axis_name()]
+
+    # How it is put together.
+
+    def _build(self, title: str) -> None:
+        self.title = QLabel(f"{title}  {self.unit}".rstrip())
+        self.title.setProperty("role", "title")
+        self._values = self._side_label()
+        self._note = self._side_label()
+        self._note.hide()
+        self.empty = QLabel(self.nothing_to_show)
+        self.empty.setProperty("role", "empty")
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.canvas)
+        self._stack.addWidget(self.empty)
+        self._stack.setCurrentWidget(self.empty)
+        self._follow_button = self._make_follow_button()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(12, 8, 12, 6)
+        layout.setSpacing(4)
+        layout.addLayout(self._header())
+        layout.addWidget(self._stack, 1)
+
+    def _header(self) -> QHBoxLayout:
+        self.header = QHBoxLayout()
+        self.header.setSpacing(6)
+        self.header.addWidget(self.title)
+        self.header.addSpacing(6)
+        self.header.addWidget(self._values, 1)
+        self.header.addWidget(self._note, 1)
+        self.header.addWidget(self._follow_button)
+        return self.header
+
+    def _side_label(self) -> QLabel:
+        label = QLabel()
+        label.setProperty("role", "muted")
+        label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # never widens the window
+        return label
+
+    def _make_follow_button(self) -> QPushButton:
+        button = QPushButton("Show all")
+        button.setProperty("role", "flat")
+        button.setProperty("compact", True)
+        button.setToolTip("Show the whole run again (double-click, or A)")
+        button.clicked.connect(lambda: self.set_follow(True))
+        button.hide()
+        return button

@@ -1,0 +1,103 @@
+"""What the plots with one line for each device share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .axes import clock
+from .base import Plot
+from .hover import Reading, square
+from .line import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.book import SeriesBook
+    from core.series import Series
+    from gui.theme import Theme
+
+    from .base import Span
+
+READOUTS_UP_TO = 4
+"""Devices whose newest values have room beside the title."""
+
+
+class DevicePlot(Plot):
+    """Readings of the devices over the time of the run, one colour a device."""
+
+    nothing_to_show = "No readings yet"
+    scale = 1.0
+    """What a reading is divided by."""
+
+    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        self._lines: dict[str, Line] = {}
+        super().__init__(name=name, title=title, theme=theme)
+        self.set_theme(theme)
+
+    def series(self, book: SeriesBook) -> Mapping[str, Series]:
+        """The readings to draw, by device id."""
+        raise NotImplementedError
+
+    def say(self, value: float) -> str:
+        """A scaled reading as text, with its unit."""
+        raise NotImplementedError
+
+    def lines(self) -> dict[str, Line]:
+        """The lines, by device id."""
+        return self._lines
+
+    def read(self, x: float) -> Reading | None:
+        """The time, and each device's reading nearest to it."""
+        if self.book is None or not self._has_something(self.book):
+            return None
+        axis = self.axis(self.book)
+        points = {device: series.nearest(axis, x) for device, series in self.series(self.book).items()}
+        found = {device: point for device, point in points.items() if point is not None}
+        times = [point.time - axis.origin for point in found.values()]
+        at = min(times, key=lambda time: abs(time - x))
+        rows = [(self._colour(device), self._row(device, point.value)) for device, point in found.items()]
+        return Reading(x=at, rows=((None, clock(at)), *rows))
+
+    def _has_something(self, book: SeriesBook) -> bool:
+        return any(len(series) for series in self.series(book).values())
+
+    def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
+        shown = self.series(book)
+        self._match_lines(shown)
+        axis = self.axis(book)
+        for device, series in shown.items():
+            x, y = series.view(axis, *span, pixels)
+            self._lines[device].show(x, y / self.scale)
+
+    def _match_lines(self, shown: Mapping[str, Series]) -> None:
+        """Have a line for every device that is shown, and no other."""
+        for device in [device for device in self._lines if device not in shown]:
+            self._lines.pop(device).remove()
+        for device in shown:
+            if device not in self._lines:
+                self._lines[device] = Line(self.canvas.getPlotItem())
+                self._lines[device].paint_in(self._colour(device))
+
+    def _wear(self, theme: Theme) -> None:  # noqa: ARG002 (the colours may be the window's own)
+        for device, line in self._lines.items():
+            line.paint_in(self._colour(device))
+
+    def _colour(self, device: str) -> str:
+        place = list(self.series(self.book)).index(device) if self.book and device in self.series(self.book) else 0
+        return self.colours.get(device) or self.theme.device_colour(place)
+
+    def _row(self, device: str, value: float) -> str:
+        reading = self.say(value / self.scale) if np.isfinite(value) else "\u2013"
+        return f"{self.labels.get(device, device)}  {reading}"
+
+    def _readout(self, book: SeriesBook) -> str:
+        shown = self.series(book)
+        if len(shown) > READOUTS_UP_TO:
+            return ""
+        rows = (
+            square(self._colour(device)) + self._row(device, series.last if series.last is not None else np.nan)
+            for device, series in shown.items()
+        )
+        return "&nbsp;&nbsp; ".join(rows)

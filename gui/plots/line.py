@@ -1,0 +1,77 @@
+"""A line of a plot, which remembers what it shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import Qt
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from core.pyramid import Floats
+
+NOTHING: Floats = np.empty(0)
+MARKS_UP_TO = 200
+"""Points that are told apart by a marker each; more of them would be a thick line."""
+SMOOTH_EDGES_UP_TO = 3000
+"""Points of one line that are drawn with antialiasing; beyond it costs more than it shows."""
+
+
+class Line:
+    """One curve. A point without neighbours gets a marker, or it could not be seen; so do all, if `marked`.
+
+    `x` and `y` are what is shown now, `y` as it was measured, also on a logarithmic scale.
+    """
+
+    def __init__(self, plot: pg.PlotItem, *, depth: int = 0, dashed: bool = False, marked: bool = False) -> None:
+        self.x, self.y = NOTHING, NOTHING
+        self._plot = plot
+        self._marked = marked
+        self._style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
+        # Straight to the curve: what PlotDataItem would scale and thin out, the series has done already.
+        self._curve = pg.PlotCurveItem()
+        self._marks = pg.ScatterPlotItem(size=6, pen=None)
+        for item in (self._curve, self._marks):
+            item.setZValue(depth)
+            plot.addItem(item, ignoreBounds=True)
+
+    def paint_in(self, colour: str, width: float = 1.0) -> None:
+        """Set the colour, `#rrggbb`, and the width in pixels. One pixel is by far the fastest to draw."""
+        self._curve.setPen(pg.mkPen(colour, width=width, style=self._style))
+        self._marks.setBrush(pg.mkBrush(colour))
+
+    def show(self, x: Floats, y: Floats, *, logarithmic: bool = False) -> None:
+        """Draw `y` over `x`, shape (n,) each; NaN is a gap."""
+        self.x, self.y = x, y
+        height = np.log10(y) if logarithmic else y
+        finite = np.isfinite(height)
+        complete = bool(finite.all())
+        self._curve.setData(
+            x,
+            height,
+            connect="all" if complete else "finite",
+            skipFiniteCheck=complete,
+            antialias=len(x) <= SMOOTH_EDGES_UP_TO,
+        )
+        seen = finite if self._marked and len(x) <= MARKS_UP_TO else _alone(finite)
+        self._marks.setData(x[seen], height[seen])
+
+    def clear(self) -> None:
+        """Show nothing."""
+        if len(self.x):
+            self.show(NOTHING, NOTHING)
+
+    def remove(self) -> None:
+        """Take the line out of its plot for good."""
+        self._plot.removeItem(self._curve)
+        self._plot.removeItem(self._marks)
+
+
+def _alone(finite: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which points are finite and have no finite neighbour, shape (n,) -> (n,)."""
+    padded = np.concatenate([[False], finite, [False]])
+    alone: NDArray[np.bool_] = finite & ~padded[:-2] & ~padded[2:]
+    return alone

@@ -1,0 +1,106 @@
+"""The settings of the loss plot, small enough for the head of its card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QStandardItemModel
+
+WINDOWS = (0, 5, 20, 100, 500, 2000)
+AXES = ("step", "time", "epoch")
+
+
+class LossControls(QWidget):
+    """Metric, x axis, smoothing and scale; `changed` tells that one of them is another.
+
+    `metric_box` is not laid out here: where there is a choice it stands in the place of the card's title.
+    """
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.metric_box = self._box("metricBox", "Metric", "Which measurement is drawn")
+        self.metric_box.setProperty("role", "title")
+        self.offer_families(["loss"])
+        self.axis_box = self._box("xAxisBox", "X axis", "What the measurements are drawn over")
+        for axis in AXES:
+            self.axis_box.addItem(f"by {axis}", axis)
+        self.smoothing_box = self._box("smoothingBox", "Smoothing", "Mean of so many steps, drawn bold")
+        for window in WINDOWS:
+            self.smoothing_box.addItem(f"mean of {window}" if window else "not smoothed", window)
+        self.smoothing_box.setCurrentIndex(WINDOWS.index(20))
+        self.log_box = QCheckBox("log")
+        self.log_box.setObjectName("logBox")
+        self.log_box.setAccessibleName("Logarithmic scale")
+        self.log_box.setToolTip("Logarithmic scale; values at or below zero are left out")
+        self.log_box.setProperty("compact", True)
+        self._lay_out()
+
+    @property
+    def family(self) -> str:
+        """The metric whose training and validation values are drawn: `loss`, `accuracy`, ..."""
+        return str(self.metric_box.currentData())
+
+    @property
+    def axis(self) -> str:
+        """`step`, `time` or `epoch`."""
+        return str(self.axis_box.currentData())
+
+    @property
+    def smoothing(self) -> int:
+        """How many steps the bold line is the mean of; 0 for none."""
+        return int(self.smoothing_box.currentData())
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether the y axis is logarithmic."""
+        return self.log_box.isChecked()
+
+    def offer_families(self, families: Sequence[str]) -> None:
+        """Let the user choose among these metrics; the present choice stays if it is among them."""
+        if families == [self.metric_box.itemData(row) for row in range(self.metric_box.count())]:
+            return
+        before = self.metric_box.currentData()
+        self.metric_box.blockSignals(True)
+        self.metric_box.clear()
+        for family in families:
+            self.metric_box.addItem(family.replace("_", " ").capitalize(), family)
+        self.metric_box.setCurrentIndex(max(self.metric_box.findData(before), 0))
+        self.metric_box.blockSignals(False)
+        self.metric_box.setVisible(len(families) > 1)
+        if before not in {None, self.family}:
+            self.changed.emit()
+
+    def offer_epochs(self, known: bool) -> None:
+        """Epochs can be drawn over once it is known how many steps they have."""
+        row = AXES.index("epoch")
+        model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # a QComboBox's own is one
+        model.item(row).setEnabled(known)
+        if not known and self.axis_box.currentIndex() == row:
+            self.axis_box.setCurrentIndex(AXES.index("step"))
+
+    def _box(self, name: str, accessible: str, tip: str) -> QComboBox:
+        box = QComboBox()
+        box.setObjectName(name)
+        box.setAccessibleName(accessible)
+        box.setToolTip(tip)
+        box.setProperty("compact", True)
+        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        return box
+
+    def _lay_out(self) -> None:
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        for widget in (self.axis_box, self.smoothing_box, self.log_box):
+            layout.addWidget(widget)
+        for box in (self.metric_box, self.axis_box, self.smoothing_box):
+            box.currentIndexChanged.connect(lambda _: self.changed.emit())
+        self.log_box.toggled.connect(lambda _: self.changed.emit())

@@ -1,0 +1,198 @@
+"""The colours of the window: one dark and one light theme, and what Qt needs to wear them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QFontDatabase, QPalette
+
+import resources
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication, QWidget
+
+RESOURCES = Path(resources.__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Theme:
+    """Named roles, each a colour `#rrggbb`. Text roles read at 4.5 : 1 or better on `window` and `panel`."""
+
+    name: str
+    window: str
+    panel: str
+    panel_border: str
+    field: str
+    """Behind what can be typed into or chosen from, and the track of a bar."""
+    field_border: str
+    button: str
+    button_hover: str
+    text: str
+    muted: str
+    disabled: str
+    accent: str
+    accent_hover: str
+    accent_soft: str
+    """Behind what is selected."""
+    on_accent: str
+    good: str
+    good_soft: str
+    """Behind a word in `good`; likewise the other `_soft` ones."""
+    warn: str
+    warn_soft: str
+    bad: str
+    bad_soft: str
+    grid: str
+    train: str
+    """The line of a training metric."""
+    train_faint: str
+    """Its unsmoothed values."""
+    validation: str
+    devices: tuple[str, ...]
+
+    @classmethod
+    def current(cls, app: QApplication) -> Theme:
+        """The theme that the desktop asks for; dark where it does not say."""
+        return LIGHT if app.styleHints().colorScheme() == Qt.ColorScheme.Light else DARK
+
+    def device_colour(self, index: int) -> str:
+        """The colour of the device in row `index`; they come round again after the last."""
+        return self.devices[index % len(self.devices)]
+
+
+DARK = Theme(
+    name="dark",
+    window="#14171b",
+    panel="#1c2027",
+    panel_border="#2c323b",
+    field="#12151a",
+    field_border="#3a424e",
+    button="#262c35",
+    button_hover="#303843",
+    text="#e6eaf0",
+    muted="#98a2b0",
+    disabled="#646d79",
+    accent="#4d9bff",
+    accent_hover="#74b2ff",
+    accent_soft="#1b2f49",
+    on_accent="#08111d",
+    good="#34cb9a",
+    good_soft="#123229",
+    warn="#e8b53c",
+    warn_soft="#362b12",
+    bad="#ff7070",
+    bad_soft="#3d1e22",
+    grid="#262b33",
+    train="#4d9bff",
+    train_faint="#2d4d7a",
+    validation="#ff9f45",
+    devices=(
+        "#4d9bff",
+        "#ff9f45",
+        "#2fcf9c",
+        "#c58df5",
+        "#f4d35e",
+        "#ff6b6b",
+        "#5fd8ee",
+        "#a4d64c",
+        "#ff8fc7",
+        "#c08b62",
+        "#a9b6c8",
+        "#8080ff",
+    ),
+)
+
+LIGHT = Theme(
+    name="light",
+    window="#eef1f5",
+    panel="#ffffff",
+    panel_border="#d5dbe3",
+    field="#f5f7fa",
+    field_border="#b4bdc9",
+    button="#e9edf2",
+    button_hover="#dce2ea",
+    text="#1b2129",
+    muted="#58626f",
+    disabled="#8b94a1",
+    accent="#1a61c4",
+    accent_hover="#154f9f",
+    accent_soft="#e3eefc",
+    on_accent="#ffffff",
+    good="#0b7550",
+    good_soft="#d9f2e8",
+    warn="#8a5a00",
+    warn_soft="#fbefd0",
+    bad="#bd2b33",
+    bad_soft="#fbe1e2",
+    grid="#e8ecf1",
+    train="#1f6fd6",
+    train_faint="#b3d0f5",
+    validation="#d36a00",
+    devices=(
+        "#1f6fd6",
+        "#d36a00",
+        "#0b8f63",
+        "#8b45cf",
+        "#a17c00",
+        "#d02f3a",
+        "#0788a8",
+        "#5c8a00",
+        "#d63a94",
+        "#84532b",
+        "#66758a",
+        "#3d36c2",
+    ),
+)
+
+
+def apply(app: QApplication, theme: Theme) -> None:
+    """Dress the whole application in a theme."""
+    app.setStyle("Fusion")
+    app.setPalette(palette(theme))
+    app.setStyleSheet(stylesheet(theme))
+
+
+def stylesheet(theme: Theme) -> str:
+    """The window's style sheet in a theme's colours; which properties it knows stands at its head."""
+    sheet = Template((RESOURCES / "themes" / "window.qss").read_text(encoding="utf-8"))
+    monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+    icons = (RESOURCES / "icons").as_posix()
+    return sheet.substitute(asdict(theme), icons=icons, monospace=monospace)
+
+
+def palette(theme: Theme) -> QPalette:
+    """The palette for what the style sheet does not name."""
+    result = QPalette()
+    role = QPalette.ColorRole
+    for target, colour in (
+        (role.Window, theme.window),
+        (role.WindowText, theme.text),
+        (role.Base, theme.field),
+        (role.AlternateBase, theme.panel),
+        (role.Text, theme.text),
+        (role.Button, theme.button),
+        (role.ButtonText, theme.text),
+        (role.BrightText, theme.bad),
+        (role.ToolTipBase, theme.panel),
+        (role.ToolTipText, theme.text),
+        (role.PlaceholderText, theme.muted),
+        (role.Highlight, theme.accent),
+        (role.HighlightedText, theme.on_accent),
+        (role.Link, theme.accent),
+    ):
+        result.setColor(target, QColor(colour))
+    for target in (role.WindowText, role.Text, role.ButtonText):
+        result.setColor(QPalette.ColorGroup.Disabled, target, QColor(theme.disabled))
+    return result
+
+
+def mark(widget: QWidget, **properties: object) -> None:
+    """Set properties that the style sheet looks at, and let the widget be styled anew."""
+    for name, value in properties.items():
+        widget.setProperty(name, value)
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)

@@ -1,0 +1,36 @@
+"""A small convolutional network that reads handwritten digits of 8x8 pixels."""
+
+import torch
+from _digits import accuracy, split
+from torch import nn
+
+
+def model(width=16, dropout=0.0):
+    return nn.Sequential(
+        nn.Conv2d(1, width, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(dropout),
+        nn.Linear(2 * width * 16, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
+    )
+
+
+def train_data(seed=0):
+    return split(seed, "train")
+
+
+def val_data(seed=0):
+    return split(seed, "val")
+
+
+def optimizer(params, learning_rate=0.05, momentum=0.9):
+    return torch.optim.SGD(params, lr=learning_rate, momentum=momentum)
+
+
+def metrics():
+    return {"accuracy": accuracy}

@@ -1,0 +1,28 @@
+"""Fixtures: a machine with as many NVIDIA GPUs as a test wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .standin import StandIn, build, compiler
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stand-in library, compiled once."""
+    if compiler() is None:
+        pytest.skip("no C compiler (cc or gcc), which builds the stand-in for the NVIDIA driver's library")
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """A stand-in that every process started from now on finds; no GPU in it yet: `nvml.write(gpus=8)`."""
+    folder = tmp_path / "nvml"
+    folder.mkdir()
+    standin = StandIn(nvml_library, folder)
+    for name, value in standin.env.items():
+        monkeypatch.setenv(name, value)
+    return standin

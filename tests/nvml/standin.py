@@ -1,0 +1,102 @@
+"""Drives the stand-in for the NVIDIA driver's library: builds it, and alters its hardware.
+
+The file it obeys has lines of key=value:
+
+    gpus=8  init_error=18  driver_version=550.54.14  cuda_version=12040
+    slow_ms=5000  crash=segv (or abort)  missing=nvmlDeviceGetTemperature,...   (for every call)
+    gpu3.name=  .uuid=  .bus=  .memory_total=  .memory_used=  .memory_reserved=   (bytes)
+    gpu3.utilisation=82  .temperature=61  .power_mw=250000  .clock_reasons=4   (NVML's own units and bits)
+    gpu3.compute=PID:BYTES,PID:BYTES  .graphics=  .mps=        (without BYTES: "not available")
+    gpu3.lost=1  .error=999            (every call of this device fails, with GPU_IS_LOST or that code)
+    gpu3.unsupported=temperature,power  .error.memory=4    (one reading fails; names: `READINGS`)
+
+What is not said has a default: an idle RTX 4090, with the UUID that `uuid(index)` gives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).with_name("nvml.c")
+ROOT = Path(__file__).parents[2]
+
+READINGS = (
+    "name", "uuid", "pci", "memory", "utilisation", "temperature", "power", "power_limit", "clock_reasons",
+    "compute", "graphics", "mps",
+)  # fmt: skip
+
+
+def compiler() -> str | None:
+    """The machine's C compiler, if it has one."""
+    return shutil.which("cc") or shutil.which("gcc")
+
+
+def build(folder: Path) -> Path:
+    """Compile the library into a folder. Returns the folder, for LD_LIBRARY_PATH."""
+    cc = compiler()
+    assert cc is not None
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run([cc, "-shared", "-fPIC", "-O2", "-std=gnu11", "-o", library, SOURCE], check=True)
+    return folder
+
+
+def uuid(index: int) -> str:
+    """The UUID of a GPU that was given no other."""
+    return f"GPU-{index:08x}-0000-4000-8000-{index:012x}"
+
+
+class StandIn:
+    """The hardware, as the library shows it. Altered while programs run; they need `env`."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self._settings: dict[str, str] = {}
+        self._file = folder / "nvml.txt"
+        self._calls = folder / "nvml-calls.txt"
+        paths = [str(library), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        self.env = {
+            "LD_LIBRARY_PATH": os.pathsep.join(paths),
+            "NVML_STANDIN": str(self._file),
+            "NVML_STANDIN_CALLS": str(self._calls),
+        }
+        self.write(gpus=0)
+
+    def write(self, **settings: object) -> None:
+        """Change settings; the others stay. `gpus=8`, `gpu3={"utilisation": 82, "lost": 1}`; None takes one back."""
+        for key, value in settings.items():
+            if isinstance(value, dict):
+                for name, one in value.items():
+                    self._set(f"{key}.{name}", one)
+            else:
+                self._set(key, value)
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
+        fresh.replace(self._file)
+
+    def calls(self) -> Counter[str]:
+        """How often each function was called so far, as `function` or `function gpu3`."""
+        return Counter(self._calls.read_text().splitlines() if self._calls.exists() else ())
+
+    def python(self, code: str) -> Any:
+        """Run code in a fresh interpreter that finds the library. Returns what it printed, as JSON."""
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, **self.env},
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=60,
+        )
+        return json.loads(done.stdout)
+
+    def _set(self, key: str, value: object) -> None:
+        if value is None:
+            self._settings.pop(key, None)
+        else:
+            self._settings[key] = str(value)

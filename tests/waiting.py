@@ -1,0 +1,19 @@
+"""Waiting for a condition, instead of sleeping and hoping."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+def wait_until(condition: Callable[[], Result], timeout_s: float = 10, what: str = "the condition") -> Result:
+    """Ask again and again until the answer is true, and return it. AssertionError with `what` when time is over."""
+    deadline = time.monotonic() + timeout_s
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout_s:g} s for {what}, in vain; the last answer was {result!r}")
+        time.sleep(0.01)
+    return result
