@@ -130,15 +130,18 @@ def _not_installed(library: Framework) -> str:
 
 
 def _device_problems(spec: RunSpec, row: Cell, devices: Sequence[Device]) -> list[str]:
-    if not spec.devices:
-        return [f"No device is chosen. Choose at least one of: {_ids(devices)}."]
     by_id = {device.id: device for device in devices}
     unknown = [name for name in spec.devices if name not in by_id]
     if unknown:
         return [f"There is no device {name!r} here. Choose from: {_ids(devices)}." for name in unknown]
+    if not spec.devices:
+        return [f"No device is chosen. Choose at least one of: {_ids(devices)}."]
     if len(set(spec.devices)) < len(spec.devices):
         return [f"A device is named twice in {', '.join(spec.devices)}. Name each once."]
-    chosen = [by_id[name] for name in spec.devices]
+    return _fit_problems(row, [by_id[name] for name in spec.devices])
+
+
+def _fit_problems(row: Cell, chosen: Sequence[Device]) -> list[str]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
         names = " and ".join(KIND_NAMES.get(kind, kind) for kind in kinds)
@@ -165,10 +168,11 @@ def _batch_problems(spec: RunSpec, row: Cell) -> list[str]:
         return []
     lower = training.batch_size // parts * parts
     near = f"{lower} or {lower + parts}" if lower else f"{parts}"
-    return [
+    sentence = (
         f"A batch of {training.batch_size} cannot be split evenly over {row.workers(len(spec.devices))} "
-        f"device(s) x {training.accumulation} accumulation step(s). Choose {near}, or another accumulation."
-    ]
+        f"device(s) and {training.accumulation} accumulation step(s). Choose {near}, or another accumulation."
+    )
+    return [sentence]
 
 
 def batch_arithmetic(batch_size: int, workers: int, accumulation: int) -> str:

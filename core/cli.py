@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from core import catalog, recipes, report, runs
 from core.compose import Choices, compose
@@ -21,7 +21,7 @@ from core.run import Run
 from core.state import RunState, row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from core.devices.device import Survey
 
@@ -72,8 +72,7 @@ def devices(options: argparse.Namespace) -> int:
         })  # fmt: skip
     if survey.banner:
         print(f"trainyard: {survey.banner}", file=sys.stderr)
-    lines = [(each["id"], each["label"], each["name"], each["lost"] or "") for each in rows]
-    return _answer(options, rows, lines)
+    return _answer(options, rows, ("id", "label", "name", "lost"))
 
 
 def show_catalog(options: argparse.Namespace) -> int:
@@ -81,15 +80,11 @@ def show_catalog(options: argparse.Namespace) -> int:
     rows = [
         {
             "framework": cell.framework, "strategy": cell.strategy, "title": cell.title, "summary": cell.summary,
-            "installed": catalog.is_installed(catalog.framework(cell.framework)),
+            "missing": None if catalog.is_installed(catalog.framework(cell.framework)) else "not installed",
         }
         for cell in catalog.CELLS
     ]  # fmt: skip
-    lines = [
-        (each["framework"], each["strategy"], each["summary"], "" if each["installed"] else "(not installed)")
-        for each in rows
-    ]
-    return _answer(options, rows, lines)
+    return _answer(options, rows, ("framework", "strategy", "missing", "summary"))
 
 
 def show_recipes(options: argparse.Namespace) -> int:
@@ -103,7 +98,7 @@ def show_recipes(options: argparse.Namespace) -> int:
         for framework in catalog.FRAMEWORKS
         for recipe in recipes.built_in(framework.id)
     ]  # fmt: skip
-    return _answer(options, rows, [(each["name"], each["framework"], each["summary"]) for each in rows])
+    return _answer(options, rows, ("name", "framework", "summary"))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -163,11 +158,12 @@ def list_runs(options: argparse.Namespace) -> int:
     rows = [
         {
             "run": each.dir.name, "dir": str(each.dir), "name": each.name, "state": each.state.value,
-            "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss, "error": each.error,
+            "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss,
+            "error": each.error,
         }
         for each in summaries
     ]  # fmt: skip
-    return _answer(options, rows, [(each["run"], each["state"], _short(each["loss"])) for each in rows])
+    return _answer(options, rows, ("run", "state", "loss"))
 
 
 def stop(options: argparse.Namespace) -> int:
@@ -228,19 +224,22 @@ def _print_run(options: argparse.Namespace, shown: Run, line: str) -> int:
     return 0
 
 
-def _answer(options: argparse.Namespace, rows: list[dict[str, Any]], lines: list[tuple[str, ...]]) -> int:
-    """Facts as one JSON document, or as columns for people."""
+def _answer(options: argparse.Namespace, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> int:
+    """Facts as one JSON document, or these of their fields as columns for people."""
     if options.json:
         print(json.dumps(rows, indent=2))
         return 0
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))] if lines else []
+    lines = [[_short(each[column]) for column in columns] for each in rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))] if lines else []
     for line in lines:
         print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
     return 0
 
 
-def _short(value: float | str | None) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value if value is not None else "-")
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value) if value is not None else "-"
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -261,7 +260,11 @@ def _parser() -> argparse.ArgumentParser:
     common = _Parser(add_help=False)
     # Suppressed here, so that the option may stand before or after the command: the default is set below.
     common.add_argument(
-        "--runs", type=Path, default=argparse.SUPPRESS, metavar="DIR", help=f"where runs are kept ({runs.default_root()})"
+        "--runs",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="DIR",
+        help=f"where runs are kept ({runs.default_root()})",
     )
     facts = _Parser(add_help=False, parents=[common])
     facts.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
@@ -270,7 +273,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(command=window, runs=runs.default_root())
     commands = parser.add_subparsers(metavar="COMMAND")
 
-    def add(name: str, command: Callable[[argparse.Namespace], int], *, of_run: bool = False) -> argparse.ArgumentParser:
+    def add(
+        name: str, command: Callable[[argparse.Namespace], int], *, of_run: bool = False
+    ) -> argparse.ArgumentParser:
         summary = (command.__doc__ or "").strip()
         made = commands.add_parser(name, help=summary, description=summary, parents=[facts])
         made.set_defaults(command=command)

@@ -99,7 +99,7 @@ def metrics_line(*, since: float, until: float, first_step: int, values: Mapping
 
 
 def _numbers(array: Sequence[float]) -> str:
-    text = ",".join(["%.9g" % value for value in array])
+    text = ",".join([f"{value:.9g}" for value in array])
     if "n" in text:  # nan and inf: JSON as Python reads and writes it spells them out
         text = text.replace("nan", "NaN").replace("inf", "Infinity")
     return text

@@ -22,21 +22,25 @@ def follow(run: Run, out: TextIO | None, *, interruptible: bool = True) -> None:
     The first Ctrl-C asks the run to stop, the second forces it.
     """
     progress = _Progress(run, out)
-    while True:
-        try:
-            while not row(run.facts.state).over:
-                progress.fold(run.poll())
-                progress.show()
-                time.sleep(POLL_S)
-        except KeyboardInterrupt:
-            if not interruptible:
-                raise
-            asked = run.facts.state is RunState.STOPPING
-            run.request("force" if asked else "stop")
-            progress.say("Forcing the end." if asked else "Stopping; Ctrl-C again forces it.")
-        else:
-            progress.end()
-            return
+    while not _followed(run, progress):
+        if not interruptible:
+            raise KeyboardInterrupt
+        asked = run.facts.state is RunState.STOPPING
+        run.request("force" if asked else "stop")
+        progress.say("Forcing the end." if asked else "Stopping; Ctrl-C again forces it.")
+    progress.end()
+
+
+def _followed(run: Run, progress: _Progress) -> bool:
+    """Follow until the run is over; False when Ctrl-C came first."""
+    try:
+        while not row(run.facts.state).over:
+            progress.fold(run.poll())
+            progress.show()
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        return False
+    return True
 
 
 class _Progress:

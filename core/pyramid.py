@@ -100,9 +100,7 @@ class Tree:
             level, leaf = above.array, _as_is
         return result
 
-    def _edge(
-        self, level: Floats, leaf: Callable[[Floats], Floats], starts: Indices, stops: Indices
-    ) -> Floats:
+    def _edge(self, level: Floats, leaf: Callable[[Floats], Floats], starts: Indices, stops: Indices) -> Floats:
         """Reduce ranges of fewer than `FACTOR` blocks each by looking at every block."""
         width = int(np.max(stops - starts, initial=0))
         if width == 0:

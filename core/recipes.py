@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.spec import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from resources import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 BUILT_IN = ROOT / "recipes"
 
@@ -97,7 +97,9 @@ def read(path: Path) -> RecipeFile:
         path=path.resolve(),
         summary=(ast.get_docstring(tree) or "").split("\n")[0],
         functions=tuple(functions),
-        settings=tuple(Setting(name=name, default=value) for name, value in keywords.items() if name not in RUN_KEYWORDS),
+        settings=tuple(
+            Setting(name=name, default=value) for name, value in keywords.items() if name not in RUN_KEYWORDS
+        ),
         learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
     )
 
@@ -106,7 +108,9 @@ def _parse(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except OSError as error:
-        raise ValueError(f"Recipe {path} could not be read: {error.strerror}. Check the path and its permissions.") from error
+        raise ValueError(
+            f"Recipe {path} could not be read: {error.strerror}. Check the path and its permissions."
+        ) from error
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "its text"
         raise ValueError(f"Recipe {path} is not valid Python: {error.msg}, {where}. Correct it there.") from error
@@ -159,7 +163,7 @@ def _like(name: str, value: SettingValue, default: SettingValue) -> SettingValue
         value = str(value)  # int() would cut it off silently; of a text it refuses
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
     try:
-        return _boolean(value) if kind is bool else kind(value)  # type: ignore[call-arg, arg-type]  # int, float or str
+        return _CASTS[kind](value)
     except (ValueError, TypeError):
         raise ValueError(f"Setting {name!r} is {value!r}. Give {words[kind]}, such as {default!r}.") from None
 
@@ -181,3 +185,6 @@ def _boolean(value: SettingValue) -> bool:
         return words[str(value).lower()]
     except KeyError:
         raise ValueError(value) from None
+
+
+_CASTS: dict[type, Callable[[Any], SettingValue]] = {bool: _boolean, int: int, float: float, str: str}

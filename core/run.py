@@ -141,7 +141,8 @@ class Run:
         if self.facts.supervisor is None:
             what = "The run never came up: its supervisor ended, or was not started, before its first word."
         else:
-            what = f"The run's supervisor (pid {self.facts.supervisor.pid}) ended without a word; its workers ended with it."
+            pid = self.facts.supervisor.pid
+            what = f"The run's supervisor (pid {pid}) ended without a word; its workers ended with it."
         error = f"{what} The end of the log: {end}" if end else f"{what} The log is empty."
         ended = self._last_event_time or time.time()
         return replace(
@@ -158,7 +159,16 @@ def launch_supervisor(run_dir: Path) -> ProcessId | None:
     """
     with (run_dir / "log.txt").open("ab") as log:
         shell = subprocess.run(
-            ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", sys.executable, "-m", "core.supervisor", str(run_dir.resolve())],
+            [
+                "/bin/sh",
+                "-c",
+                '"$@" >&2 & echo $!',
+                "sh",
+                sys.executable,
+                "-m",
+                "core.supervisor",
+                str(run_dir.resolve()),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -183,4 +193,6 @@ def _new_directory(runs_root: Path, name: str) -> Path:
 def _cannot_write(folder: Path, error: OSError) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"The disk that holds {folder} is full. Free some space, or keep runs elsewhere with --runs DIR."
-    return f"{folder} cannot be written: {error.strerror}. Change its permissions, or keep runs elsewhere with --runs DIR."
+    return (
+        f"{folder} cannot be written: {error.strerror}. Change its permissions, or keep runs elsewhere with --runs DIR."
+    )

@@ -49,7 +49,9 @@ def find(root: Path, text: str) -> Path:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise RunNotFoundError(f"{text!r} is the beginning of {len(matches)} runs: {_names(matches)}. Write more of it.")
+        raise RunNotFoundError(
+            f"{text!r} is the beginning of {len(matches)} runs: {_names(matches)}. Write more of it."
+        )
     latest = f"The latest: {_names(known)}." if known else "There are none yet."
     raise RunNotFoundError(f"There is no run {text!r} in {root}. {latest}")
 

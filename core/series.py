@@ -108,9 +108,7 @@ class Series:
         for tree in self._trees:
             tree.grow()
 
-    def view(
-        self, axis: Axis, lo: float, hi: float, pixels: int, *, positive: bool = False
-    ) -> tuple[Floats, Floats]:
+    def view(self, axis: Axis, lo: float, hi: float, pixels: int, *, positive: bool = False) -> tuple[Floats, Floats]:
         """What a line over [lo, hi] needs on `pixels` columns: positions and values, shape (m,) each.
 
         Up to two points a pixel come as they are. Beyond that, each pixel column gives its smallest and
@@ -201,9 +199,7 @@ class Series:
         y = _finite_or_nan(self.values[start:stop])
         return axis.place(self._along(axis)[start:stop]), np.where(y > 0, y, np.nan) if positive else y
 
-    def _extremes(
-        self, axis: Axis, starts: Indices, stops: Indices, *, positive: bool
-    ) -> tuple[Floats, Floats]:
+    def _extremes(self, axis: Axis, starts: Indices, stops: Indices, *, positive: bool) -> tuple[Floats, Floats]:
         """Each pixel column's extremes at its first and its last place, in the order of its trend."""
         low, high = self._low.query(starts, stops), self._high.query(starts, stops)
         if positive:

@@ -24,7 +24,7 @@ REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
 RUN_KEYWORDS = ("seed", "learning_rate", "batch_size", "epochs")
 """Keywords of a recipe's functions that the run's own settings fill; they are no settings of the recipe."""
 
-SettingValue = Union[bool, int, float, str, None]
+SettingValue = Union[bool, int, float, str, None]  # noqa: UP007 (evaluated, also by Python 3.10)
 Part = TypeVar("Part")
 
 
@@ -154,7 +154,10 @@ class Placement:
     def from_text(cls, text: str) -> Placement:
         """What `to_text` wrote."""
         data = json.loads(text)
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+        }
+        return cls(**values)
 
 
 def read_spec(run_dir: Path) -> RunSpec:

@@ -162,7 +162,7 @@ class Facts:
 
 
 def fold(facts: Facts, events: Iterable[Event]) -> Facts:
-    """What is known after `events`. Unknown kinds, and events whose fields are not what they should be, change nothing."""
+    """What is known after `events`. Unknown kinds change nothing; events that cannot be read become a notice."""
     for event in events:
         reader = _READERS.get(event["kind"])
         if reader is None:

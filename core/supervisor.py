@@ -84,7 +84,9 @@ class Supervisor:
             try:
                 process = local.launch(self._spec, self._run_dir, placement)
             except OSError as error:
-                raise RunError(f"Worker {placement.rank} could not be started: {error}. Check that both exist.") from error
+                raise RunError(
+                    f"Worker {placement.rank} could not be started: {error}. Check that both exist."
+                ) from error
             member = self._workers.add(placement, process)
             identity = member.identity
             self._events.write(
@@ -218,7 +220,7 @@ class Supervisor:
 
 
 def _sample_fields(sample: Sample) -> dict[str, object]:
-    fields = {
+    fields: dict[str, object] = {
         "device": sample.device_id,
         "utilisation_percent": sample.utilisation_percent,
         "memory_used_bytes": sample.memory_used_bytes,

@@ -100,7 +100,9 @@ class Workforce:
         """
         failed = [member for member in self.members if member.exit_code]
         mute = [member for member in failed if member.error is None]
-        spoken = sorted((member for member in failed if member.error), key=lambda member: float((member.error or {})["t"]))
+        spoken = sorted(
+            (member for member in failed if member.error), key=lambda member: float((member.error or {})["t"])
+        )
         return next(iter([*mute, *spoken]), None)
 
 

@@ -14,10 +14,10 @@ import pynvml  # noqa: TID251 (this is the one module that talks to the driver)
 
 from .device import Device, Process, Sample
 from .power import SYSFS, PowerState
-from .reader import ALL_TIERS, DriverError, NoDevices, Options, Tier
+from .reader import DriverError, NoDevices, Options, Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 Handle = Any  # NVML's, opaque
 
@@ -109,18 +109,14 @@ class Reading:
     name: str
     tier: Tier
     ways: tuple[Callable[[Handle], Any], ...]
-    nothing: Any = None
-    """What stands for "no reading"."""
 
 
-VALUES = (  # named as the fields of Sample that they fill
-    Reading("utilisation_percent", Tier.LOAD, (_utilisation_percent,)),
-    Reading("memory_used_bytes", Tier.LOAD, (_memory_used_bytes,)),
-    Reading("temperature_celsius", Tier.HEAT, (_temperature_celsius, _new_temperature_celsius)),
-    Reading("power_watts", Tier.HEAT, (_power_watts,)),
-    Reading("clock_reasons", Tier.HEAT, (_clock_reasons, _old_clock_reasons), nothing=()),
-)
-LISTS = (  # together they are Sample.processes
+READINGS = (
+    Reading("utilisation", Tier.LOAD, (_utilisation_percent,)),
+    Reading("memory", Tier.LOAD, (_memory_used_bytes,)),
+    Reading("temperature", Tier.HEAT, (_temperature_celsius, _new_temperature_celsius)),
+    Reading("power", Tier.HEAT, (_power_watts,)),
+    Reading("clock_reasons", Tier.HEAT, (_clock_reasons, _old_clock_reasons)),
     # Each version by its name: the unversioned functions turn "function not found" into another error.
     Reading("compute", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2,
@@ -132,6 +128,10 @@ LISTS = (  # together they are Sample.processes
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2,
     )),
 )  # fmt: skip
+
+
+def _due(tiers: Collection[Tier]) -> tuple[Reading, ...]:
+    return tuple(reading for reading in READINGS if reading.tier in tiers)
 
 
 def _describe(index: int, handle: Handle) -> Device:
@@ -194,15 +194,15 @@ def open_reader(options: Options, traces: Iterable[Path] = TRACES) -> NvidiaRead
     return NvidiaReader(options)
 
 
-def _merge(lists: Iterable[Iterable[Any] | None]) -> tuple[Process, ...] | None:
+def _merge(*lists: Sequence[Any] | None) -> tuple[Process, ...] | None:
     """One entry per process, though one that computes and draws is in two lists; None without any list."""
-    given = [entries for entries in lists if entries is not None]
     used: dict[int, int | None] = {}
-    for entry in (entry for entries in given for entry in entries):
+    for entry in (entry for entries in lists if entries for entry in entries):
         if used.get(entry.pid) is None:
             used[entry.pid] = entry.usedGpuMemory  # pynvml has made None of "not available"
-    processes = tuple(Process(pid=pid, memory_used_bytes=memory) for pid, memory in sorted(used.items()))
-    return processes if given else None
+    if not used and lists == (None,) * len(lists):
+        return None
+    return tuple(Process(pid=pid, memory_used_bytes=memory) for pid, memory in sorted(used.items()))
 
 
 class _Card:
@@ -213,42 +213,54 @@ class _Card:
         self._handle: Handle | None = handle
         self._options = options
         self._power = power
-        self._ways: dict[str, int] = {}  # by reading, the way that works; beyond the last one: none does
+        self._ways = {reading.name: reading.ways for reading in READINGS}  # those that may still work
         self._values: dict[str, Any] = {}
-        self._lost = ""
+        self._lost: str | None = None
         self._retry_at = 0.0
 
-    def read(self, now: float, tiers: Collection[Tier]) -> Sample:
+    def read(self, now: float, due: Sequence[Reading]) -> Sample:
         """A sample at `now`, unix seconds. An error of the device is in the sample, never raised."""
         if self._power.is_asleep():
             self._values.clear()
             return Sample(device_id=self.device.id, time=now)  # asking would wake it up
         try:
-            self._refresh(tiers if self._handle is not None else self._regain())
+            self._refresh(due if self._handle is not None else self._regain())
         except pynvml.NVMLError as error:
             self._lose(error)
-        return Sample(device_id=self.device.id, time=now, lost=self._lost or None, **self._values)
+        return self._sample(now)
 
-    def _refresh(self, tiers: Collection[Tier]) -> None:
-        for reading in VALUES:
-            if reading.tier in tiers:
-                self._values[reading.name] = self._ask(reading)
-        if Tier.PROCESSES in tiers:
-            self._values["processes"] = _merge(self._ask(reading) for reading in LISTS)
+    def _refresh(self, due: Sequence[Reading]) -> None:
+        values = self._values
+        for reading in due:
+            values[reading.name] = self._ask(reading)
 
     def _ask(self, reading: Reading) -> Any:  # noqa: ANN401 (each reading has a type of its own)
-        way = self._ways.get(reading.name, 0)
-        if way >= len(reading.ways):
-            return reading.nothing
+        ways = self._ways[reading.name]
+        if not ways:
+            return None
         try:
-            return reading.ways[way](self._handle)
+            return ways[0](self._handle)
         except pynvml.NVMLError as error:
             if error.value in NEVER:
-                self._ways[reading.name] = way + 1
+                self._ways[reading.name] = ways[1:]
                 return self._ask(reading)
             if error.value in NOT_NOW:
-                return reading.nothing
+                return None
             raise
+
+    def _sample(self, now: float) -> Sample:
+        value = self._values.get
+        return Sample(
+            device_id=self.device.id,
+            time=now,
+            utilisation_percent=value("utilisation"),
+            memory_used_bytes=value("memory"),
+            temperature_celsius=value("temperature"),
+            power_watts=value("power"),
+            clock_reasons=value("clock_reasons") or (),
+            processes=_merge(value("compute"), value("graphics"), value("mps")),
+            lost=self._lost,
+        )
 
     def _lose(self, error: pynvml.NVMLError) -> None:
         # A handle may be stale after any error, and a stale one crashes the process: never use it again.
@@ -260,13 +272,13 @@ class _Card:
             f"It is asked again every {self._options.retry_s:g} s."
         )
 
-    def _regain(self) -> Collection[Tier]:
-        """The tiers to read of a lost device: all of them once it is found again, none before."""
+    def _regain(self) -> Sequence[Reading]:
+        """What to read of a lost device: everything once it is found again, nothing before."""
         if time.monotonic() < self._retry_at:
             return ()
         self._handle = pynvml.nvmlDeviceGetHandleByUUID(self.device.id)
-        self._lost = ""
-        return ALL_TIERS
+        self._lost = None
+        return READINGS
 
 
 class NvidiaReader:
@@ -290,7 +302,8 @@ class NvidiaReader:
         """One sample of each GPU at `now`, unix seconds; readings that are not due are the last ones."""
         if time.monotonic() >= self._list_at:
             self._list_again()
-        return [card.read(now, tiers) for card in self._cards.values()]
+        due = _due(tiers)
+        return [card.read(now, due) for card in self._cards.values()]
 
     def _list(self) -> None:
         """List the GPUs that are not listed yet: one may be lost at the start, or be plugged in later."""

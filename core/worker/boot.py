@@ -19,7 +19,9 @@ PRIVATE_NAME = "_trainyard"
 def _load_privately(folder: str) -> None:
     """Make the package in `folder` importable as `PRIVATE_NAME` and under no other name."""
     spec = importlib.util.spec_from_file_location(
-        PRIVATE_NAME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]  # noqa: PTH118 (see below)
+        PRIVATE_NAME,
+        os.path.join(folder, "__init__.py"),  # noqa: PTH118 (see main)
+        submodule_search_locations=[folder],
     )
     assert spec is not None
     assert spec.loader is not None

@@ -52,7 +52,10 @@ class Context:
         """Everything is loaded, the first step is next. Rank 0 announces how much there is to do."""
         if self.rank == 0:
             self._writer.write(
-                "plan", epochs=self.training.epochs, steps_per_epoch=steps_per_epoch, samples_per_epoch=samples_per_epoch
+                "plan",
+                epochs=self.training.epochs,
+                steps_per_epoch=steps_per_epoch,
+                samples_per_epoch=samples_per_epoch,
             )
         self._writer.write("ready", rank=self.rank)
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -78,9 +79,7 @@ def test_utilisation_is_that_of_the_devices_own_cores(child, monkeypatch):
     os.sched_setaffinity(child.pid, {CORES[0]})
     monkeypatch.setenv(COUNT_VARIABLE, "1")
     whole = cpu_devices()[0]
-    reader = CpuReader(
-        [type(whole)(id=f"cpu:{core}", kind="cpu", label="", name="", cores=(core,)) for core in CORES[:2]]
-    )
+    reader = CpuReader([replace(whole, id=f"cpu:{core}", cores=(core,)) for core in CORES[:2]])
     assert [sample.utilisation_percent for sample in reader.read(0.0, ALL_TIERS)] == [None] * len(CORES[:2])
 
     def busy() -> bool:
@@ -91,7 +90,7 @@ def test_utilisation_is_that_of_the_devices_own_cores(child, monkeypatch):
 
 
 def test_memory_is_no_reading_while_nothing_is_watched():
-    assert [sample.memory_used_bytes for sample in CpuReader(cpu_devices()).read(0.0, ALL_TIERS)][0] is None
+    assert CpuReader(cpu_devices()).read(0.0, ALL_TIERS)[0].memory_used_bytes is None
 
 
 PARENT_AND_CHILD = f"""

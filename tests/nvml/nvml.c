@@ -5,7 +5,7 @@
  * every call is appended to that file, as "function" or "function gpuN". With NVML_STANDIN_FROZEN the file is
  * read once, so that a benchmark measures its subject and not this library.
  *
- * A handle dies with the first error of its device. Using it afterwards aborts the process, as it does with
+ * A handle dies with the first error of its device (but for "not supported" and its like). Using it afterwards aborts the process, as it does with
  * the real driver on a bad day.
  */
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 typedef unsigned long long u64;
 typedef int nvmlReturn_t;
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
        INSUFFICIENT_SIZE = 7, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15 };
 enum { GPUS = 64, LISTS = 3, PROCESSES = 32, ERRORS = 16, FILE_BYTES = 1 << 18 };
 
@@ -208,6 +208,11 @@ static nvmlReturn_t fail(int index, nvmlReturn_t code) {
     return code;
 }
 
+/* An error that says what there is, rather than that something broke. */
+static int is_answer(nvmlReturn_t code) {
+    return code == NOT_SUPPORTED || code == NO_PERMISSION || code == NOT_FOUND;
+}
+
 /* The device of a handle, for a call that `what` names in the file. */
 static nvmlReturn_t device(const char *function, const char *what, void *handle, gpu_t **gpu) {
     nvmlReturn_t code = enter(function);
@@ -224,7 +229,7 @@ static nvmlReturn_t device(const char *function, const char *what, void *handle,
     for (int i = 0; i < (*gpu)->failures; i++) {
         failure_t *failure = &(*gpu)->failure[i];
         if (strcmp(failure->what, what)) continue;
-        return failure->code == NOT_SUPPORTED || failure->code == NOT_FOUND ? failure->code : fail(index, failure->code);
+        return is_answer(failure->code) ? failure->code : fail(index, failure->code);
     }
     return SUCCESS;
 }

@@ -56,7 +56,6 @@ class StandIn:
     """The hardware, as the library shows it. Altered while programs run; they need `env`."""
 
     def __init__(self, library: Path, folder: Path) -> None:
-        self._settings: dict[str, str] = {}
         self._file = folder / "nvml.txt"
         self._calls = folder / "nvml-calls.txt"
         paths = [str(library), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
@@ -65,18 +64,19 @@ class StandIn:
             "NVML_STANDIN": str(self._file),
             "NVML_STANDIN_CALLS": str(self._calls),
         }
-        self.write(gpus=0)
+
+    @classmethod
+    def inherited(cls) -> StandIn:
+        """The one that this process was started with: to alter the hardware from inside the program."""
+        library = os.environ["LD_LIBRARY_PATH"].partition(os.pathsep)[0]
+        return cls(Path(library), Path(os.environ["NVML_STANDIN"]).parent)
 
     def write(self, **settings: object) -> None:
-        """Change settings; the others stay. `gpus=8`, `gpu3={"utilisation": 82, "lost": 1}`; None takes one back."""
-        for key, value in settings.items():
-            if isinstance(value, dict):
-                for name, one in value.items():
-                    self._set(f"{key}.{name}", one)
-            else:
-                self._set(key, value)
+        """Change settings; the others stay: `gpus=8`, `gpu3={"utilisation": 82}`. None takes one back."""
+        lines = self._file.read_text().splitlines() if self._file.exists() else ()
+        merged: dict[str, object] = dict(line.split("=", 1) for line in lines) | _flat(settings)
         fresh = self._file.with_suffix(".new")
-        fresh.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
+        fresh.write_text("".join(f"{key}={value}\n" for key, value in merged.items() if value is not None))
         fresh.replace(self._file)
 
     def calls(self) -> Counter[str]:
@@ -95,8 +95,9 @@ class StandIn:
         )
         return json.loads(done.stdout)
 
-    def _set(self, key: str, value: object) -> None:
-        if value is None:
-            self._settings.pop(key, None)
-        else:
-            self._settings[key] = str(value)
+
+def _flat(settings: dict[str, object]) -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, value in settings.items():
+        flat |= {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, dict) else {key: value}
+    return flat

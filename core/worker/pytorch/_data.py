@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
@@ -35,9 +35,10 @@ def as_dataset(data: object, function: str) -> Dataset[Any]:
             f"{function}() returned {type(data).__name__}. Return a map-style torch Dataset "
             "(with __len__ and __getitem__) or a tuple of tensors, inputs first, target last."
         )
-    if len(data) == 0:  # type: ignore[arg-type]  # has __len__, as just asked
+    dataset: Dataset[Any] = cast("Dataset[Any]", data)  # by its shape: it need not be a subclass
+    if len(dataset) == 0:  # type: ignore[arg-type]  # has __len__, as just asked
         raise ValueError(f"{function}() returned an empty {type(data).__name__}. There is nothing to train on.")
-    return data  # type: ignore[return-value]  # a duck-typed dataset is as good as a subclass
+    return dataset
 
 
 class Batches:

@@ -156,9 +156,9 @@ def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> T
     with task.autocast:
         loss = task.loss(model(*batch.inputs), batch.target)
     if scale == 1.0:  # spares a small model a multiplication forth and back
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
     else:
-        (loss * scale).backward()
+        (loss * scale).backward()  # type: ignore[no-untyped-call]
     return loss.detach()
 
 

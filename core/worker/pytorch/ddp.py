@@ -6,7 +6,6 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
@@ -14,6 +13,8 @@ from ._loop import Validation, backward, build, learning_rate
 from ._meter import SharedMeter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
     from ..context import Context
@@ -36,7 +37,7 @@ def _train(task: Task, context: Context) -> None:
     validation = Validation(task, context, task.model)
     meter = SharedMeter(context)
 
-    model.train()
+    model.train()  # type: ignore[no-untyped-call]
     context.ready(steps_per_epoch=task.train.steps, samples_per_epoch=task.train.items)
     for epoch in range(context.training.epochs):
         for micro_batches in task.train.shuffled(context.training.seed, epoch):
@@ -90,7 +91,7 @@ def _validate(task: Task, validation: Validation, context: Context, step: int) -
 
 
 @contextlib.contextmanager
-def _process_group(context: Context):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _process_group(context: Context) -> Iterator[None]:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine; its name need not resolve
     dist.init_process_group(
         "gloo" if context.placement.kind == "cpu" else "nccl",

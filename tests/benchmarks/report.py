@@ -1,0 +1,37 @@
+"""How a benchmark says what it measured: a table for people, a JSON file for comparison."""
+
+from __future__ import annotations
+
+import json
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RESULTS = Path(__file__).with_name("results")
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under a header, the columns aligned."""
+    lines = [list(header), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    print(f"\n{title}")
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def write_json(name: str, data: object) -> Path:
+    """Write `results/NAME.json`: the data, and where and when they were measured."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    document = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "data": data,
+    }
+    path.write_text(json.dumps(document, indent=2) + "\n")
+    return path

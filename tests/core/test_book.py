@@ -1,0 +1,126 @@
+"""A book holds what the events of a run say."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from core.book import SeriesBook
+from core.events import metrics_line
+
+
+def metrics(t: float, first: int, *, since: float | None = None, **values: list[float]) -> dict[str, object]:
+    """One batch, as it is read from a log."""
+    line = metrics_line(since=t if since is None else since, until=t, first_step=first, values=values)
+    event: dict[str, object] = json.loads(line)
+    return event
+
+
+def sample(t: float, device: str, percent: float | None, used_bytes: int | None) -> dict[str, object]:
+    return {
+        "t": t,
+        "kind": "sample",
+        "device": device,
+        "utilisation_percent": percent,
+        "memory_used_bytes": used_bytes,
+    }
+
+
+def test_batches_become_steps_and_evenly_spaced_times() -> None:
+    book = SeriesBook()
+    book.fold([metrics(12.0, 1, since=10.0, loss=[3.0, 2.0, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5])])
+    loss = book.metrics["loss"]
+    np.testing.assert_array_equal(loss.steps, [1, 2, 3, 4])
+    np.testing.assert_array_equal(loss.times, [10, 11, 12, 15])
+    np.testing.assert_array_equal(loss.values, [3, 2, 1, 0.5])
+
+
+def test_validation_stands_at_the_step_where_its_epoch_ended() -> None:
+    book = SeriesBook()
+    book.fold([metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6])])
+    np.testing.assert_array_equal(book.metrics["val_loss"].steps, [23, 46])
+    np.testing.assert_array_equal(book.metrics["val_loss"].times, [5, 9])
+
+
+def test_values_that_are_no_numbers_survive_the_log() -> None:
+    book = SeriesBook()
+    book.fold([metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0])])
+    np.testing.assert_array_equal(book.metrics["loss"].values, [np.nan, np.inf, 1.0])
+
+
+def test_a_missing_reading_is_a_gap_and_not_zero() -> None:
+    book = SeriesBook()
+    book.fold([sample(1, "cpu:0", 80.0, None), sample(2, "cpu:0", None, 5), {"t": 3, "kind": "sample", "device": "g"}])
+    np.testing.assert_array_equal(book.utilisation["cpu:0"].values, [80, np.nan])
+    np.testing.assert_array_equal(book.memory["cpu:0"].values, [np.nan, 5])
+    np.testing.assert_array_equal(book.utilisation["g"].values, [np.nan])
+
+
+def test_folding_in_pieces_is_folding_at_once() -> None:
+    events = [metrics(float(i + 1), 10 * i + 1, since=i + 0.1, loss=[float(i)] * 10) for i in range(50)]
+    events += [sample(60.0 + i, "cpu:0", 1.0 * i, i) for i in range(50)]
+    at_once, piecewise = SeriesBook(), SeriesBook()
+    at_once.fold(events)
+    for event in events:
+        piecewise.fold([event])
+    for part in ("steps", "times", "values"):
+        for one, other in ((b.metrics["loss"], b.memory["cpu:0"]) for b in (at_once, piecewise)):
+            assert len(getattr(one, part)) == 500
+            assert len(getattr(other, part)) == 50
+        np.testing.assert_array_equal(getattr(at_once.metrics["loss"], part), getattr(piecewise.metrics["loss"], part))
+
+
+def test_a_run_that_went_on_from_a_checkpoint_is_one_line() -> None:
+    first = [metrics(10.0, 1, since=1.0, loss=[9.0] * 10), metrics(11.0, 11, loss=[9.0])]
+    again = [metrics(25.0, 6, since=20.0, loss=[1.0] * 6)]
+    for folds in ([first + again], [first, again]):
+        book = SeriesBook()
+        for events in folds:
+            book.fold(events)
+        np.testing.assert_array_equal(book.metrics["loss"].steps, np.arange(1, 12))
+        np.testing.assert_array_equal(book.metrics["loss"].values, [9.0] * 5 + [1.0] * 6)
+
+
+def test_the_plan_makes_an_epoch_axis() -> None:
+    book = SeriesBook()
+    assert set(book.axes) == {"step", "time"}
+    book.fold([{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "new field": 1}])
+    assert book.steps_per_epoch == 23
+    assert book.axes["epoch"].place(np.array([46.0])) == 2
+    assert book.axes["time"].place(np.array([107.0])) == 7
+
+
+def test_the_end_of_training_is_known_and_forgotten_when_it_goes_on() -> None:
+    book = SeriesBook()
+    book.fold([{"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}])
+    book.fold([{"t": 9.0, "kind": "state", "state": "paused"}])
+    assert (book.started, book.training_ended) == (1.0, 8.0)
+    book.fold([{"t": 20.0, "kind": "state", "state": "running"}])
+    assert book.training_ended is None
+
+
+def test_unknown_events_are_passed_over_and_empty_folds_leave_no_trace() -> None:
+    book = SeriesBook()
+    book.fold([])
+    assert (book.version, book.started, book.duration_s) == (0, None, 0.0)
+    book.fold([{"t": 5.0, "kind": "from the future", "x": [1]}])
+    assert not book.metrics
+    assert book.started == 5.0
+
+
+@pytest.mark.parametrize("batch", [25, 2500])
+def test_a_million_steps_reopen_in_well_under_a_second(batch: int) -> None:
+    values = np.random.default_rng(0).random(1_000_000).tolist()
+    events = [
+        {"t": i + 1.0, "kind": "metrics", "since": float(i), "first": i + 1, "values": {"loss": values[i : i + batch]}}
+        for i in range(0, len(values), batch)
+    ]
+    book = SeriesBook()
+    began = time.perf_counter()
+    book.fold(events)
+    book.metrics["loss"].view(book.axes["step"], 0, 1e6, 1200)
+    assert time.perf_counter() - began < 1.0
+    assert len(book.metrics["loss"]) == 1_000_000

@@ -1,0 +1,280 @@
+"""The sampler and its helper process, with real processes and a stand-in for the driver's library."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.devices import KINDS
+from core.devices.feed import Patience
+from core.devices.sampler import Sampler
+from tests.nvml.standin import uuid
+from tests.waiting import wait_until
+
+QUICK = Patience(stale_s=0.3, hang_s=0.6, start_s=5, retry_s=0.2, backoff_s=0.05, notice_s=30)
+NVIDIA = [kind for kind in KINDS if kind.name == "nvidia"]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def sampler(nvml):
+    with Sampler(kinds=NVIDIA, period_s=0.05, patience=QUICK) as sampler:
+        yield sampler
+        helpers = sampler.helper_pids()
+    assert not any(psutil.pid_exists(pid) for pid in helpers)
+
+
+def helper(sampler: Sampler) -> psutil.Process:
+    (pid,) = wait_until(lambda: sampler.poll() and sampler.helper_pids(), what="a helper process")
+    return psutil.Process(pid)
+
+
+def wait_for(sampler: Sampler, condition, what: str):
+    """The first survey of which the condition is true."""
+    return wait_until(lambda: (survey := sampler.poll()) and condition(survey) and survey, what=what)
+
+
+def all_well(survey) -> bool:
+    return bool(survey.samples) and not any(sample.lost for sample in survey.samples)
+
+
+def test_eight_gpus_with_their_readings_which_follow_the_hardware(nvml, sampler):
+    nvml.write(gpus=8, **{f"gpu{index}": {"utilisation": index, "memory_used": 2**20} for index in range(8)})
+    survey = sampler.survey(10)
+    assert [device.id for device in survey.devices] == [uuid(index) for index in range(8)]
+    assert [sample.device_id for sample in survey.samples] == [uuid(index) for index in range(8)]
+    assert [sample.utilisation_percent for sample in survey.samples] == list(range(8))
+    assert survey.samples[0].memory_used_bytes == 2**20
+    assert survey.banner is None
+    nvml.write(gpu7={"utilisation": 99, "compute": "4711:5"})
+    wait_for(sampler, lambda survey: survey.samples[7].utilisation_percent == 99, "the new utilisation")
+
+
+def test_process_lists_can_be_hurried(nvml, sampler):
+    nvml.write(gpus=1)
+    assert sampler.survey(10).samples[0].processes == ()
+    nvml.write(gpu0={"compute": "4711:5"})
+    sampler.set_period(0.05, processes_s=0.05)
+    survey = wait_for(sampler, lambda survey: survey.samples[0].processes, "the process in the list")
+    assert [(process.pid, process.memory_used_bytes) for process in survey.samples[0].processes] == [(4711, 5)]
+
+
+def test_new_samples_are_handed_out_once_however_often_is_polled(nvml, sampler):
+    nvml.write(gpus=2)
+    sampler.survey(10)
+    started = time.time()
+    wait_for(sampler, lambda survey: survey.samples[0].time > started + 0.2, "some more readings")
+    samples = sampler.new_samples()
+    times = [sample.time for sample in samples if sample.device_id == uuid(0)]
+    assert len(times) >= 4
+    assert times == sorted(set(times))
+    assert sampler.new_samples() == []
+
+
+def test_a_gpu_that_is_lost_and_comes_back(nvml, sampler):
+    nvml.write(gpus=2)
+    sampler.survey(10)
+    nvml.write(gpu1={"lost": 1})
+    survey = wait_for(sampler, lambda survey: survey.samples[1].lost, "the lost GPU")
+    assert survey.samples[1].lost.startswith("GPU 1 does not answer")
+    assert survey.samples[1].utilisation_percent is None
+    assert survey.samples[0].lost is None
+    assert len(survey.devices) == 2
+    nvml.write(gpu1={"lost": None})
+    wait_for(sampler, all_well, "the GPU to come back")
+
+
+def test_the_only_gpu_gets_a_fresh_session_with_the_driver(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    first = helper(sampler)
+    nvml.write(gpu0={"lost": 1})
+    survey = wait_for(sampler, lambda survey: survey.samples[0].lost, "the lost GPU")
+    assert [device.id for device in survey.devices] == [uuid(0)]
+    first.wait(10)
+    nvml.write(gpu0={"lost": None})
+    survey = wait_for(sampler, all_well, "the GPU to come back")
+    assert survey.banner is None
+    assert helper(sampler) != first
+
+
+def test_driver_trouble_is_a_banner_until_it_is_cured(nvml, sampler):
+    nvml.write(gpus=2, init_error=18)
+    survey = sampler.survey(10)
+    assert survey.devices == ()
+    assert "Driver/library version mismatch" in survey.banner
+    assert "reboot, or reload the driver" in survey.banner
+    nvml.write(init_error=None)
+    survey = wait_for(sampler, lambda survey: survey.devices, "the devices")
+    assert (len(survey.samples), survey.banner) == (2, None)
+
+
+def test_a_gpu_that_was_listed_once_stays_listed_when_the_driver_is_gone(nvml, sampler):
+    nvml.write(gpus=2)
+    sampler.survey(10)
+    nvml.write(init_error=9)
+    helper(sampler).kill()
+    survey = wait_for(sampler, lambda survey: "Driver Not Loaded" in (survey.banner or ""), "the trouble")
+    assert [device.label for device in survey.devices] == ["GPU 0", "GPU 1"]
+    assert [sample.lost for sample in survey.samples] == [
+        f"GPU {index} is not listed by its driver any more." for index in range(2)
+    ]
+    nvml.write(init_error=None)
+    wait_for(sampler, all_well, "the GPUs to come back")
+
+
+@pytest.mark.parametrize("how", ["segv", "abort"])
+def test_a_driver_that_crashes_its_caller(nvml, sampler, how):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    nvml.write(crash=how)
+    survey = wait_for(sampler, lambda survey: survey.banner, "the crash to be told")
+    signal_name = {"segv": "SEGV", "abort": "ABRT"}[how]
+    assert f"The helper that reads NVIDIA devices ended with signal {signal_name}" in survey.banner
+    crashed_at = time.time()
+    nvml.write(crash=None)
+    wait_for(sampler, lambda survey: survey.samples[0].time > crashed_at, "new readings")
+
+
+def test_a_helper_that_is_killed_is_started_again(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    first = helper(sampler)
+    first.kill()
+    killed_at = time.time()
+    survey = wait_for(sampler, lambda survey: survey.samples[0].time > killed_at, "new readings")
+    assert "ended with signal KILL; it is started again" in survey.banner
+    assert helper(sampler) != first
+    assert not psutil.pid_exists(first.pid), "no zombie is left"
+
+
+def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    hanging = helper(sampler)
+    nvml.write(slow_ms=60_000)
+    survey = wait_for(sampler, lambda survey: "s old" in (survey.banner or ""), "the readings to be called old")
+    assert "NVIDIA devices do not answer: their readings are " in survey.banner
+    wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), what="the hanging helper to be ended")
+    nvml.write(slow_ms=None)
+    replaced_at = time.time()
+    survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
+    assert survey.banner.endswith("did not answer and was ended; it is started again.")
+
+
+def test_a_stopped_helper_delays_nobody(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    stopped = helper(sampler)
+    stopped.send_signal(signal.SIGSTOP)
+    wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, what="the helper to stop")
+    sampler.poll()
+    while sampler.new_samples():
+        sampler.poll()
+    survey = wait_for(sampler, lambda survey: "s old" in (survey.banner or ""), "the readings to be called old")
+    assert sampler.new_samples() == []
+    assert survey.samples[0].time < time.time() - QUICK.stale_s, "the reading keeps its time"
+
+
+def test_close_ends_a_helper_that_is_stopped_and_may_be_called_twice(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    stopped = helper(sampler)
+    stopped.send_signal(signal.SIGSTOP)
+    sampler.close()
+    assert not psutil.pid_exists(stopped.pid)
+    sampler.close()
+    assert sampler.poll().devices
+    assert sampler.helper_pids() == [], "a closed sampler starts nothing"
+
+
+def test_a_helper_in_a_hanging_driver_ends_with_its_client(nvml):
+    nvml.write(gpus=1)
+    code = """
+import os, sys
+from core.devices.sampler import Sampler
+sampler = Sampler()
+sampler.survey(10)
+print(*sampler.helper_pids(), flush=True)
+sys.stdin.readline()
+os.abort()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, **pipes) as client:
+        pid = int(client.stdout.readline())
+        nvml.write(slow_ms=60_000)
+        client.communicate("\n")
+    wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", what="the helper's end")
+
+
+def test_the_helper_carries_no_tag_of_a_run(nvml, sampler, monkeypatch):
+    monkeypatch.setenv("TRAINYARD_RUN", "some-run")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    nvml.write(gpus=1)
+    assert len(sampler.survey(10).devices) == 1
+    assert "TRAINYARD_RUN" not in helper(sampler).environ()
+
+
+def test_a_folder_named_core_where_the_user_stands_is_not_ours(nvml, sampler, monkeypatch, tmp_path):
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "__init__.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.chdir(tmp_path)
+    nvml.write(gpus=1)
+    assert len(sampler.survey(10).devices) == 1
+
+
+def test_no_driver_answers_in_time(nvml):
+    nvml.write(gpus=1, slow_ms=60_000)
+    with Sampler() as sampler:
+        survey = sampler.survey(0.3)
+    assert survey.banner == "NVIDIA devices have not answered within 0.3 s."
+    assert all(device.kind == "cpu" for device in survey.devices)
+
+
+@pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has the real library")
+def test_a_machine_without_the_library_has_no_banner_and_keeps_no_helper():
+    with Sampler(patience=QUICK) as sampler:
+        survey = sampler.survey(10)
+        assert {device.kind for device in survey.devices} == {"cpu"}
+        assert survey.banner is None
+        wait_until(lambda: sampler.poll() and not sampler.helper_pids(), what="the helper to end")
+        time.sleep(2 * QUICK.retry_s)  # nothing is to happen, so there is nothing to wait for
+        sampler.poll()
+        assert sampler.helper_pids() == []
+
+
+def test_a_kind_of_which_nothing_is_wanted_starts_no_helper(nvml):
+    nvml.write(gpus=1)
+    with Sampler(only=["cpu:0"]) as sampler:
+        assert [device.id for device in sampler.survey(10).devices] == ["cpu:0"]
+        assert sampler.helper_pids() == []
+
+
+def test_gpus_are_listed_before_the_cpu_and_memory_is_that_of_watched_processes(nvml):
+    nvml.write(gpus=1)
+    with Sampler(period_s=0.05) as sampler:
+        assert [device.id for device in sampler.survey(10).devices][:2] == [uuid(0), "cpu:0"]
+        sampler.watch({"cpu:0": [os.getpid()]})
+        survey = wait_for(sampler, lambda survey: survey.samples[1].memory_used_bytes, "the memory")
+        assert survey.samples[1].memory_used_bytes > 2**20
+
+
+def test_naming_the_devices_loads_no_driver_library():
+    code = "import core.devices, core.devices.sampler, sys; sys.exit('pynvml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+    code = "import core.devices, sys; sys.exit('psutil' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("period_s", [0, -1, float("nan")])
+def test_a_period_of_nothing_is_refused(period_s):
+    with pytest.raises(ValueError, match="more than 0"):
+        Sampler(period_s=period_s)

@@ -1,0 +1,417 @@
+"""The plots draw what the book says, and say so when there is nothing to draw."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint, Qt
+
+from core.book import SeriesBook
+from gui.plots import PLOTS, TimeLink
+from gui.plots.axes import clock, log_positions, number, round_spacing, time_spacing
+from gui.plots.base import Plot
+from gui.theme import DARK, LIGHT
+
+STEPS, PER_EPOCH, START = 460, 23, 1000.0
+COLOURS = {"cpu:0": "#4d9bff", "cpu:1": "#ff9f45"}
+LABELS = {"cpu:0": "CPU 0", "cpu:1": "CPU 1"}
+
+
+def losses() -> np.ndarray:
+    """A falling noisy loss with a gap and a value below zero, shape (STEPS,)."""
+    values = 2 * np.exp(-np.arange(STEPS) / 150) + np.random.default_rng(0).normal(0, 0.02, STEPS) + 0.1
+    values[100:110] = np.nan
+    values[200] = -1.0
+    return values
+
+
+def events() -> list[dict]:
+    """A run of STEPS steps, one a tenth of a second, begun 2 s after its start, and 60 s of samples."""
+    found: list[dict] = [
+        {"t": START, "kind": "state", "state": "starting"},
+        {"t": START, "kind": "plan", "steps_per_epoch": PER_EPOCH},
+    ]
+    values = losses()
+    for first in range(1, STEPS + 1, 10):
+        batch = values[first - 1 : first + 9].tolist()
+        ended = START + 2 + (first + 9) / 10
+        metrics = {"loss": batch, "accuracy": [1 - value for value in batch]}
+        found.append({"t": ended, "kind": "metrics", "since": ended - 0.9, "first": first, "values": metrics})
+    for step in range(PER_EPOCH, STEPS + 1, PER_EPOCH):
+        found.append(
+            {"t": START + 2 + step / 10, "kind": "metrics", "first": step, "values": {"val_loss": [step / 100]}}
+        )
+    for second in range(60):
+        for device in COLOURS:
+            reading = None if device == "cpu:1" and 20 <= second < 30 else 80.0
+            found.append(
+                {
+                    "t": START + second,
+                    "kind": "sample",
+                    "device": device,
+                    "utilisation_percent": reading,
+                    "memory_used_bytes": 3 * 10**9,
+                }
+            )
+    found.append({"t": START + 50, "kind": "state", "state": "releasing"})
+    return sorted(found, key=lambda event: event["t"])
+
+
+@pytest.fixture
+def book() -> SeriesBook:
+    """The book of that run."""
+    made = SeriesBook()
+    made.fold(events())
+    return made
+
+
+@pytest.fixture
+def plots(qtbot) -> dict[str, Plot]:
+    """Every plot, shown, 900 x 400 pixels."""
+    made = {row.name: row.make(DARK) for row in PLOTS}
+    for plot in made.values():
+        qtbot.addWidget(plot)
+        plot.resize(900, 400)
+        with qtbot.waitExposed(plot):
+            plot.show()
+    return made
+
+
+def draw(book: SeriesBook | None, *plots: Plot) -> None:
+    """Give the plots this book, as the window does, and let them draw."""
+    for plot in plots:
+        plot.show_book(book, COLOURS, LABELS)
+    for plot in plots:
+        plot.redraw()
+
+
+def choose(plot: Plot, box: str, data: object) -> None:
+    """Choose an entry of one of the plot's boxes by what it stands for."""
+    widget = getattr(plot.controls, box)
+    widget.setCurrentIndex(widget.findData(data))
+    plot.redraw()
+
+
+def test_every_plot_has_its_object_name(plots) -> None:
+    assert list(plots) == ["lossPlot", "utilisationPlot", "memoryPlot"]
+    assert all(plot.objectName() == name and plot.accessibleName() for name, plot in plots.items())
+
+
+def test_the_loss_plot_draws_every_step_its_mean_and_validation(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    curves = loss.curves()
+    assert set(curves) == {"loss", "loss (mean)", "val_loss"}
+    x, y = curves["loss"]
+    np.testing.assert_array_equal(x, np.arange(1, STEPS + 1))
+    np.testing.assert_array_equal(y, losses())
+    x, y = curves["loss (mean)"]
+    np.testing.assert_allclose(y[49], losses()[30:50].mean())
+    np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, STEPS + 1, PER_EPOCH) / 100)
+
+
+def test_new_measurements_are_drawn_at_the_next_redraw(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    more = {"t": START + 99, "kind": "metrics", "since": START + 98, "first": STEPS + 1, "values": {"loss": [7.0, 8.0]}}
+    book.fold([more])
+    loss.redraw()
+    x, y = loss.curves()["loss"]
+    assert (x[-1], y[-1]) == (STEPS + 2, 8.0)
+    assert loss.canvas.x_range == (0, STEPS + 2)
+
+
+def test_nothing_is_drawn_twice(plots, book, monkeypatch) -> None:
+    draw(book, *plots.values())
+    for plot in plots.values():
+        plot.redraw()
+        monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
+        plot.redraw()
+
+
+def test_smoothing_can_be_set_and_switched_off(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    choose(loss, "smoothing_box", 100)
+    np.testing.assert_allclose(loss.curves()["loss (mean)"][1][99], losses()[:100].mean())
+    choose(loss, "smoothing_box", 0)
+    assert "loss (mean)" not in loss.curves()
+
+
+def test_the_x_axis_can_be_steps_time_or_epochs(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    for axis, last in (("time", 2 + STEPS / 10 + 0.1), ("epoch", STEPS / PER_EPOCH), ("step", STEPS)):
+        choose(loss, "axis_box", axis)
+        x, _ = loss.curves()["loss"]
+        assert x[-1] == pytest.approx(last, abs=0.2)
+
+
+def test_epochs_are_not_offered_before_the_plan_is_known(plots) -> None:
+    loss, bare = plots["lossPlot"], SeriesBook()
+    bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
+    choose(loss, "axis_box", "epoch")
+    draw(bare, loss)
+    assert loss.axis_name() == "step"
+    assert not loss.controls.axis_box.model().item(2).isEnabled()
+    bare.fold([{"t": 2.0, "kind": "plan", "steps_per_epoch": 2}])
+    loss.redraw()
+    assert loss.controls.axis_box.model().item(2).isEnabled()
+
+
+def test_on_a_logarithmic_scale_what_is_not_positive_is_a_gap(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    loss.controls.log_box.setChecked(True)
+    loss.redraw()
+    _, y = loss.curves()["loss"]
+    assert np.isnan(y[200])
+    assert np.isnan(y[100:110]).all()
+    np.testing.assert_array_equal(y[111:200], losses()[111:200])
+    lo, hi = loss.canvas.view.viewRange()[1]
+    assert lo < np.log10(np.nanmin(y))
+    assert hi > np.log10(np.nanmax(y))
+
+
+def test_another_metric_can_be_chosen(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    choose(loss, "metric_box", "accuracy")
+    np.testing.assert_allclose(loss.curves()["accuracy"][1], 1 - losses())
+    assert "val_accuracy" not in loss.curves()
+    only_loss = SeriesBook()
+    only_loss.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    draw(only_loss, loss)
+    assert set(loss.curves()) == {"loss", "loss (mean)"}
+    assert loss.title.isVisible()
+
+
+def test_the_newest_values_stand_beside_the_title(plots, book) -> None:
+    draw(book, *plots.values())
+    texts = {name: plot._values.text() for name, plot in plots.items()}
+    assert f"{np.nanmean(losses()[-20:]):.4g}" in texts["lossPlot"]
+    assert "4.6" in texts["lossPlot"]
+    assert "CPU 0" in texts["utilisationPlot"]
+    assert "80\u2009%" in texts["utilisationPlot"]
+    assert "3.0 GB" in texts["memoryPlot"]
+
+
+def test_a_note_takes_the_place_of_the_newest_values(plots, book) -> None:
+    memory = plots["memoryPlot"]
+    draw(book, memory)
+    memory.set_note("released in 1.8 s", "good")
+    assert memory._note.isVisible()
+    assert not memory._values.isVisible()
+    memory.set_note("")
+    assert memory._values.isVisible()
+
+
+def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    reading = loss.read(46.2)
+    assert reading is not None
+    assert reading.x == 46
+    assert reading.text.splitlines() == [
+        "step 46 \u00b7 epoch 2.00 \u00b7 0:07",
+        f"train {losses()[45]:.5g}",
+        "validation 0.46 at step 46",
+    ]
+    viewport = loss.canvas.viewport()
+    qtbot.mouseMove(viewport, QPoint(20, 200))
+    qtbot.mouseMove(viewport, QPoint(450, 200))
+    qtbot.waitUntil(loss.hover.label.isVisible)
+    assert "step" in loss.hover.label.text()
+    loss.hover.point(None)
+    assert not loss.hover.label.isVisible()
+
+
+def test_the_mouse_reads_every_device(plots, book) -> None:
+    draw(book, *plots.values())
+    utilisation = plots["utilisationPlot"].read(25.1)
+    memory = plots["memoryPlot"].read(25.1)
+    assert utilisation is not None
+    assert utilisation.text.splitlines() == ["0:25", "CPU 0 80\u2009%", "CPU 1 \u2013"]
+    assert memory is not None
+    assert memory.text.splitlines() == ["0:25", "CPU 0 3.0 GB", "CPU 1 3.0 GB"]
+
+
+def test_devices_are_drawn_over_time_with_gaps_where_there_was_no_reading(plots, book) -> None:
+    draw(book, *plots.values())
+    busy, held = plots["utilisationPlot"].curves(), plots["memoryPlot"].curves()
+    assert set(busy) == set(held) == set(COLOURS)
+    x, y = busy["cpu:1"]
+    np.testing.assert_array_equal(x, np.arange(60))
+    assert np.isnan(y[20:30]).all()
+    assert np.isfinite(y[30:]).all()
+    np.testing.assert_array_equal(held["cpu:0"][1], np.full(60, 3.0))
+    assert plots["utilisationPlot"].canvas.view.viewRange()[1] == [-2, 104]
+
+
+def test_the_end_of_training_is_marked_on_the_memory_plot(plots, book) -> None:
+    memory = plots["memoryPlot"]
+    draw(book, memory)
+    assert memory.end_line.isVisible()
+    assert memory.end_line.value() == 50
+    draw(SeriesBook(), memory)
+    going = SeriesBook()
+    going.fold(event for event in events() if event.get("state") != "releasing")
+    draw(going, memory)
+    assert not memory.end_line.isVisible()
+
+
+@pytest.mark.parametrize("nothing", [None, SeriesBook()], ids=["no run", "an empty run"])
+def test_a_plot_without_data_says_so(plots, book, nothing) -> None:
+    draw(book, *plots.values())
+    assert all(plot.canvas.isVisible() for plot in plots.values())
+    draw(nothing, *plots.values())
+    for plot in plots.values():
+        assert plot.empty.isVisible()
+        assert plot.empty.text()
+        assert not plot.canvas.isVisible()
+        assert plot.curves() == {}
+
+
+def test_a_lone_measurement_is_seen(plots) -> None:
+    loss, lone = plots["lossPlot"], SeriesBook()
+    lone.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    choose(loss, "smoothing_box", 0)
+    draw(lone, loss)
+    image = loss.canvas.grab().toImage()
+    drawn = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+    assert DARK.train in drawn
+
+
+def test_a_plot_stays_where_it_was_moved_until_it_is_told_to_follow(plots, book, qtbot) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    whole = loss.canvas.x_range
+    qtbot.keyClick(loss.canvas, Qt.Key.Key_Plus)
+    loss.redraw()
+    zoomed = loss.canvas.x_range
+    assert not loss.follows
+    assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
+    x, _ = loss.curves()["loss"]
+    assert len(x) < STEPS
+    book.fold([{"t": START + 99, "kind": "metrics", "first": STEPS + 1, "values": {"loss": [1.0]}}])
+    loss.redraw()
+    assert loss.canvas.x_range == zoomed
+    qtbot.keyClick(loss.canvas, Qt.Key.Key_A)
+    loss.redraw()
+    assert loss.follows
+    assert loss.canvas.x_range == (0, STEPS + 1)
+
+
+def test_another_run_is_shown_whole(plots, book, qtbot) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    qtbot.keyClick(loss.canvas, Qt.Key.Key_Right)
+    other = SeriesBook()
+    other.fold(events())
+    draw(other, loss)
+    assert loss.follows
+
+
+def test_plots_over_time_move_together_and_the_loss_only_if_it_is_one(plots, book, qtbot) -> None:
+    loss, utilisation, memory = plots.values()
+    link = TimeLink(list(plots.values()))
+    draw(book, *plots.values())
+    utilisation.canvas.moved_by_hand.emit()
+    utilisation.canvas.view.setXRange(10, 20, padding=0)
+    assert memory.canvas.x_range == pytest.approx((10, 20), abs=0.5)
+    assert not memory.follows
+    assert loss.follows
+    assert loss.canvas.x_range == (0, STEPS)
+
+    choose(loss, "axis_box", "time")
+    for plot in plots.values():
+        plot.redraw()
+    assert all(plot.follows for plot in plots.values())
+    loss.canvas.moved_by_hand.emit()
+    loss.canvas.view.setXRange(5, 30, padding=0)
+    for plot in (utilisation, memory):
+        assert plot.canvas.x_range == pytest.approx((5, 30), abs=0.5)
+        assert not plot.follows
+    qtbot.keyClick(memory.canvas, Qt.Key.Key_A)
+    assert all(plot.follows for plot in plots.values())
+
+    choose(loss, "axis_box", "step")
+    for plot in plots.values():
+        plot.redraw()
+    assert loss.canvas.x_range == (0, STEPS)
+    assert memory.canvas.x_range == pytest.approx((0, 59), abs=0.5)
+    assert link is not None
+
+
+def test_a_change_of_theme_is_worn(plots, book) -> None:
+    draw(book, *plots.values())
+    for plot in plots.values():
+        plot.set_theme(LIGHT)
+        plot.redraw()
+        assert plot.canvas.grab().toImage().pixelColor(70, 20).name() == LIGHT.panel
+
+
+def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
+    loss, long = plots["lossPlot"], SeriesBook()
+    long.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
+    series = long.metrics["loss"]
+    values = np.ones(10_000_000)
+    values[7_654_321] = 50.0
+    series.append(np.arange(3.0, 10_000_003), np.linspace(1, 1e5, 10_000_000), values)
+    draw(long, loss)
+    _, y = loss.curves()["loss"]
+    assert len(y) < 4 * loss.canvas.pixels
+    assert y.max() == 50.0
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on: nothing to count")
+def test_drawing_keeps_count_of_its_references_to_none(plots, book, qapp) -> None:
+    """PySide6 6.12.0 lost some at every refresh, until the interpreter fell over."""
+    draw(book, *plots.values())
+    counts = []
+    for refresh in range(300):
+        book.fold(
+            [{"t": START + 100 + refresh, "kind": "metrics", "first": STEPS + 1 + refresh, "values": {"loss": [1.0]}}]
+        )
+        for plot in plots.values():
+            plot.redraw()
+            plot.canvas.viewport().repaint()
+        plots["lossPlot"].hover.point(float(refresh))
+        qapp.processEvents()
+        counts.append(sys.getrefcount(None))
+    assert abs(counts[-1] - counts[50]) < 200, counts[::50]  # it lost more than ten at every refresh
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spacing", "text"),
+    [
+        (0, 1, "0:00"),
+        (750, 30, "12:30"),
+        (3723, 1, "1:02:03"),
+        (59.99, 1, "1:00"),
+        (3599.7, 1, "1:00:00"),
+        (7.25, 0.25, "0:07.25"),
+        (-5, 1, "-0:05"),
+        (100_000, 60, "27:46:40"),
+    ],
+)
+def test_times_read_like_a_clock(seconds: float, spacing: float, text: str) -> None:
+    assert clock(seconds, spacing) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "spacing", "text"),
+    [(12_000, 500, "12\u2009000"), (0.25, 0.25, "0.25"), (2.5, 2.5, "2.5"), (-0.0, 0.1, "0.0"), (3e-6, 1e-6, "3e-06")],
+)
+def test_numbers_have_the_places_that_they_need(value: float, spacing: float, text: str) -> None:
+    assert number(value, spacing) == text
+
+
+def test_ticks_stand_at_round_places() -> None:
+    assert [round_spacing(least) for least in (0.03, 1, 1.1, 2.2, 30, 700)] == [0.05, 1, 2, 2.5, 50, 1000]
+    assert [time_spacing(least) for least in (0.2, 3, 16, 700, 50_000, 100_000)] == [0.2, 5, 30, 900, 86_400, 172_800]
+    np.testing.assert_allclose(log_positions(-1, 1, 20), np.log10([0.1, 0.2, 0.5, 1, 2, 5, 10]))
+    np.testing.assert_allclose(log_positions(-3, 3, 4), [-3, -1, 1, 3])
+    assert len(log_positions(0.31, 0.45, 10)) >= 2
