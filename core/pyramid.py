@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-FACTOR = 8
+FACTOR = 16
 """How many blocks of one level make a block of the next."""
 
 

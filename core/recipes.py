@@ -112,8 +112,8 @@ def _parse(path: Path) -> ast.Module:
             f"Recipe {path} could not be read: {error.strerror}. Check the path and its permissions."
         ) from error
     except SyntaxError as error:
-        where = f"line {error.lineno}" if error.lineno else "its text"
-        raise ValueError(f"Recipe {path} is not valid Python: {error.msg}, {where}. Correct it there.") from error
+        where = f", line {error.lineno}" if error.lineno else ""
+        raise ValueError(f"Recipe {path} is not valid Python: {error.msg}{where}. Correct it there.") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"Recipe {path} is not a Python text file: {error}.") from error
 

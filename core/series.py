@@ -55,6 +55,7 @@ class Series:
         self._high = Tree(self._values, np.fmax, _finite_or_nan)
         self._total = Tree(self._values, np.add, _finite_or_zero)
         self._finite = Tree(self._values, np.add, _is_finite)
+        self._complete = True  # no gap so far: then there is nothing to count
 
     def __len__(self) -> int:
         return len(self._values)
@@ -105,6 +106,7 @@ class Series:
         self._steps.extend(steps)
         self._times.extend(np.maximum.accumulate(np.maximum(times, floor)))
         self._values.extend(values)
+        self._complete = self._complete and bool(np.isfinite(values).all())
         for tree in self._trees:
             tree.grow()
 
@@ -212,7 +214,8 @@ class Series:
 
     def _means(self, ends: Indices, window: int) -> Floats:
         starts, stops = np.maximum(ends + 1 - window, 0), ends + 1
-        total, count = self._total.query(starts, stops), self._finite.query(starts, stops)
+        total = self._total.query(starts, stops)
+        count = stops - starts if self._complete else self._finite.query(starts, stops)
         return _finite_or_nan(np.divide(total, count, out=np.full(len(ends), np.nan), where=count > 0))
 
 

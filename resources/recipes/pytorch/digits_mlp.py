@@ -9,10 +9,10 @@ def model(hidden=64, dropout=0.0):
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(64, hidden),
-        nn.ReLU(),
+        nn.Tanh(),
         nn.Dropout(dropout),
         nn.Linear(hidden, hidden),
-        nn.ReLU(),
+        nn.Tanh(),
         nn.Linear(hidden, 10),
     )
 

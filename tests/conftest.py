@@ -1,0 +1,74 @@
+"""What every test stands on: an offscreen Qt, folders of its own, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+SET_BY_OTHERS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}  # by pytest; by torch's first optimizer
+
+pytest_plugins = ["tests.nvml.fixtures"]
+
+
+@pytest.fixture
+def runs_root(tmp_path: Path) -> Path:
+    """An empty folder for runs."""
+    return tmp_path / "runs"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(tmp_path: Path) -> Iterator[None]:
+    """Fails the test that leaves a thread, a process or a changed environment behind."""
+    # Its own, not the fixture: that one is undone only after this, and would show as a change.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
+        patch.setenv("TRAINYARD_TEST", str(tmp_path))  # inherited by every process that the test starts
+        threads, environment = set(threading.enumerate()), dict(os.environ)
+        yield
+        _check(tmp_path, threads, environment)
+
+
+def _check(tmp_path: Path, threads: set[threading.Thread], environment: dict[str, str]) -> None:
+    try:
+        wait_until(lambda: not _processes(tmp_path), 10, "the processes of the test to end")
+        wait_until(lambda: not set(threading.enumerate()) - threads, 5, "the threads of the test to end")
+    finally:
+        for process in _processes(tmp_path):
+            process.kill()
+    changed = {name for name in environment.keys() | os.environ.keys() if environment.get(name) != os.environ.get(name)}
+    assert not changed - SET_BY_OTHERS, "the test changed the environment"
+
+
+def _processes(tmp_path: Path) -> list[psutil.Process]:
+    """The processes that inherited the test's mark."""
+    mark = f"TRAINYARD_TEST={tmp_path}".encode()
+    found = []
+    for pid in psutil.pids():
+        if pid == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark in file.read().split(b"\0"):
+                    found.append(psutil.Process(pid))
+        except (OSError, psutil.Error):
+            continue
+    return [process for process in found if _lives(process)]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

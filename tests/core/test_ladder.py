@@ -1,0 +1,66 @@
+"""The stop ladder: each rung in its time, none twice."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from core import ladder
+from core.ladder import Ladder, rungs
+from core.spec import StopLadder
+
+
+class Climb:
+    """A ladder whose clock the test turns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(ladder.time, "monotonic", lambda: self.now)
+        self.sent: list[signal.Signals] = []
+        self.recorded: list[tuple[str, float | None]] = []
+        graces = StopLadder(ask_s=10, interrupt_s=5, terminate_s=2)
+        self.ladder = Ladder(rungs(graces), send=self.sent.append, record=lambda *rung: self.recorded.append(rung))
+
+    def at(self, now: float) -> list[signal.Signals]:
+        self.now = now
+        self.ladder.tick()
+        return self.sent
+
+
+@pytest.fixture
+def climb(monkeypatch: pytest.MonkeyPatch) -> Climb:
+    return Climb(monkeypatch)
+
+
+def test_nothing_happens_before_it_begins(climb: Climb) -> None:
+    assert climb.at(1000) == []
+    assert climb.recorded == []
+
+
+def test_each_rung_follows_the_grace_of_the_one_before(climb: Climb) -> None:
+    climb.ladder.begin()
+    climb.ladder.begin()  # asked twice is asked once
+    assert climb.at(109.9) == []
+    assert not climb.ladder.signalled
+    assert climb.at(110) == [signal.SIGINT]
+    assert climb.ladder.signalled
+    assert climb.at(114.9) == [signal.SIGINT]
+    assert climb.at(115) == [signal.SIGINT, signal.SIGTERM]
+    assert climb.at(117) == [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+    assert climb.at(10_000) == [signal.SIGINT, signal.SIGTERM, signal.SIGKILL]
+    assert climb.recorded == [("asked", 10), ("SIGINT", 5), ("SIGTERM", 2), ("SIGKILL", None)]
+
+
+def test_force_is_the_last_rung_now_and_once(climb: Climb) -> None:
+    climb.ladder.begin()
+    climb.ladder.force()
+    climb.ladder.force()
+    assert climb.at(10_000) == [signal.SIGKILL]
+    assert climb.recorded == [("asked", 10), ("SIGKILL", None)]
+
+
+def test_it_may_begin_higher_up(climb: Climb) -> None:
+    climb.ladder.begin("SIGTERM")
+    assert climb.sent == [signal.SIGTERM]
+    assert climb.at(102) == [signal.SIGTERM, signal.SIGKILL]

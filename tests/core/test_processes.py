@@ -1,0 +1,60 @@
+"""Processes are told apart by pid and create time, and found by their tag."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core import processes
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: "run-1"}) as process:
+        yield process
+        process.kill()
+
+
+def test_a_process_is_alive_until_it_is_a_zombie(sleeper: subprocess.Popen[bytes]) -> None:
+    identity = processes.identify(sleeper.pid)
+    assert identity
+    assert processes.is_alive(identity)
+    sleeper.kill()
+    wait_until(lambda: not processes.is_alive(identity), what="the zombie to count as dead")
+    assert sleeper.returncode is None  # nobody has waited for it: it is a zombie
+    assert processes.identify(sleeper.pid) is None
+
+
+def test_another_process_with_the_pid_is_neither_alive_nor_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+    identity = processes.identify(sleeper.pid)
+    assert identity
+    other = replace(identity, created=identity.created - 1)
+    assert not processes.is_alive(other)
+    assert not processes.send(other, signal.SIGKILL)
+    assert processes.is_alive(identity)
+    assert processes.send(identity, signal.SIGTERM)
+    assert sleeper.wait(10) == -signal.SIGTERM
+    assert not processes.send(identity, signal.SIGTERM)
+
+
+def test_the_tag_finds_whole_names_only(sleeper: subprocess.Popen[bytes]) -> None:
+    wait_until(lambda: processes.tagged("run-1"), what="the sleeper to have become itself")
+    assert [process.pid for process in processes.tagged("run-1")] == [sleeper.pid]
+    assert processes.tagged("run-") == processes.tagged("run-11") == []
+
+
+def test_a_similar_command_line_is_not_a_tag() -> None:
+    with subprocess.Popen(["sh", "-c", f"sleep 600; : {processes.TAG}=run-2"], start_new_session=True) as process:
+        try:
+            assert processes.tagged("run-2") == []
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,69 @@
+"""Specs: out to JSON and in again, each field checked, a newer version refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.spec import Placement, RunSpec, Training, read_spec, write_spec
+from tests.running import make_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def data() -> dict[str, Any]:
+    return json.loads(json.dumps(make_spec("digits_cnn", settings={"width": 8}, epochs=3).to_json()))
+
+
+def test_a_spec_survives_its_file(tmp_path: Path) -> None:
+    spec = make_spec("digits_cnn", devices="cpu:0,cpu:1", settings={"width": 8}, learning_rate=0.5, seed=3)
+    write_spec(tmp_path, spec)
+    assert read_spec(tmp_path) == spec
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["spec.json"]
+
+
+def test_fields_of_another_day_are_passed_over(data: dict[str, Any]) -> None:
+    data["mood"] = "good"
+    data["training"]["warm_up"] = 5
+    assert RunSpec.from_json(data).training.epochs == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "written by a newer Trainyard (version 2; this one reads up to 1). Update Trainyard"),
+        ({"recipe": 5}, "Its recipe is 5 where an object was expected."),
+        ({"recipe": {"name": "x"}}, "Its recipe is not complete"),
+        ({"name": ""}, "The name is ''. Give a text that is not empty."),
+        ({"devices": [1]}, "The device id is 1."),
+        ({"training": {"epochs": "many"}}, "The epochs is 'many'. Give a whole number of at least 1."),
+        ({"training": {"batch_size": True}}, "The batch size is True."),
+        ({"training": {"learning_rate": -1}}, "The learning rate is -1. Give a number greater than 0."),
+        ({"ladder": {"ask_s": 0}}, "The stop ladder's ask_s is 0."),
+        ({"recipe": {"name": "x", "path": "y", "settings": {"a": [1]}}}, "Setting 'a' is [1]."),
+    ],
+)
+def test_a_spec_that_is_wrong_says_where(data: dict[str, Any], change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match="^") as caught:
+        RunSpec.from_json({**data, **change})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])
+def test_a_file_that_is_no_spec_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "spec.json").write_text(text)
+    with pytest.raises(ValueError, match=r"spec\.json is not a spec that can be used"):
+        read_spec(tmp_path)
+
+
+def test_defaults_are_valid() -> None:
+    assert Training().batch_size == 64
+
+
+def test_a_placement_survives_a_command_line() -> None:
+    placement = Placement(rank=1, world_size=2, devices=("a", "b"), kind="cpu", cores=(3, 4), target="pytorch.ddp")
+    assert Placement.from_text(placement.to_text()) == placement

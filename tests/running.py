@@ -1,0 +1,111 @@
+"""Real runs for tests: made from a few lines, followed to a state."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from core.book import SeriesBook
+from core.compose import Choices, compose
+from core.devices.cpu import cpu_devices
+from core.run import Run
+from core.state import RunState, row
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.spec import RunSpec
+
+CAME_UP = [RunState.STARTING, RunState.RUNNING]
+
+LONG = textwrap.dedent("""\
+    import torch
+    from torch import nn
+
+    def model():
+        return nn.Linear(4, 2)
+
+    def train_data(items=64):
+        torch.manual_seed(0)
+        return torch.randn(items, 4), torch.randint(0, 2, (items,))
+""")
+"""A recipe that trains in no time: with a million epochs it goes on until it is ended."""
+FOREVER = 1_000_000
+
+
+def write_recipe(folder: Path, source: str, name: str = "recipe") -> str:
+    """A recipe file of these lines; returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.py"
+    path.write_text(textwrap.dedent(source), encoding="utf-8")
+    return str(path)
+
+
+def make_spec(
+    recipe: str, *, devices: str = "cpu:0", strategy: str | None = None, settings: dict[str, Any] | None = None,
+    ladder: Any = None, **training: Any,
+) -> RunSpec:  # fmt: skip
+    """A spec the way the command line makes it, on CPU devices."""
+    choices = Choices(
+        recipe=recipe, devices=tuple(devices.split(",")), strategy=strategy, settings=settings or {}, training=training
+    )
+    spec = compose(choices, cpu_devices())
+    if ladder is None:
+        return spec
+    return replace(spec, ladder=ladder)
+
+
+class Followed:
+    """A run that a test follows, with all that it measured."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.book = SeriesBook()
+
+    def poll(self) -> Followed:
+        self.book.fold(self.run.poll())
+        return self
+
+    @property
+    def state(self) -> RunState:
+        return self.run.facts.state
+
+    @property
+    def states(self) -> list[RunState]:
+        """The transitions so far, in order."""
+        return [state for _, state in self.run.facts.history]
+
+    def until_trained(self, steps: int = 1, timeout_s: float = 60) -> Followed:
+        """Until so many steps were reported."""
+        wait_until(lambda: self.poll().run.facts.step >= steps, timeout_s, f"step {steps}; {self._so_far()}")
+        return self
+
+    def until(self, state: RunState, timeout_s: float = 60) -> Followed:
+        """Until this state was reached."""
+        wait_until(lambda: state in self.poll().states, timeout_s, f"{state}; {self._so_far()}")
+        return self
+
+    def until_over(self, timeout_s: float = 90) -> Followed:
+        """Until the run is over."""
+        wait_until(lambda: row(self.poll().state).over, timeout_s, f"the run's end; {self._so_far()}")
+        return self
+
+    def losses(self) -> list[float]:
+        return self.book.metrics["loss"].values.tolist()
+
+    def _so_far(self) -> str:
+        return f"so far {self.run.facts}; log: {self.run.log_end()}"
+
+
+def start(spec: RunSpec, runs_root: Path) -> Followed:
+    """Start a real run."""
+    return Followed(Run.start(spec, runs_root))
+
+
+def train(spec: RunSpec, runs_root: Path) -> Followed:
+    """A real run, from its start to its end."""
+    return start(spec, runs_root).until_over()
+
+
