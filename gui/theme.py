@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFontDatabase, QPalette
+from PySide6.QtWidgets import QLineEdit
 
 import resources
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QApplication, QWidget
+    from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QWidget
 
 RESOURCES = Path(resources.__file__).parent
 
@@ -196,3 +197,10 @@ def mark(widget: QWidget, **properties: object) -> None:
         widget.setProperty(name, value)
     widget.style().unpolish(widget)
     widget.style().polish(widget)
+
+
+def inset(box: QAbstractSpinBox) -> None:
+    """Keep a spin box's number off its border, which Qt does not do for a styled one."""
+    edit = box.findChild(QLineEdit)
+    if edit is not None:
+        edit.setTextMargins(9, 0, 0, 0)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyqtgraph as pg
 
+if TYPE_CHECKING:
+    from PySide6.QtCore import QRectF
+
 TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 LABEL_DISTANCE_PX = 96
-ROW_DISTANCE_PX = 34
+ROW_DISTANCE_PX = 26
+LABEL_MARGIN_PX = 8
 
 
 class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
@@ -34,7 +38,7 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
             case "time":
                 spacing = time_spacing(least)
             case "step":
-                spacing = max(1.0, round_spacing(least))
+                spacing = math.ceil(round_spacing(max(least, 1.0)))
             case _:
                 spacing = round_spacing(least)
         return [(spacing, 0)]
@@ -59,6 +63,10 @@ class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
             self.picture = None
             self.update()
 
+    def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
+        """The axis and half a label beyond either end: with a grid pyqtgraph would leave those labels out."""
+        return super().boundingRect().adjusted(0, -LABEL_MARGIN_PX, 0, LABEL_MARGIN_PX)  # type: ignore[no-any-return]
+
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:  # noqa: N802, N803
         """One level of ticks (pyqtgraph asks for (spacing, offset) pairs)."""
         return [(round_spacing((maxVal - minVal) * ROW_DISTANCE_PX / max(size, 1)), 0)]
@@ -77,11 +85,11 @@ class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
 
 
 def round_spacing(least: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, ... (and their fractions) that is at least `least`."""
+    """The smallest of 1, 2, 2.5, 5, 10, 20, ... (and their fractions) that is at least `least`."""
     if not (least > 0 and math.isfinite(least)):
         return 1.0
     decade = 10.0 ** math.floor(math.log10(least))
-    return next((factor * decade for factor in (1.0, 2.0, 5.0) if factor * decade >= least), 10 * decade)
+    return next((factor * decade for factor in (1.0, 2.0, 2.5, 5.0) if factor * decade >= least), 10 * decade)
 
 
 def time_spacing(least_s: float) -> float:
@@ -107,15 +115,20 @@ def number(value: float, spacing: float) -> str:
     """A value with as many places as its neighbours at `spacing` need: `12 000`, `0.25`, `2e-05`."""
     if value and (abs(value) >= 1e9 or spacing < 1e-4):
         return f"{value:.4g}"
-    places = max(0, -math.floor(math.log10(spacing) + 1e-9)) if spacing > 0 else 0
+    places = places_for(spacing)
     rounded = round(value, places) + 0.0  # adding 0 makes -0 a plain 0
     # The thin space groups thousands without being taken for a decimal mark.
     return f"{rounded:,.{places}f}".replace(",", "\u2009")
 
 
+def places_for(spacing: float) -> int:
+    """How many decimal places tell multiples of `spacing` apart."""
+    return next((places for places in range(9) if math.isclose(round(spacing, places), spacing)), 9)
+
+
 def clock(seconds: float, spacing_s: float = 1.0) -> str:
     """Seconds as `0:07`, `12:30`, `1:02:03`; with tenths where neighbours are closer than a second."""
-    places = max(0, -math.floor(math.log10(spacing_s) + 1e-9)) if 0 < spacing_s < 1 else 0
+    places = places_for(spacing_s)
     sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
     rest = round(rest, places)
     hours, minutes = int(rest // 3600), int(rest % 3600 // 60)

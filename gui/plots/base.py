@@ -10,7 +10,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
-    QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
 )
@@ -18,10 +17,11 @@ from PySide6.QtWidgets import (
 from gui.theme import mark
 
 from .canvas import Canvas
-from .hover import Hover, Reading
+from .hover import Hover, Reading, Row
+from .side_label import SideLabel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from core.book import SeriesBook
     from core.pyramid import Floats
@@ -44,7 +44,8 @@ class Plot(QFrame):
     """The x axis has come to mean something else."""
 
     unit: ClassVar[str] = ""
-    nothing_to_show: ClassVar[str] = "No measurements yet"
+    nothing_yet: ClassVar[str] = "No measurements yet"
+    no_book: ClassVar[str] = "Start a run, or choose one"
     y_by_hand: ClassVar[bool] = False
     """Whether the mouse moves the y axis too."""
 
@@ -62,7 +63,7 @@ class Plot(QFrame):
         self._seen: object = None
         self.canvas = Canvas(y_by_hand=self.y_by_hand)
         self.canvas.setAccessibleName(f"{title}, drawn. Arrows pan, plus and minus zoom, A shows all.")
-        self.hover = Hover(self.canvas, self.read)
+        self.hover = Hover(self.canvas, self.read, theme)
         self._build(title)
         self.canvas.moved_by_hand.connect(lambda: self.set_follow(False))
         self.canvas.follow_asked.connect(lambda: self.set_follow(True))
@@ -96,8 +97,8 @@ class Plot(QFrame):
         """Give the lines their colours."""
         raise NotImplementedError
 
-    def _readout(self, book: SeriesBook) -> str:
-        """The newest values, as rich text."""
+    def _readout(self, book: SeriesBook) -> Sequence[Row]:
+        """The newest values."""
         raise NotImplementedError
 
     def _whole_span(self, book: SeriesBook) -> Span:
@@ -136,6 +137,7 @@ class Plot(QFrame):
     def set_note(self, text: str, tone: str = "") -> None:
         """Say something in the place of the read-out (`tone`: good, warn, bad); no text takes it back."""
         self._note.setText(text)
+        self._note.setToolTip(text)
         mark(self._note, tone=tone)
         self._note.setVisible(bool(text))
         self._values.setVisible(not text)
@@ -171,7 +173,8 @@ class Plot(QFrame):
             self._follow_x(book)
             self._draw(book, self.canvas.x_range, self.canvas.pixels)
             self._fit_y()
-            self._values.setText(self._readout(book))
+            newest = (row.html(self.theme) for row in self._readout(book))
+            self._values.setText("&nbsp;&nbsp;&nbsp; ".join(newest))
             self.hover.refresh()
         self._seen = self._look()
 
@@ -184,6 +187,7 @@ class Plot(QFrame):
         for line in self.lines().values():
             line.clear()
         self._values.setText("")
+        self.empty.setText(self.no_book if self.book is None else self.nothing_yet)
         self._stack.setCurrentWidget(self.empty)
 
     def _follow_x(self, book: SeriesBook) -> None:
@@ -211,7 +215,7 @@ class Plot(QFrame):
         self._values = self._side_label()
         self._note = self._side_label()
         self._note.hide()
-        self.empty = QLabel(self.nothing_to_show)
+        self.empty = QLabel(self.no_book)
         self.empty.setProperty("role", "empty")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
@@ -236,10 +240,9 @@ class Plot(QFrame):
         return self.header
 
     def _side_label(self) -> QLabel:
-        label = QLabel()
+        label = SideLabel()
         label.setProperty("role", "muted")
         label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)  # never widens the window
         return label
 
     def _make_follow_button(self) -> QPushButton:

@@ -11,13 +11,15 @@ from PySide6.QtGui import QFont
 from .axes import BottomAxis, LeftAxis
 
 if TYPE_CHECKING:
+    from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
     from PySide6.QtCore import QObject, QPointF
     from PySide6.QtGui import QKeyEvent
-    from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 
     from gui.theme import Theme
 
 LEFT_AXIS_WIDTH_PX = 52  # the same in every plot, so that their time axes stand exactly below each other
+RIGHT_MARGIN_PX = 20  # room for half of the last label
+TOP_MARGIN_PX = 6
 
 
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
@@ -95,10 +97,13 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         font.setPixelSize(12)
         for axis in (self.bottom, self.left):
             axis.setTickFont(font)
-            axis.setStyle(tickLength=0, tickTextOffset=8, hideOverlappingLabels=True)
+            # Labels may stand over the ends of an axis by this much, or the first and the last would be missing.
+            axis.setStyle(tickLength=0, tickTextOffset=8, hideOverlappingLabels=RIGHT_MARGIN_PX)
+            axis.setZValue(-1000)  # grid lines behind the curves
             axis.enableAutoSIPrefix(False)
         self.left.setWidth(LEFT_AXIS_WIDTH_PX)
         self.left.setGrid(255)
+        self.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, RIGHT_MARGIN_PX, 0)
 
     def _clicked(self, event: MouseClickEvent) -> None:
         if event.double():

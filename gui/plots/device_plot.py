@@ -8,7 +8,7 @@ import numpy as np
 
 from .axes import clock
 from .base import Plot
-from .hover import Reading, square
+from .hover import Reading, Row
 from .line import Line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ READOUTS_UP_TO = 4
 class DevicePlot(Plot):
     """Readings of the devices over the time of the run, one colour a device."""
 
-    nothing_to_show = "No readings yet"
+    nothing_yet = "No readings yet"
     scale = 1.0
     """What a reading is divided by."""
 
@@ -57,8 +57,8 @@ class DevicePlot(Plot):
         found = {device: point for device, point in points.items() if point is not None}
         times = [point.time - axis.origin for point in found.values()]
         at = min(times, key=lambda time: abs(time - x))
-        rows = [(self._colour(device), self._row(device, point.value)) for device, point in found.items()]
-        return Reading(x=at, rows=((None, clock(at)), *rows))
+        rows = (self._row(device, point.value) for device, point in found.items())
+        return Reading(x=at, rows=(Row(label=clock(at)), *rows))
 
     def _has_something(self, book: SeriesBook) -> bool:
         return any(len(series) for series in self.series(book).values())
@@ -88,16 +88,12 @@ class DevicePlot(Plot):
         place = list(self.series(self.book)).index(device) if self.book and device in self.series(self.book) else 0
         return self.colours.get(device) or self.theme.device_colour(place)
 
-    def _row(self, device: str, value: float) -> str:
-        reading = self.say(value / self.scale) if np.isfinite(value) else "\u2013"
-        return f"{self.labels.get(device, device)}  {reading}"
+    def _row(self, device: str, value: float | None) -> Row:
+        reading = self.say(value / self.scale) if value is not None and np.isfinite(value) else "\u2013"
+        return Row(label=self.labels.get(device, device), value=reading, colour=self._colour(device))
 
-    def _readout(self, book: SeriesBook) -> str:
+    def _readout(self, book: SeriesBook) -> list[Row]:
         shown = self.series(book)
         if len(shown) > READOUTS_UP_TO:
-            return ""
-        rows = (
-            square(self._colour(device)) + self._row(device, series.last if series.last is not None else np.nan)
-            for device, series in shown.items()
-        )
-        return "&nbsp;&nbsp; ".join(rows)
+            return []
+        return [self._row(device, series.last) for device, series in shown.items()]

@@ -19,29 +19,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A name and what was measured, or just words."""
+
+    label: str
+    value: str = ""
+    colour: str | None = None
+    """`#rrggbb` of the line it belongs to; None: of no line."""
+
+    @property
+    def text(self) -> str:
+        """Both as plain text."""
+        return f"{self.label} {self.value}".strip()
+
+    def html(self, theme: Theme) -> str:
+        """Both as rich text, with a square in the line's colour."""
+        mark = f'<span style="color:{self.colour}">\u25a0</span>&nbsp;' if self.colour else ""
+        label = f'<span style="color:{theme.muted}">{escape(self.label)}</span>'
+        value = f'&nbsp;&nbsp;<span style="color:{theme.text}">{escape(self.value)}</span>'
+        return mark + label + (value if self.value else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What there is at a place of the x axis."""
 
     x: float
-    rows: tuple[tuple[str | None, str], ...]
-    """Each a colour, `#rrggbb`, of the line it belongs to (None: of no line) and its text."""
+    rows: tuple[Row, ...]
 
     @property
     def text(self) -> str:
         """The rows as plain text, one a line."""
-        return "\n".join(text for _, text in self.rows)
-
-    @property
-    def html(self) -> str:
-        """The rows as rich text, each with a square in its colour."""
-        return "<br>".join(square(colour) + escape(text) for colour, text in self.rows)
+        return "\n".join(row.text for row in self.rows)
 
 
 class Hover:
     """Shows the reading next to the mouse, on one canvas."""
 
-    def __init__(self, canvas: Canvas, read: Callable[[float], Reading | None]) -> None:
+    def __init__(self, canvas: Canvas, read: Callable[[float], Reading | None], theme: Theme) -> None:
         self._canvas = canvas
+        self._theme = theme
         self._read = read
         self._at: float | None = None
         self._line = pg.InfiniteLine(angle=90, movable=False)
@@ -55,6 +72,7 @@ class Hover:
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
+        self._theme = theme
         self._line.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DotLine))
 
     def point(self, x: float | None) -> None:
@@ -70,7 +88,7 @@ class Hover:
             return
         self._line.setValue(reading.x)
         self._line.show()
-        self.label.setText(reading.html)
+        self.label.setText("<br>".join(row.html(self._theme) for row in reading.rows))
         self.label.adjustSize()
         self._place(reading.x)
         self.label.show()
@@ -85,8 +103,3 @@ class Hover:
         at = int(self._canvas.mapFromScene(view.mapViewToScene(pg.Point(x, view.viewRange()[1][1]))).x())
         fits = at + 12 + self.label.width() <= self._canvas.width()
         self.label.move(at + 12 if fits else at - 12 - self.label.width(), 6)
-
-
-def square(colour: str | None) -> str:
-    """A small square in a colour, as rich text; nothing without one."""
-    return f'<span style="color:{colour}">\u25a0</span>&nbsp;' if colour else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NOTHING: Floats = np.empty(0)
 MARKS_UP_TO = 200
 """Points that are told apart by a marker each; more of them would be a thick line."""
-SMOOTH_EDGES_UP_TO = 3000
+SMOOTH_EDGES_UP_TO = 1500
 """Points of one line that are drawn with antialiasing; beyond it costs more than it shows."""
 
 
@@ -41,6 +41,9 @@ class Line:
     def paint_in(self, colour: str, width: float = 1.0) -> None:
         """Set the colour, `#rrggbb`, and the width in pixels. One pixel is by far the fastest to draw."""
         self._curve.setPen(pg.mkPen(colour, width=width, style=self._style))
+        # Stroking a wide path as a whole takes up to four times as long as its segments, which look the same.
+        dashed = self._style is not Qt.PenStyle.SolidLine  # dashes need the whole path
+        self._curve.setSegmentedLineMode("auto" if dashed or width <= 1 else "on")
         self._marks.setBrush(pg.mkBrush(colour))
 
     def show(self, x: Floats, y: Floats, *, logarithmic: bool = False) -> None:

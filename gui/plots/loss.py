@@ -8,14 +8,14 @@ import numpy as np
 
 from .axes import clock, number
 from .base import Plot
-from .hover import Reading, square
+from .hover import Reading, Row
 from .line import Line
 from .loss_controls import LossControls
 
 if TYPE_CHECKING:
     from core.book import SeriesBook
     from core.pyramid import Floats
-    from core.series import Axis, Series
+    from core.series import Axis, Point, Series
     from gui.theme import Theme
 
     from .base import Span
@@ -63,21 +63,22 @@ class LossPlot(Plot):
             return None
         head = points[0]
         place = axis.place(np.array([head.step if axis.column == "step" else head.time]))
-        rows: list[tuple[str | None, str]] = [(None, self._where(head.step, head.time))]
-        for metric, point in found:
-            if point is not None and metric is train:
-                rows.append((self.theme.train, f"train  {point.value:.5g}"))
-            elif point is not None:
-                step = number(point.step, 1)
-                rows.append((self.theme.validation, f"validation  {point.value:.5g}  (step {step})"))
-        return Reading(x=float(place[0]), rows=tuple(rows))
+        rows = [self._row(metric is train, point) for metric, point in found if point is not None]
+        return Reading(x=float(place[0]), rows=(Row(label=self._where(head.step, head.time)), *rows))
+
+    def _row(self, trained: bool, point: Point) -> Row:
+        value = f"{point.value:.5g}"
+        if trained:
+            return Row(label="train", value=value, colour=self.theme.train)
+        at = f"{value} at step {number(point.step, 1)}"
+        return Row(label="validation", value=at, colour=self.theme.validation)
 
     def _where(self, step: int, time: float) -> str:
         assert self.book is not None
         axes = self.book.axes
         seconds = clock(time - axes["time"].origin)
-        epoch = f"epoch {step / axes['epoch'].unit:.2f}  \u00b7  " if "epoch" in axes else ""
-        return f"step {number(step, 1)}  \u00b7  {epoch}{seconds}"
+        epoch = f"epoch {step / axes['epoch'].unit:.2f} \u00b7 " if "epoch" in axes else ""
+        return f"step {number(step, 1)} \u00b7 {epoch}{seconds}"
 
     def _pair(self, book: SeriesBook) -> tuple[Series | None, Series | None]:
         family = self.controls.family
@@ -129,20 +130,20 @@ class LossPlot(Plot):
         room = 0.05 * (hi - lo) or 0.5 * abs(hi) or 0.5
         return lo - room, hi + room
 
-    def _readout(self, book: SeriesBook) -> str:
+    def _readout(self, book: SeriesBook) -> list[Row]:
         train, validation = self._pair(book)
-        parts = []
-        if train is not None and (value := train.recent(max(self.controls.smoothing, 1))) is not None:
-            parts.append(f"{square(self.theme.train)}train&nbsp; {value:.4g}")
-        if validation is not None and validation.last is not None:
-            parts.append(f"{square(self.theme.validation)}validation&nbsp; {validation.last:.4g}")
-        return "&nbsp;&nbsp; ".join(parts)
+        rows = []
+        if train is not None and (mean := train.recent(max(self.controls.smoothing, 1))) is not None:
+            rows.append(Row(label="train", value=f"{mean:.4g}", colour=self.theme.train))
+        if validation is not None and (last := validation.last) is not None:
+            rows.append(Row(label="validation", value=f"{last:.4g}", colour=self.theme.validation))
+        return rows
 
     def _wear(self, theme: Theme) -> None:
         smoothed = self.controls.smoothing > 0
         self._every.paint_in(theme.train_faint if smoothed else theme.train)
         self._mean.paint_in(theme.train, width=2)
-        self._validation.paint_in(theme.validation)
+        self._validation.paint_in(theme.validation, width=1.5)
 
     def _set(self) -> None:
         """Take over what the user has set."""

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QStandardItemModel
 
-WINDOWS = (0, 5, 20, 100, 500, 2000)
+WINDOWS = (0, 10, 50, 200, 1000)
+DEFAULT_WINDOW = 10
 AXES = ("step", "time", "epoch")
 
 
@@ -35,7 +36,7 @@ class LossControls(QWidget):
         self.smoothing_box = self._box("smoothingBox", "Smoothing", "Mean of so many steps, drawn bold")
         for window in WINDOWS:
             self.smoothing_box.addItem(f"mean of {window}" if window else "not smoothed", window)
-        self.smoothing_box.setCurrentIndex(WINDOWS.index(20))
+        self.smoothing_box.setCurrentIndex(WINDOWS.index(DEFAULT_WINDOW))
         self.log_box = QCheckBox("log")
         self.log_box.setObjectName("logBox")
         self.log_box.setAccessibleName("Logarithmic scale")
@@ -71,7 +72,7 @@ class LossControls(QWidget):
         self.metric_box.blockSignals(True)
         self.metric_box.clear()
         for family in families:
-            self.metric_box.addItem(family.replace("_", " ").capitalize(), family)
+            self.metric_box.addItem(family.replace("_", " ").upper(), family)
         self.metric_box.setCurrentIndex(max(self.metric_box.findData(before), 0))
         self.metric_box.blockSignals(False)
         self.metric_box.setVisible(len(families) > 1)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from .base import Span
 
 
+LABEL_HEIGHT_PX = 24  # kept free above the lines, for the words "training ended"
+
+
 class MemoryPlot(DevicePlot):
     """Gigabytes over time, from 0; the end of training is marked, since what follows it is the point."""
 
@@ -46,7 +49,8 @@ class MemoryPlot(DevicePlot):
     def _y_span(self) -> Span:
         highest = [float(np.nanmax(line.y)) for line in self._lines.values() if np.isfinite(line.y).any()]
         top = max(highest, default=0.0)
-        return -0.02 * top, max(1.18 * top, 0.1)
+        room = LABEL_HEIGHT_PX / max(self.canvas.view.height(), 2 * LABEL_HEIGHT_PX)
+        return -0.02 * top, max(top / (1 - room), 0.1)
 
     def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
         super()._draw(book, span, pixels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from PySide6.QtCore import QPoint, Qt
 from core.book import SeriesBook
 from gui.plots import PLOTS, TimeLink
 from gui.plots.axes import clock, log_positions, number, round_spacing, time_spacing
-from gui.plots.base import Plot
 from gui.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from gui.plots.base import Plot
 
 STEPS, PER_EPOCH, START = 460, 23, 1000.0
 COLOURS = {"cpu:0": "#4d9bff", "cpu:1": "#ff9f45"}
@@ -39,10 +42,10 @@ def events() -> list[dict]:
         ended = START + 2 + (first + 9) / 10
         metrics = {"loss": batch, "accuracy": [1 - value for value in batch]}
         found.append({"t": ended, "kind": "metrics", "since": ended - 0.9, "first": first, "values": metrics})
-    for step in range(PER_EPOCH, STEPS + 1, PER_EPOCH):
-        found.append(
-            {"t": START + 2 + step / 10, "kind": "metrics", "first": step, "values": {"val_loss": [step / 100]}}
-        )
+    found += (
+        {"t": START + 2 + step / 10, "kind": "metrics", "first": step, "values": {"val_loss": [step / 100]}}
+        for step in range(PER_EPOCH, STEPS + 1, PER_EPOCH)
+    )
     for second in range(60):
         for device in COLOURS:
             reading = None if device == "cpu:1" and 20 <= second < 30 else 80.0
@@ -108,7 +111,7 @@ def test_the_loss_plot_draws_every_step_its_mean_and_validation(plots, book) -> 
     np.testing.assert_array_equal(x, np.arange(1, STEPS + 1))
     np.testing.assert_array_equal(y, losses())
     x, y = curves["loss (mean)"]
-    np.testing.assert_allclose(y[49], losses()[30:50].mean())
+    np.testing.assert_allclose(y[49], losses()[40:50].mean())
     np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, STEPS + 1, PER_EPOCH) / 100)
 
 
@@ -134,8 +137,8 @@ def test_nothing_is_drawn_twice(plots, book, monkeypatch) -> None:
 def test_smoothing_can_be_set_and_switched_off(plots, book) -> None:
     loss = plots["lossPlot"]
     draw(book, loss)
-    choose(loss, "smoothing_box", 100)
-    np.testing.assert_allclose(loss.curves()["loss (mean)"][1][99], losses()[:100].mean())
+    choose(loss, "smoothing_box", 50)
+    np.testing.assert_allclose(loss.curves()["loss (mean)"][1][49], losses()[:50].mean())
     choose(loss, "smoothing_box", 0)
     assert "loss (mean)" not in loss.curves()
 
@@ -191,7 +194,7 @@ def test_another_metric_can_be_chosen(plots, book) -> None:
 def test_the_newest_values_stand_beside_the_title(plots, book) -> None:
     draw(book, *plots.values())
     texts = {name: plot._values.text() for name, plot in plots.items()}
-    assert f"{np.nanmean(losses()[-20:]):.4g}" in texts["lossPlot"]
+    assert f"{np.nanmean(losses()[-10:]):.4g}" in texts["lossPlot"]
     assert "4.6" in texts["lossPlot"]
     assert "CPU 0" in texts["utilisationPlot"]
     assert "80\u2009%" in texts["utilisationPlot"]
@@ -219,10 +222,13 @@ def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
         f"train {losses()[45]:.5g}",
         "validation 0.46 at step 46",
     ]
-    viewport = loss.canvas.viewport()
-    qtbot.mouseMove(viewport, QPoint(20, 200))
-    qtbot.mouseMove(viewport, QPoint(450, 200))
-    qtbot.waitUntil(loss.hover.label.isVisible)
+
+    def pointed_at() -> bool:
+        for x in (440, 450):  # only a mouse that moves is noticed, and not more often than pyqtgraph wants
+            qtbot.mouseMove(loss.canvas.viewport(), QPoint(x, 200))
+        return loss.hover.label.isVisible()
+
+    qtbot.waitUntil(pointed_at)
     assert "step" in loss.hover.label.text()
     loss.hover.point(None)
     assert not loss.hover.label.isVisible()
@@ -368,8 +374,13 @@ def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on: nothing to count")
 def test_drawing_keeps_count_of_its_references_to_none(plots, book, qapp) -> None:
-    """PySide6 6.12.0 lost some at every refresh, until the interpreter fell over."""
+    """PySide6 6.12.0 lost some at every refresh, until the interpreter fell over.
+
+    The ranges stand still meanwhile: changing them gains references, harmlessly, which would hide a loss.
+    """
     draw(book, *plots.values())
+    for plot in plots.values():
+        plot.set_follow(False)
     counts = []
     for refresh in range(300):
         book.fold(

@@ -1,0 +1,190 @@
+"""What one frame of the live loss plot costs, however long the run, against pyqtgraph by itself.
+
+    python -m tests.benchmarks.bench_plot
+
+Plots of 1200 x 600 pixels get the same points, and a few more before each frame. Every kind of plot and every length
+of run takes its turn in one process, so that whatever else the machine does falls on all. A frame is: take in the new
+points, prepare what is drawn, paint.
+
+- ours: the window's loss plot, every step and its moving mean, with follow mode, axes and read-out
+- plain: one pyqtgraph curve given all points (up to 10^6: beyond that nobody would wait)
+- auto-peak: the same with pyqtgraph's own `setDownsampling(auto=True, method="peak")` and `setClipToView(True)`
+
+The other two draw only the steps, without a mean: what ours does more is on its own account.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtWidgets import QApplication
+
+from core.book import SeriesBook
+from gui import theme as themes
+from gui.plots import PLOTS
+from gui.theme import DARK
+from tests.benchmarks.report import table, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+POINTS = (10_000, 100_000, 1_000_000, 10_000_000)
+PLAIN_UP_TO = 1_000_000
+FRAMES = 40
+WARM_UP = 3
+NEW_POINTS = 20
+SIZE_PX = (1200, 600)
+REOPENED_STEPS = 1_000_000
+
+
+def main() -> None:
+    """Measure every length of run, and reopening a long one; print and write the results."""
+    app = QApplication.instance() or QApplication([])
+    themes.apply(app, DARK)
+    spent = _measure(app)
+    rows = [_row(points, spent) for points in POINTS]
+    header = ("points", "ours, ms", "plain, ms", "auto-peak, ms", "ours: prepare, ms")
+    table(f"A frame of the loss plot, {SIZE_PX[0]} x {SIZE_PX[1]}, median of {FRAMES}", header, _cells(rows))
+    pairs = zip(spent[POINTS[3], "ours"], spent[POINTS[1], "ours"], strict=True)
+    growth = median(long / short for long, short in pairs)
+    print(f"10^7 points cost {growth:.2f} times a frame of 10^5 (median over the turns).")
+    reopened = _reopen()
+    table(
+        f"Reopening {REOPENED_STEPS:,} steps, JSON parsing apart",
+        ("steps a batch", "fold, ms", "first view, ms"),
+        [(row["batch"], f"{row['fold_ms']:.0f}", f"{row['view_ms']:.1f}") for row in reopened],
+    )
+    print("written:", write_json("plot", {"frames": rows, "growth_1e7_over_1e5": growth, "reopen": reopened}))
+
+
+def _measure(app: QApplication) -> dict[tuple[int, str], list[float]]:
+    """The seconds of every frame, by number of points and kind of plot; `prepare` is a part of `ours`."""
+    frames: dict[tuple[int, str], Callable[[int], None]] = {}
+    spent: dict[tuple[int, str], list[float]] = {}
+    for points in POINTS:
+        values = _values(points + NEW_POINTS * (FRAMES + WARM_UP))
+        ours = _Ours(values, points)
+        spent[points, "prepare"] = ours.prepare
+        frames[points, "ours"] = ours.frame
+        if points <= PLAIN_UP_TO:
+            frames[points, "plain"] = _Plain(values, points).frame
+        frames[points, "auto_peak"] = _Plain(values, points, auto_peak=True).frame
+    spent |= {key: [] for key in frames}
+    for turn in range(FRAMES + WARM_UP):
+        for key, frame in frames.items():
+            began = time.perf_counter()
+            frame(key[0] + NEW_POINTS * (turn + 1))
+            spent[key].append(time.perf_counter() - began)
+            app.processEvents()
+    return {key: times[WARM_UP:] for key, times in spent.items()}
+
+
+def _row(points: int, spent: dict[tuple[int, str], list[float]]) -> dict:
+    times = {f"{name}_ms": median(each) * 1e3 for (length, name), each in spent.items() if length == points}
+    return {"points": points, **times}
+
+
+class _Ours:
+    """The window's own loss plot, fed through its book."""
+
+    def __init__(self, values: np.ndarray, points: int) -> None:
+        self.values, self.shown = values, 0
+        self.prepare: list[float] = []
+        self.book = SeriesBook()
+        self._take_in(1)
+        self.plot = PLOTS[0].make(DARK)
+        self.plot.resize(SIZE_PX[0] + 24, SIZE_PX[1] + 40)  # the drawing area as large as the others'
+        self.plot.show()
+        self.plot.show_book(self.book, {}, {})
+        loss = self.book.metrics["loss"]
+        loss.append(np.arange(2.0, points + 1), np.linspace(1, 1000, points - 1), values[1:points])
+        self.shown = points
+
+    def frame(self, until: int) -> None:
+        began = time.perf_counter()
+        self._take_in(until)
+        self.plot.redraw()
+        self.prepare.append(time.perf_counter() - began)
+        self.plot.canvas.viewport().repaint()
+
+    def _take_in(self, until: int) -> None:
+        batch = self.values[self.shown : until].tolist()
+        now = 1000.0 + self.shown
+        self.book.fold(
+            [{"t": now, "kind": "metrics", "since": now, "first": self.shown + 1, "values": {"loss": batch}}]
+        )
+        self.shown = until
+
+
+class _Plain:
+    """A pyqtgraph curve that is given everything at every frame."""
+
+    def __init__(self, values: np.ndarray, points: int, *, auto_peak: bool = False) -> None:
+        self.x, self.y = np.arange(1.0, len(values) + 1), values
+        self.widget = pg.PlotWidget(background=DARK.panel)
+        self.widget.resize(*SIZE_PX)
+        self.widget.show()
+        self.curve = self.widget.plot(pen=pg.mkPen(DARK.train, width=1))
+        if auto_peak:
+            self.curve.setDownsampling(auto=True, method="peak")
+            self.curve.setClipToView(True)
+        low, high = float(values.min()), float(values.max())
+        self.widget.setYRange(low, high)
+        self.widget.setXRange(0, points, padding=0)
+
+    def frame(self, until: int) -> None:
+        self.widget.setXRange(0, until, padding=0)
+        self.curve.setData(self.x[:until], self.y[:until])
+        self.widget.viewport().repaint()
+
+
+def _values(count: int) -> np.ndarray:
+    noise = np.random.default_rng(0).normal(0, 0.05, count)
+    return 2 * np.exp(-3 * np.arange(count) / count) + 0.2 + noise
+
+
+def _reopen() -> list[dict]:
+    values = _values(REOPENED_STEPS).tolist()
+    return [_reopened(values, batch) for batch in (25, 2500)]
+
+
+def _reopened(values: list[float], batch: int) -> dict:
+    events = [
+        {
+            "t": at + 1.0,
+            "kind": "metrics",
+            "since": float(at),
+            "first": at + 1,
+            "values": {"loss": values[at : at + batch]},
+        }
+        for at in range(0, len(values), batch)
+    ]
+    fold, view = [], []
+    for _ in range(5):
+        book = SeriesBook()
+        began = time.perf_counter()
+        book.fold(events)
+        folded = time.perf_counter()
+        book.metrics["loss"].view(book.axes["step"], 0, len(values), SIZE_PX[0])
+        view.append(time.perf_counter() - folded)
+        fold.append(folded - began)
+    return {"batch": batch, "fold_ms": median(fold) * 1e3, "view_ms": median(view) * 1e3}
+
+
+def _cells(rows: list[dict]) -> list[tuple[str, ...]]:
+    def ms(row: dict, name: str) -> str:
+        return f"{row[name]:.1f}" if name in row else "-"
+
+    names = ("ours_ms", "plain_ms", "auto_peak_ms", "prepare_ms")
+    return [(f"{row['points']:,}", *(ms(row, name) for name in names)) for row in rows]
+
+
+if __name__ == "__main__":
+    main()
