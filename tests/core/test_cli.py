@@ -45,18 +45,30 @@ RUN = ("run", "digits_mlp", "--devices", "cpu:0")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("run", "no_such", "--devices", "cpu:0"), "There is no recipe 'no_such'. Built in for pytorch: digits_cnn, digits_mlp."),
+        (
+            ("run", "no_such", "--devices", "cpu:0"),
+            "There is no recipe 'no_such'. Built in for pytorch: digits_cnn, digits_mlp.",
+        ),
         (("run", "/no/such.py", "--devices", "cpu:0"), "There is no recipe file /no/such.py. Check the path."),
         ((*RUN, "--framework", "caffe"), "There is no framework 'caffe' here. Choose one of: pytorch."),
         ((*RUN, "--strategy", "magic"), "PyTorch has no strategy 'magic' here. Choose one of: single, ddp."),
         (("run", "digits_mlp", "--devices", "cpu:9"), "There is no device 'cpu:9' here. Choose from: cpu:0, cpu:1."),
         (("run", "digits_mlp", "--devices", "cpu:0,cpu:0"), "A device is named twice in cpu:0, cpu:0. Name each once."),
         (("run", "digits_mlp"), "No device is chosen. Choose at least one of: cpu:0, cpu:1."),
-        (("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--strategy", "single"), "Untick the others, or choose ddp."),
-        ((*RUN, "--set", "depth=3"), "Recipe digits_mlp has no setting 'depth'. Its settings are: hidden, dropout, momentum."),
+        (
+            ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--strategy", "single"),
+            "Untick the others, or choose ddp.",
+        ),
+        (
+            (*RUN, "--set", "depth=3"),
+            "Recipe digits_mlp has no setting 'depth'. Its settings are: hidden, dropout, momentum.",
+        ),
         ((*RUN, "--set", "hidden=many"), "Setting 'hidden' is 'many'. Give a whole number, such as 64."),
         ((*RUN, "--set", "hidden"), "--set 'hidden' is not of the form name=value."),
-        (("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--batch-size", "33"), "A batch of 33 cannot be split evenly over 2"),
+        (
+            ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--batch-size", "33"),
+            "A batch of 33 cannot be split evenly over 2",
+        ),
         ((*RUN, "--batch-size", "0"), "The batch size is 0. Give a whole number of at least 1."),
         ((*RUN, "--epochs", "-1"), "The epochs is -1. Give a whole number of at least 1."),
         ((*RUN, "--epochs", "ten"), "argument --epochs: invalid int value: 'ten'. See trainyard run --help."),
@@ -83,7 +95,10 @@ def test_wrong_use_ends_in_one_sentence_before_anything_is_started(
         ("def model(:\n", "is not valid Python: invalid syntax, line 1. Correct it there."),
         ("def model():\n    pass\n", "has no function train_data(). A recipe needs model() and train_data()."),
         ("\0", "is not valid Python: source code string cannot contain null bytes. Correct it there."),
-        ("def model(a=1): pass\ndef train_data(a=2): pass\n", "gives its setting 'a' two defaults, 1 and 2 (in train_data(), line 2)"),
+        (
+            "def model(a=1): pass\ndef train_data(a=2): pass\n",
+            "gives its setting 'a' two defaults, 1 and 2 (in train_data(), line 2)",
+        ),
     ],
 )
 def test_a_recipe_file_that_cannot_be_used_is_refused(call: Call, tmp_path: Path, source: str, words: str) -> None:
@@ -217,7 +232,9 @@ def test_a_users_own_core_package_takes_nobodys_place(runs_root: Path, tmp_path:
     for name in ("core", "gui", "resources"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("MINE = True\n")
-    recipe = write_recipe(tmp_path, f"import core, gui, resources\nassert core.MINE and gui.MINE and resources.MINE\n{LONG}")
+    recipe = write_recipe(
+        tmp_path, f"import core, gui, resources\nassert core.MINE and gui.MINE and resources.MINE\n{LONG}"
+    )
     trainyard = Path(sys.executable).with_name("trainyard")
     command = [trainyard, "run", recipe, "--devices", "cpu:0", "--epochs", "1", "--runs", runs_root]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -259,8 +276,9 @@ def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path) -> None:
 
 def test_a_reader_that_goes_away_is_no_error(runs_root: Path) -> None:
     shell = subprocess.run(
-        ["/bin/sh", "-c", f"{sys.executable} -m core.cli recipes --json | true"], capture_output=True, text=True, check=False
+        ["/bin/sh", "-c", f"{sys.executable} -m core.cli recipes --json | true"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "Traceback" not in shell.stderr
-
-

@@ -151,7 +151,9 @@ def test_one_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, end
     os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
     followed.until_over()
     assert followed.states == FAILED
-    assert str(followed.run.facts.error).startswith("Worker 1 on cpu:1 was ended by SIGKILL, which this run did not send.")
+    assert str(followed.run.facts.error).startswith(
+        "Worker 1 on cpu:1 was ended by SIGKILL, which this run did not send."
+    )
     assert not any(processes.is_alive(worker.process) for worker in followed.run.facts.workers.values())
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
@@ -13,9 +12,10 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+CUT_AT_ONCE = 1024  # steps; an epoch of millions must not become millions of tensors
 
-@dataclass(frozen=True)
-class MicroBatch:
+
+class MicroBatch(NamedTuple):
     """One forward and backward pass."""
 
     inputs: Sequence[Tensor]
@@ -47,6 +47,8 @@ class Batches:
     One rank and many thus see the same items in the same optimizer step. A last batch that does not
     divide evenly is weighted by its size. A rank that gets no item of it trains on one item with
     share 0, because in data parallel training every rank has to take part in every step.
+
+    `batch_size` is a multiple of `world_size * accumulation`, as `core.catalog.problems` makes sure.
     """
 
     def __init__(
@@ -80,39 +82,47 @@ class Batches:
         self._order = torch.arange(self.items)
         return self._batches()
 
-    def _batches(self) -> Iterator[list[MicroBatch]]:
-        fetched = self._indexed() if self._loader is None else iter(self._loader)
-        for step, tensors in enumerate(fetched):
-            yield self._micro_batches(step, tensors)
-
-    def _indexed(self) -> Iterator[Sequence[Tensor]]:
-        assert self._tensors is not None
-        for step in range(self.steps):
-            index = self._slice(step)
-            yield [tensor[index] for tensor in self._tensors]
-
-    def _slice(self, step: int) -> Tensor:
-        """The indices of this rank's items in a global batch; one index that counts for nothing when it has none."""
-        start, stop = self._bounds(step)
-        return self._order[start : max(stop, start + 1)] if start < self.items else self._order[:1]
-
     def size(self, step: int) -> int:
         """Items of a global batch: the last may have fewer."""
         return min(self._batch_size, self.items - step * self._batch_size)
 
-    def _bounds(self, step: int) -> tuple[int, int]:
-        first, size = step * self._batch_size, self.size(step)
-        return first + size * self._rank // self._world_size, first + size * (self._rank + 1) // self._world_size
+    def slices(self) -> Iterator[Tensor]:
+        """The indices of this rank's items, step by step; cut many at a time, since each cut costs microseconds."""
+        whole = self.items // self._batch_size * self._batch_size
+        for many in self._order[:whole].split(self._batch_size * CUT_AT_ONCE):
+            yield from many.view(-1, self._world_size, self._batch_size // self._world_size)[:, self._rank].unbind()
+        if whole < self.items:
+            mine = self._order[whole:].tensor_split(self._world_size)[self._rank]
+            yield mine if len(mine) else self._order[whole : whole + 1]
 
-    def _micro_batches(self, step: int, tensors: Sequence[Tensor]) -> list[MicroBatch]:
-        start, stop = self._bounds(step)
+    def _share(self, step: int) -> float:
         size = self.size(step)
+        if size == self._batch_size:
+            return 1 / self._world_size
+        return len(torch.arange(size).tensor_split(self._world_size)[self._rank]) / size
+
+    def _batches(self) -> Iterator[list[MicroBatch]]:
+        share, last_share = self._share(0), self._share(self.steps - 1)
+        last = self.steps - 1
+        for step, tensors in enumerate(self._fetched()):
+            yield self._micro_batches(tensors, share if step != last else last_share)
+
+    def _fetched(self) -> Iterator[Sequence[Tensor]]:
+        if self._tensors is None:
+            assert self._loader is not None
+            yield from self._loader
+            return
+        for index in self.slices():
+            yield [tensor.index_select(0, index) for tensor in self._tensors]
+
+    def _micro_batches(self, tensors: Sequence[Tensor], share: float) -> list[MicroBatch]:
         if self._device.type != "cpu":
             tensors = [tensor.to(self._device, non_blocking=True) for tensor in tensors]
-        if self._accumulation == 1 or stop - start < 2:
-            return [MicroBatch(tensors[:-1], tensors[-1], (stop - start) / size)]
+        items = len(tensors[-1])
+        if self._accumulation == 1 or items == 1:
+            return [MicroBatch(tensors[:-1], tensors[-1], share)]
         parts = zip(*(tensor.tensor_split(self._accumulation) for tensor in tensors), strict=True)
-        return [MicroBatch(part[:-1], part[-1], len(part[-1]) / size) for part in parts if len(part[-1])]
+        return [MicroBatch(part[:-1], part[-1], share * len(part[-1]) / items) for part in parts if len(part[-1])]
 
     def _make_loader(self, dataset: Dataset[Any], workers: int) -> DataLoader[Any]:
         return DataLoader(
@@ -136,5 +146,4 @@ class _Slices:
         return self._batches.steps
 
     def __iter__(self) -> Iterator[list[int]]:
-        for step in range(self._batches.steps):
-            yield self._batches._slice(step).tolist()  # noqa: SLF001 (one thing in two shapes)
+        return (index.tolist() for index in self._batches.slices())

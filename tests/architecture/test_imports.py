@@ -1,0 +1,59 @@
+"""Who imports whom: asked of fresh interpreters, since a test's own has imported everything."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import core
+
+CORE = Path(core.__file__).resolve().parent
+HEAVY = ("PySide6", "pyqtgraph", "torch", "tensorflow", "keras", "pynvml")
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level modules that are loaded after a statement in a fresh interpreter."""
+    code = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", ["core.run", "core.catalog", "core.supervisor", "core.cli", "core.devices.sampler"])
+def test_the_core_loads_neither_qt_nor_a_framework(module: str) -> None:
+    assert not loaded_by(f"import {module}") & set(HEAVY)
+
+
+def test_the_window_loads_no_framework() -> None:
+    assert not loaded_by("import gui.window, gui.app") & {"torch", "tensorflow", "keras", "pynvml"}
+
+
+def test_a_worker_loads_nothing_but_the_standard_library_before_its_framework() -> None:
+    """Also: under a private name, and with our own folders off the path."""
+    boot = CORE / "worker" / "boot.py"
+    script = (
+        f"import runpy; boot = runpy.run_path({str(boot)!r}); boot['_load_privately']({str(CORE)!r})\n"
+        "import importlib; importlib.import_module('_trainyard.worker.main')"
+    )
+    loaded = loaded_by(script)
+    assert "_trainyard" in loaded
+    assert not loaded & {"core", "gui", "resources", "numpy", "psutil", "platformdirs", *HEAVY}
+
+
+def test_what_a_worker_loads_is_python_3_10() -> None:
+    files = [CORE / "__init__.py", CORE / "spec.py", CORE / "events.py", *(CORE / "worker").rglob("*.py")]
+    for path in files:
+        ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=(3, 10))
+
+
+def test_every_target_of_a_registry_is_there() -> None:
+    from core.catalog import CELLS
+    from core.devices import KINDS
+
+    for cell in CELLS:
+        assert (CORE / "worker" / f"{cell.target.replace('.', '/')}.py").is_file()
+    for kind in KINDS:
+        assert (CORE.parent / f"{kind.target.replace('.', '/')}.py").is_file()

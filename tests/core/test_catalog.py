@@ -1,0 +1,65 @@
+"""The catalog's answers: defaults, and a sentence for what cannot run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core import catalog
+from core.devices import Device
+from tests.running import make_spec
+
+CPUS = [Device(id=f"cpu:{n}", kind="cpu", label=f"CPU {n}", name="a core") for n in range(2)]
+GPUS = [Device(id=f"GPU-{n}", kind="nvidia", label=f"GPU {n}", name="RTX") for n in range(4)]
+
+
+def problems(*ids: str, **changes: object) -> list[str]:
+    spec = make_spec("digits_mlp", devices="cpu:0")
+    return catalog.problems(replace(spec, devices=ids, **changes), [*GPUS, *CPUS])  # type: ignore[arg-type]
+
+
+def test_what_fits_has_no_problem() -> None:
+    assert problems("cpu:1") == []
+    assert problems("GPU-0", "GPU-3", strategy="ddp") == []
+    assert problems("cpu:0", strategy="ddp") == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "changes", "sentence"),
+    [
+        ((), {}, "No device is chosen. Choose at least one of: GPU-0, GPU-1, GPU-2, GPU-3, cpu:0, cpu:1."),
+        (("cpu:0", "GPU-0"), {"strategy": "ddp"}, "One run uses one kind."),
+        (
+            ("cpu:0", "cpu:1"),
+            {"strategy": "single"},
+            "Strategy single trains on 1 device and 2 are ticked (CPU 0, CPU 1).",
+        ),
+        (("GPU-7",), {}, "There is no device 'GPU-7' here."),
+        (("cpu:0", "cpu:0"), {"strategy": "ddp"}, "A device is named twice"),
+        (("cpu:0",), {"framework": "jax"}, "There is no framework 'jax' here."),
+        (("cpu:0",), {"strategy": "fsdp"}, "PyTorch has no strategy 'fsdp' here."),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(ids: tuple[str, ...], changes: dict[str, str], sentence: str) -> None:
+    (problem,) = problems(*ids, **changes)
+    assert sentence in problem
+
+
+@pytest.mark.parametrize(
+    ("batch", "accumulation", "near"),
+    [(64, 3, "Choose 60 or 66"), (1, 1, "Choose 2,"), (7, 1, "Choose 6 or 8"), (3, 4, "Choose 8,")],
+)
+def test_a_batch_that_cannot_be_split_names_those_that_can(batch: int, accumulation: int, near: str) -> None:
+    spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)
+    (problem,) = catalog.problems(spec, CPUS)
+    assert near in problem
+
+
+def test_the_default_strategy_fits_the_number_of_devices() -> None:
+    assert [catalog.default_strategy("pytorch", count) for count in (0, 1, 2, 8)] == ["single", "single", "ddp", "ddp"]
+
+
+def test_the_batch_arithmetic_is_spelled_out() -> None:
+    assert catalog.batch_arithmetic(128, 2, 2) == "128 = 2 devices × 32 × 2 accumulation"
+    assert catalog.batch_arithmetic(64, 1, 1) == "64 = 1 device × 64 × 1 accumulation"
