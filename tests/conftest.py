@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -13,7 +14,6 @@ from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
@@ -59,9 +59,8 @@ def _processes(tmp_path: Path) -> list[psutil.Process]:
         if pid == os.getpid():
             continue
         try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if mark in file.read().split(b"\0"):
-                    found.append(psutil.Process(pid))
+            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.append(psutil.Process(pid))
         except (OSError, psutil.Error):
             continue
     return [process for process in found if _lives(process)]

@@ -107,5 +107,3 @@ def start(spec: RunSpec, runs_root: Path) -> Followed:
 def train(spec: RunSpec, runs_root: Path) -> Followed:
     """A real run, from its start to its end."""
     return start(spec, runs_root).until_over()
-
-

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .reader import LocalReader, Options, Pace
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
     """How long what may be awaited, in seconds."""
@@ -35,8 +34,6 @@ class Patience:
     """Before the first restart of a helper that failed; doubled with each further one up to `retry_s`."""
     notice_s: float = 20.0
     """How long a restart is spoken of, and how long a helper must live to be called sound."""
-
-
 
 
 class Feed(Protocol):

@@ -48,6 +48,4 @@ class Ledger:
 
 
 def _gone(device: Device) -> Sample:
-    return Sample(
-        device_id=device.id, time=time.time(), lost=f"{device.label} is not listed by its driver any more."
-    )
+    return Sample(device_id=device.id, time=time.time(), lost=f"{device.label} is not listed by its driver any more.")

@@ -81,7 +81,7 @@ def measure() -> dict[str, float]:
 
 
 def _subjects() -> tuple[Callable[[], list], Callable[[], list], Callable[[], list]]:
-    import pynvml  # noqa: TID251 (the bare calls are what we are measured against)
+    import pynvml
 
     from core.devices.nvidia import open_reader
     from core.devices.reader import Options, Tier

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.errors import RunError
 from core.events import EVENTS, RESERVE, RESERVE_BYTES, Log, RecordError, Tail, Writer, make_reserve, metrics_line
 from core.run import Run
-from core.errors import RunError
 from core.state import RunState
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
 
@@ -104,16 +104,21 @@ def test_the_reserve_lets_the_last_line_be_completed(small_disk: Path) -> None:
     assert (small_disk / RESERVE).stat().st_size == RESERVE_BYTES
     writer = Writer(small_disk / "a.jsonl")
     fill(small_disk, leave=4096)
-    written = 0
     with pytest.raises(RecordError, match=r"The disk is full: .*a\.jsonl could not be written. Free some space"):
-        for written in range(1000):
-            writer.write("line", number=written, text="x" * 1000)
+        write_many(writer)
     writer.write("last words")
     writer.close()
     tail = Tail(small_disk / "a.jsonl")
-    events = tail.read()
-    assert [event.get("number") for event in events] == [*range(written + 1), None]
+    *numbers, last = [event.get("number") for event in tail.read()]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) >= 4
+    assert last is None
     assert tail.garbage_lines == 0
+
+
+def write_many(writer: Writer) -> None:
+    for number in range(1000):
+        writer.write("line", number=number, text="x" * 1000)
 
 
 def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
@@ -131,5 +136,5 @@ def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(small_disk: Pat
 
 def test_a_full_disk_is_told_before_the_start(small_disk: Path) -> None:
     fill(small_disk, leave=64 * 1024)
-    with pytest.raises(RunError, match="is full. Free some space, or keep runs elsewhere with --runs DIR"):
+    with pytest.raises(RunError, match=r"is full\. Free some space, or keep runs elsewhere with --runs DIR"):
         Run.start(make_spec("digits_mlp"), small_disk / "runs")

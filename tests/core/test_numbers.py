@@ -215,9 +215,9 @@ def test_the_learning_rate_is_the_one_that_was_asked_for(runs_root: Path, tmp_pa
     recipe = write_recipe(
         tmp_path,
         AWKWARD.replace(
-            "def optimizer(params, learning_rate=0.1):\n        return torch.optim.SGD(params, lr=learning_rate, momentum=0.9)",
-            "def optimizer(params):\n        return torch.optim.SGD(params, lr=0.5)",
-        ),
+            "(params, learning_rate=0.1)",
+            "(params)",
+        ).replace("lr=learning_rate, momentum=0.9", "lr=0.5"),
         "own_rate",
     )
     own = train(make_spec(recipe, epochs=1, batch_size=16), runs_root)

@@ -40,7 +40,8 @@ def test_settings_are_the_plain_keyword_defaults(recipe: recipes.RecipeFile) -> 
     assert (recipe.name, recipe.summary) == ("mine", "Reads nothing.")
     assert recipe.functions == ("model", "train_data", "optimizer")
     assert {setting.name: setting.default for setting in recipe.settings} == {
-        "width": 16, "deep": False, "name": "x", "rate": 0.5, "nothing": None, "tail": -1, "root": "data", "momentum": 0.9,
+        "width": 16, "deep": False, "name": "x", "rate": 0.5, "nothing": None, "tail": -1,
+        "root": "data", "momentum": 0.9,
     }  # fmt: skip
     assert recipe.learning_rate == default_learning_rate(recipe) == 0.3
 

@@ -89,7 +89,7 @@ class Batches:
     def slices(self) -> Iterator[Tensor]:
         """The indices of this rank's items, step by step; cut many at a time, since each cut costs microseconds."""
         whole = self.items // self._batch_size * self._batch_size
-        for many in self._order[:whole].split(self._batch_size * CUT_AT_ONCE):
+        for many in self._order[:whole].split(self._batch_size * CUT_AT_ONCE):  # type: ignore[no-untyped-call]
             yield from many.view(-1, self._world_size, self._batch_size // self._world_size)[:, self._rank].unbind()
         if whole < self.items:
             mine = self._order[whole:].tensor_split(self._world_size)[self._rank]
