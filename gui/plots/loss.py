@@ -89,7 +89,7 @@ class LossPlot(Plot):
         self.controls.offer_families(families)
         self.title.setVisible(len(families) == 1)
         self.controls.offer_epochs("epoch" in book.axes)
-        return any(metric is not None and len(metric) for metric in self._pair(book))
+        return self.axis_name() in book.axes and any(metric is not None and len(metric) for metric in self._pair(book))
 
     def _whole_span(self, book: SeriesBook) -> Span:
         if self.axis_name() == "time":

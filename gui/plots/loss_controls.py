@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WINDOWS = (0, 10, 50, 200, 1000)
 DEFAULT_WINDOW = 10
-AXES = ("step", "time", "epoch")
+AXES = ("time", "step", "epoch")  # time first: over it the three plots of the window stand above each other
 
 
 class LossControls(QWidget):
@@ -80,12 +80,9 @@ class LossControls(QWidget):
             self.changed.emit()
 
     def offer_epochs(self, known: bool) -> None:
-        """Epochs can be drawn over once it is known how many steps they have."""
-        row = AXES.index("epoch")
+        """Epochs can be chosen once it is known how many steps they have; a choice made before stays."""
         model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # a QComboBox's own is one
-        model.item(row).setEnabled(known)
-        if not known and self.axis_box.currentIndex() == row:
-            self.axis_box.setCurrentIndex(AXES.index("step"))
+        model.item(AXES.index("epoch")).setEnabled(known)
 
     def _box(self, name: str, accessible: str, tip: str) -> QComboBox:
         box = QComboBox()

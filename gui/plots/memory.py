@@ -8,6 +8,8 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 
+from gui.units import BYTES_PER_GB
+
 from .device_plot import DevicePlot
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class MemoryPlot(DevicePlot):
     """Gigabytes over time, from 0; the end of training is marked, since what follows it is the point."""
 
     unit = "GB"
-    scale = 1e9
+    scale = float(BYTES_PER_GB)
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         self.end_line = pg.InfiniteLine(angle=90, movable=False)

@@ -55,7 +55,7 @@ def events() -> list[dict]:
                     "kind": "sample",
                     "device": device,
                     "utilisation_percent": reading,
-                    "memory_used_bytes": 3 * 10**9,
+                    "memory_used_bytes": 3 * 2**30,
                 }
             )
     found.append({"t": START + 50, "kind": "state", "state": "releasing"})
@@ -72,14 +72,22 @@ def book() -> SeriesBook:
 
 @pytest.fixture
 def plots(qtbot) -> dict[str, Plot]:
-    """Every plot, shown, 900 x 400 pixels."""
+    """Every plot, shown, 900 x 400 pixels; the loss over steps, which are easy to count."""
     made = {row.name: row.make(DARK) for row in PLOTS}
     for plot in made.values():
         qtbot.addWidget(plot)
         plot.resize(900, 400)
         with qtbot.waitExposed(plot):
             plot.show()
+    choose(made["lossPlot"], "axis_box", "step")
     return made
+
+
+def test_at_first_all_plots_are_over_time(qtbot) -> None:
+    made = [row.make(DARK) for row in PLOTS]
+    for plot in made:
+        qtbot.addWidget(plot)
+    assert [plot.axis_name() for plot in made] == ["time", "time", "time"]
 
 
 def draw(book: SeriesBook | None, *plots: Plot) -> None:
@@ -152,16 +160,17 @@ def test_the_x_axis_can_be_steps_time_or_epochs(plots, book) -> None:
         assert x[-1] == pytest.approx(last, abs=0.2)
 
 
-def test_epochs_are_not_offered_before_the_plan_is_known(plots) -> None:
+def test_a_choice_of_epochs_stays_although_they_are_not_known_yet(plots) -> None:
     loss, bare = plots["lossPlot"], SeriesBook()
     bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
     choose(loss, "axis_box", "epoch")
     draw(bare, loss)
-    assert loss.axis_name() == "step"
+    assert loss.axis_name() == "epoch"
     assert not loss.controls.axis_box.model().item(2).isEnabled()
     bare.fold([{"t": 2.0, "kind": "plan", "steps_per_epoch": 2}])
     loss.redraw()
     assert loss.controls.axis_box.model().item(2).isEnabled()
+    assert loss.curves()["loss"][0].tolist() == [0.5, 1.0]
 
 
 def test_on_a_logarithmic_scale_what_is_not_positive_is_a_gap(plots, book) -> None:
