@@ -6,8 +6,10 @@ Exit codes: 0 finished, 1 failed, 2 wrong use (one sentence on stderr), 3 stoppe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -21,13 +23,14 @@ from core.run import Run
 from core.state import RunState, row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from core.devices.device import Survey
 
 SURVEY_TIMEOUT_S = 15.0
 EXIT_CODES = {RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.LOST: 4}
 WRONG_USE = 2
+INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,10 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, RunError) as error:
         print(f"trainyard: {error}", file=sys.stderr)
         return WRONG_USE
+    except KeyboardInterrupt:
+        print("trainyard: interrupted. Runs are not affected.", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (`trainyard runs | head`): nothing more to say, to nobody.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"trainyard: {error.filename or 'the output'} cannot be used: {error.strerror}.", file=sys.stderr)
+        return WRONG_USE
 
 
 # -- the commands --------------------------------------------------------------------------------
@@ -117,20 +126,21 @@ def run(options: argparse.Namespace) -> int:
         settings=dict(_setting(text) for text in options.set),
         training=training,
     )
-    there = _survey().devices
-    spec = compose(choices, there)
-    problems = catalog.problems(spec, there)
+    survey = _survey()
+    spec = compose(choices, survey.devices)
+    problems = catalog.problems(spec, survey.devices)
     if problems:
-        raise ValueError(" ".join(problems))
-    started = Run.start(spec, options.runs)
+        raise ValueError(" ".join([*problems, *([survey.banner] if survey.banner else [])]))
+    with _uninterrupted():  # a run that was started is always told
+        started = Run.start(spec, options.runs)
     if options.detach:
         return _print_run(options, started, started.id)
     return _follow(options, started)
 
 
 def attach(options: argparse.Namespace) -> int:
-    """Follow a run to its end."""
-    return _follow(options, _find(options))
+    """Follow a run to its end; Ctrl-C leaves it alone."""
+    return _follow(options, _find(options), stops=False)
 
 
 def show(options: argparse.Namespace) -> int:
@@ -139,7 +149,7 @@ def show(options: argparse.Namespace) -> int:
     book = report.read_all(found)
     document = report.document(found, book)
     if options.json:
-        print(json.dumps(document, indent=2))
+        print(json.dumps(document, indent=2, allow_nan=False))
         return 0
     spec = found.spec()
     print(f"{found.id}: {row(found.facts.state).label.lower()}, {found.facts.step} steps")
@@ -169,17 +179,22 @@ def list_runs(options: argparse.Namespace) -> int:
 def stop(options: argparse.Namespace) -> int:
     """Ask a run to stop, and wait until it has."""
     found = _find(options)
-    found.poll()
+    found.catch_up()
     if row(found.facts.state).over:
         raise ValueError(f"Run {found.id} is over already: {row(found.facts.state).label.lower()}.")
     found.request("stop")
-    follow(found, None, interruptible=False)
-    return _print_run(options, found, f"{found.id}: {row(found.facts.state).label.lower()}")
+    try:
+        follow(found, None, stops=False)
+    except KeyboardInterrupt:
+        raise RunError(f"Run {found.id} has been asked to stop and will; nobody waits for it now.") from None
+    _print_run(options, found, f"{found.id}: {row(found.facts.state).label.lower()}")
+    return 0 if found.facts.state is RunState.STOPPED else EXIT_CODES[found.facts.state]
 
 
 def export(options: argparse.Namespace) -> int:
     """Write a run's measurements to a file."""
-    book = report.read_all(_find(options))
+    found = _find(options)
+    book = report.read_all(found)
     if options.csv == "-":
         report.write_csv(book, sys.stdout)
         return 0
@@ -188,10 +203,23 @@ def export(options: argparse.Namespace) -> int:
             report.write_csv(book, file)
     except OSError as error:
         raise ValueError(f"{options.csv} cannot be written: {error.strerror}.") from error
+    if options.json:
+        rows = sum(len(series) for series in book.metrics.values())
+        print(json.dumps({"run": found.id, "csv": options.csv, "rows": rows}, indent=2))
     return 0
 
 
 # -- what they share -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until this is over."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _survey() -> Survey:
@@ -205,8 +233,8 @@ def _find(options: argparse.Namespace) -> Run:
     return found
 
 
-def _follow(options: argparse.Namespace, followed: Run) -> int:
-    follow(followed, None if options.json else sys.stderr)
+def _follow(options: argparse.Namespace, followed: Run, *, stops: bool = True) -> int:
+    follow(followed, None if options.json else sys.stderr, stops=stops)
     state = followed.facts.state
     error = followed.facts.error
     if error and not options.json:
@@ -218,7 +246,7 @@ def _follow(options: argparse.Namespace, followed: Run) -> int:
 def _print_run(options: argparse.Namespace, shown: Run, line: str) -> int:
     if options.json:
         again = Run.attach(shown.dir)
-        print(json.dumps(report.document(again, report.read_all(again)), indent=2))
+        print(json.dumps(report.document(again, report.read_all(again)), indent=2, allow_nan=False))
     else:
         print(line)
     return 0

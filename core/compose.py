@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from core import catalog, recipes
-from core.spec import RunSpec, Training
+from core.spec import DEFAULT_LEARNING_RATE, RunSpec, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from core.devices.device import Device
     from core.spec import SettingValue
-
-DEFAULT_LEARNING_RATE = 1e-3  # of Adam, which a recipe without an optimizer is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +51,17 @@ def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
         devices=tuple(resolve(choices.devices, devices)),
         training=Training(**wanted),  # type: ignore[arg-type]  # Training checks each field itself
         python=sys.executable,
-        working_dir=os.getcwd(),  # noqa: PTH109 (a string is what is kept)
+        working_dir=_working_dir(),
     )
+
+
+def _working_dir() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 (a string is what is kept)
+    except OSError:
+        raise ValueError(
+            "The folder you are in has been removed. Change to another, where training is to run."
+        ) from None
 
 
 def default_learning_rate(recipe: recipes.RecipeFile) -> float | None:

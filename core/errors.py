@@ -10,7 +10,3 @@ class RunError(Exception):
 
 class RunNotFoundError(RunError):
     """No run, or more than one, answers to the name that was given."""
-
-
-class DriverError(RunError):
-    """A device driver does not answer."""

@@ -111,22 +111,47 @@ def _sentence(error: OSError, path: Path) -> str:
     return f"{path} could not be written: {error.strerror}. Make the folder writable, then start the run again."
 
 
+def parse(line: bytes) -> Event | None:
+    """One line as an event; None when it is none, or one whose measurements cannot be what they say they are."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or not isinstance(event.get("kind"), str) or not _is_time(event.get("t")):
+        return None
+    has_shape = _SHAPES.get(event["kind"])
+    return event if has_shape is None or has_shape(event) else None
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in {int, float} and abs(value) < FARTHEST  # type: ignore[arg-type]  # a number, as just asked
+
+
 def _is_metrics(event: Event) -> bool:
     values = event.get("values")
     return (
         type(event.get("first")) is int
+        and abs(event["first"]) < FARTHEST
+        and _is_time(event.get("since", 0))
         and isinstance(values, dict)
-        and all(
-            isinstance(array, list) and set(map(type, array)) <= {int, float, type(None)} for array in values.values()
-        )
+        and all(isinstance(array, list) and array and _are_readings(array) for array in values.values())
     )
 
 
 def _is_sample(event: Event) -> bool:
-    readings = (event.get("utilisation_percent"), event.get("memory_used_bytes"))
-    return isinstance(event.get("device"), str) and set(map(type, readings)) <= {int, float, type(None)}
+    readings = [event.get("utilisation_percent"), event.get("memory_used_bytes")]
+    return isinstance(event.get("device"), str) and _are_readings(readings)
 
 
+def _are_readings(values: list[object]) -> bool:
+    kinds = set(map(type, values))
+    if not kinds <= {int, float, type(None)}:
+        return False
+    # A whole number may be too large for a float; of floats this is not asked, there may be millions.
+    return int not in kinds or all(abs(value) < FARTHEST for value in values if type(value) is int)
+
+
+FARTHEST = 2**63
 _SHAPES: dict[str, Callable[[Event], bool]] = {"metrics": _is_metrics, "sample": _is_sample}
 """Checked at the door, so that whoever folds thousands of these into columns need not look at each."""
 
@@ -138,6 +163,8 @@ class Tail:
         self.path = path
         self.garbage_lines = 0
         """How many whole lines so far were no event; they are passed over."""
+        self.latest = 0.0
+        """The latest time among the events so far."""
         self._offset = 0
 
     def read(self, most_bytes: int = -1) -> list[Event]:
@@ -154,16 +181,13 @@ class Tail:
         return [event for event in events if event is not None]
 
     def _parse(self, line: bytes) -> Event | None:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            event = None
-        if isinstance(event, dict) and isinstance(event.get("kind"), str) and isinstance(event.get("t"), (int, float)):
-            has_shape = _SHAPES.get(event["kind"])
-            if has_shape is None or has_shape(event):
-                return event
-        self.garbage_lines += 1
-        return None
+        event = parse(line)
+        if event is None:
+            self.garbage_lines += 1
+            return None
+        # Within a file, the order of writing is the order of happening: a clock that is set back changes none of it.
+        self.latest = event["t"] = max(self.latest, float(event["t"]))
+        return event
 
 
 class Log:

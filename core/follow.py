@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -16,14 +17,15 @@ POLL_S = 0.1
 LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
 
 
-def follow(run: Run, out: TextIO | None, *, interruptible: bool = True) -> None:
+def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> None:
     """Return when the run is over. `out`: where progress goes; None for silence.
 
-    The first Ctrl-C asks the run to stop, the second forces it.
+    With `stops` the first Ctrl-C asks the run to stop and the second forces it; without, Ctrl-C is the caller's.
     """
     progress = _Progress(run, out)
     while not _followed(run, progress):
-        if not interruptible:
+        if not stops:
+            progress.end()
             raise KeyboardInterrupt
         asked = run.facts.state is RunState.STOPPING
         run.request("force" if asked else "stop")
@@ -64,7 +66,7 @@ class _Progress:
         if self._out is None or (not self._terminal and time.monotonic() - self._shown_at < LINE_EVERY_S):
             return
         self._shown_at = time.monotonic()
-        self._out.write(f"\r\033[K{self._line()}" if self._terminal else f"{self._line()}\n")
+        self._out.write(f"\r\033[K{self._fitting(self._line())}" if self._terminal else f"{self._line()}\n")
         self._out.flush()
 
     def say(self, text: str) -> None:
@@ -75,9 +77,13 @@ class _Progress:
         if self._terminal and self._out is not None:
             self._out.write("\r\033[K")
 
+    def _fitting(self, line: str) -> str:
+        """Cut to the terminal's width: of a line that wraps, only the last row could be rewritten."""
+        return line[: shutil.get_terminal_size().columns - 1]
+
     def _line(self) -> str:
         facts = self._run.facts
-        parts = [f"{self._run.id}: {row(facts.state).label.lower()}"]
+        parts = [row(facts.state).label.lower()]
         if facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
             parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]

@@ -33,8 +33,6 @@ class Ladder:
         self._steps = list(steps)
         self._send, self._record = send, record
         self._due: float | None = None
-        self.signalled = False
-        """Whether any signal was sent: what the workers say from then on is a consequence."""
 
     def begin(self, first: str = "asked") -> None:
         """Take the rung called `first` now. Does nothing once begun."""
@@ -59,5 +57,4 @@ class Ladder:
         self._due = time.monotonic() + (grace_s or 0.0)
         self._record(name, grace_s)
         if number is not None:
-            self.signalled = True
             self._send(number)

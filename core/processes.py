@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from pathlib import Path
 
-from core.state import ProcessId
+from core.state import Place, ProcessId
 
 TAG = "TRAINYARD_RUN"
 """The environment variable that holds the run's id in all processes of a run."""
@@ -63,6 +64,34 @@ def tagged(run_id: str) -> list[ProcessId]:
             if process is not None:
                 found.append(process)
     return found
+
+
+def end_tagged(run_id: str, number: signal.Signals) -> list[ProcessId]:
+    """Signal every process that carries the run's tag; returns whom."""
+    return [process for process in tagged(run_id) if send(process, number)]
+
+
+def here() -> Place:
+    """Where this process is."""
+    return Place(
+        host=socket.gethostname(),
+        boot=_read_line(_PROC / "sys" / "kernel" / "random" / "boot_id"),
+        pid_namespace=_read_link(_PROC / "self" / "ns" / "pid"),
+    )
+
+
+def _read_line(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _read_link(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return ""
 
 
 def _environment(entry: Path) -> list[bytes]:

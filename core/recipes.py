@@ -57,7 +57,18 @@ class RecipeFile:
 
 def built_in(framework: str) -> list[RecipeFile]:
     """The recipes that ship for a framework, by name."""
-    return [read(path) for path in sorted((BUILT_IN / framework).glob("[!_]*.py"))]
+    return [read(path) for path in _built_in_files(framework)]
+
+
+def _built_in_files(framework: str) -> list[Path]:
+    return sorted((BUILT_IN / framework).glob("[!_]*.py"))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False  # a name that no file can have
 
 
 def find(reference: str, framework: str) -> RecipeFile:
@@ -65,11 +76,11 @@ def find(reference: str, framework: str) -> RecipeFile:
 
     Raises `ValueError` with a sentence when there is none, or when the file cannot be used.
     """
-    names = [recipe.name for recipe in built_in(framework)]
+    names = [path.stem for path in _built_in_files(framework)]
     if reference in names:
         return read(BUILT_IN / framework / f"{reference}.py")
-    path = Path(reference).expanduser()
-    if path.is_file():
+    path = Path(reference)
+    if _is_file(path):
         return read(path)
     if path.suffix == ".py" or "/" in reference:
         raise ValueError(f"There is no recipe file {reference}. Check the path.")
@@ -121,8 +132,10 @@ def _parse(path: Path) -> ast.Module:
 def _keywords(node: ast.FunctionDef) -> dict[str, SettingValue]:
     """The arguments of a function that have a plain value as default."""
     arguments = node.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [*zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True)]
+    defaults = (
+        arguments.defaults[-len(arguments.args) :] if arguments.args else []
+    )  # positional-only: cannot be set by name
+    pairs = [*zip(arguments.args[len(arguments.args) - len(defaults) :], defaults, strict=True)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     values = {argument.arg: _literal(default) for argument, default in pairs}
     return {name: value for name, value in values.items() if not isinstance(value, _NotPlain)}

@@ -59,7 +59,7 @@ def _device(name: str, fields: Json, book: SeriesBook) -> Json:
         "label": fields.get("label"),
         "kind": fields.get("device_kind"),
         "name": fields.get("name"),
-        "memory_total_bytes": fields.get("memory_total_bytes"),
+        "memory_total_bytes": _plain(fields.get("memory_total_bytes")),
         "utilisation_mean_percent": _statistic(np.nanmean, utilisation),
         "memory_peak_bytes": _statistic(np.nanmax, memory),
     }
@@ -69,12 +69,17 @@ def _statistic(function: Any, series: Series | None) -> float | None:  # noqa: A
     """None when there is no reading at all."""
     if series is None or np.isnan(series.values).all():
         return None
-    return float(function(series.values))
+    return _finite(float(function(series.values)))
+
+
+def _finite(value: float) -> float | None:
+    """A reading that is no number is no reading."""
+    return value if math.isfinite(value) else None
 
 
 def _plain(value: float | None) -> float | str | None:
     """JSON has no NaN: a loss that is not a number is given as the text `nan`, `inf` or `-inf`."""
-    return value if value is None or math.isfinite(value) else str(value)
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 def write_csv(book: SeriesBook, file: TextIO) -> None:

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -55,13 +56,16 @@ class Run:
 
         Raises `RunError` with a sentence when the folder cannot be written, or the disk is full.
         """
+        run_dir = None
         try:
             run_dir = _new_directory(runs_root, spec.name)
-            write_spec(run_dir, spec)
             make_reserve(run_dir / EVENTS)
-        except OSError as error:
-            raise RunError(_cannot_write(runs_root, error)) from error
-        return cls(run_dir, coming_up=launch_supervisor(run_dir))
+            write_spec(run_dir, spec)  # last: from now on it is a run
+            return cls(run_dir, coming_up=launch_supervisor(run_dir))
+        except (OSError, subprocess.CalledProcessError) as error:
+            if run_dir is not None:
+                shutil.rmtree(run_dir, ignore_errors=True)
+            raise RunError(_cannot_start(runs_root, error)) from error
 
     @classmethod
     def attach(cls, run_dir: Path) -> Run:
@@ -123,10 +127,18 @@ class Run:
     def _supervisor_lives(self) -> bool:
         known = self.facts.supervisor or self._coming_up
         if known is not None:
-            return processes.is_alive(known)
+            return self._is_elsewhere() or processes.is_alive(known)
         with contextlib.suppress(OSError):
             return time.time() - (self.dir / SPEC_FILE).stat().st_mtime < COMING_UP_S
         return False
+
+    def _is_elsewhere(self) -> bool:
+        """Whether the run is on another machine or in another container, where its pids mean nothing to us."""
+        here, place = processes.here(), self.facts.place
+        if place is None or place == here:
+            return False
+        restarted = place.host == here.host and place.boot != here.boot
+        return not restarted
 
     def _with_garbage(self, facts: Facts) -> Facts:
         new = self._log.garbage_lines - self._garbage_told
@@ -190,7 +202,15 @@ def _new_directory(runs_root: Path, name: str) -> Path:
     return run_dir
 
 
+def _cannot_start(runs_root: Path, error: OSError | subprocess.CalledProcessError) -> str:
+    if isinstance(error, OSError):
+        return _cannot_write(runs_root, error)
+    return f"The run's supervisor could not be started in {runs_root}: {error}."
+
+
 def _cannot_write(folder: Path, error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return f"{folder} is not there any more. Start another run."
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"The disk that holds {folder} is full. Free some space, or keep runs elsewhere with --runs DIR."
     return (

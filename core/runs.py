@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
 
-from core.errors import RunNotFoundError
-from core.events import EVENTS, Tail
+from core.errors import RunError, RunNotFoundError
+from core.events import EVENTS, Tail, parse
 from core.run import Run
 from core.spec import SPEC_FILE
 from core.state import Facts, Plan, RunState, fold, row
@@ -28,12 +29,25 @@ def default_root() -> Path:
 
 
 def directories(root: Path) -> list[Path]:
-    """The run directories under a root, newest first."""
+    """The run directories under a root, newest first; none when there is no root yet.
+
+    Raises `RunError` with a sentence when the root cannot be looked into.
+    """
     try:
-        found = [path for path in root.iterdir() if (path / SPEC_FILE).is_file()]
-    except OSError:
+        names = os.listdir(root)  # noqa: PTH208 (names only)
+    except FileNotFoundError:
         return []
-    return sorted(found, key=lambda path: path.name, reverse=True)
+    except OSError as error:
+        raise RunError(f"The runs in {root} cannot be listed: {error.strerror}.") from error
+    return [root / name for name in sorted(names, reverse=True) if is_run(root / name)]
+
+
+def is_run(path: Path) -> bool:
+    """Whether this is a run directory that can be looked into."""
+    try:
+        return (path / SPEC_FILE).is_file()
+    except OSError:
+        return False
 
 
 def find(root: Path, text: str) -> Path:
@@ -41,9 +55,10 @@ def find(root: Path, text: str) -> Path:
 
     Raises `RunNotFoundError` with a sentence.
     """
-    as_path = Path(text).expanduser()
-    if (as_path / SPEC_FILE).is_file():
-        return as_path.resolve()
+    if not text:
+        raise RunNotFoundError("No run is named. `trainyard runs` lists them.")
+    if is_run(Path(text)):
+        return Path(text).resolve()
     known = directories(root)
     matches = [path for path in known if path.name == text] or [path for path in known if path.name.startswith(text)]
     if len(matches) == 1:
@@ -86,7 +101,11 @@ class Index:
 
     def poll(self) -> list[Summary]:
         """All runs, newest first."""
-        return [self._over.get(path) or self._look(path) for path in directories(self.root)]
+        found = directories(self.root)
+        for known in (self._over, self._live):
+            for path in known.keys() - set(found):
+                del known[path]
+        return [self._over.get(path) or self._look(path) for path in found]
 
     def _look(self, path: Path) -> Summary:
         brief = self._live.get(path)
@@ -148,10 +167,7 @@ def _last_metrics(path: Path) -> Event | None:
     except OSError:
         return None
     for line in reversed(lines):
-        if b'"kind":"metrics"' in line and b'"loss":[' in line and b'"val_loss":[' not in line:
-            try:
-                event: Event = json.loads(line)
-            except ValueError:
-                continue
+        event = parse(line) if b'"loss":[' in line else None
+        if event is not None and event["kind"] == "metrics" and "loss" in event["values"]:
             return event
     return None

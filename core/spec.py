@@ -24,6 +24,9 @@ REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
 RUN_KEYWORDS = ("seed", "learning_rate", "batch_size", "epochs")
 """Keywords of a recipe's functions that the run's own settings fill; they are no settings of the recipe."""
 
+DEFAULT_LEARNING_RATE = 1e-3
+"""Of Adam, in torch.optim and in Keras, which a recipe without an optimizer is given."""
+
 SettingValue = Union[bool, int, float, str, None]  # noqa: UP007 (evaluated, also by Python 3.10)
 Part = TypeVar("Part")
 
@@ -49,6 +52,8 @@ class Training:
         _whole("epochs", self.epochs, 1)
         _whole("batch size", self.batch_size, 1)
         _whole("seed", self.seed, 0)
+        if self.seed >= 2**63:
+            raise ValueError(f"The seed is {self.seed}. Give one below 2**63.")
         _whole("gradient accumulation", self.accumulation, 1)
         _whole("data-loader workers", self.loader_workers, 0)
         if self.learning_rate is not None:

@@ -96,6 +96,15 @@ class ProcessId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where pids mean what they say: a machine, since it was started, and a namespace of process ids on it."""
+
+    host: str
+    boot: str
+    pid_namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
     """One training process of a run."""
 
@@ -138,6 +147,8 @@ class Facts:
     state: RunState = RunState.CREATED
     history: tuple[tuple[float, RunState], ...] = ()
     supervisor: ProcessId | None = None
+    place: Place | None = None
+    """Where the run's processes are."""
     workers: dict[int, Worker] = field(default_factory=dict)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     plan: Plan | None = None
@@ -169,7 +180,7 @@ def fold(facts: Facts, events: Iterable[Event]) -> Facts:
             continue
         try:
             facts = reader(facts, event)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             facts = replace(facts, notices=(*facts.notices, f"An event of kind {event['kind']!r} could not be read."))
     return facts
 
@@ -186,7 +197,8 @@ def _state(facts: Facts, event: Event) -> Facts:
 
 
 def _supervisor(facts: Facts, event: Event) -> Facts:
-    return replace(facts, supervisor=_process(event))
+    place = Place(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
+    return replace(facts, supervisor=_process(event), place=place)
 
 
 def _worker(facts: Facts, event: Event) -> Facts:

@@ -7,33 +7,37 @@ It imports no framework and no Qt. When it dies, its workers die with it (`core.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
 import sys
 import time
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import catalog, processes
+from core import catalog, guard, processes
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.events import EVENTS, RESERVE, RecordError, Writer
 from core.ladder import Ladder, rungs
 from core.launchers import local
 from core.spec import RunSpec, read_spec
-from core.state import TRANSITIONS, Facts, RunState, fold
-from core.workforce import Workforce, describe, end_survivors
+from core.state import TRANSITIONS, Facts, RunState, fold, row
+from core.workforce import Workforce, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.devices.device import Device, Sample
+    from core.workforce import Member
 
 TICK_S = 0.1
 SURVEY_TIMEOUT_S = 15.0  # a driver that is being loaded may take seconds for its first answer
 SURVIVOR_GRACE_S = 2.0
+STRAGGLER_GRACE_S = 10.0
 
 
 class Supervisor:
@@ -46,6 +50,8 @@ class Supervisor:
         self._control = run_dir / "control"
         self._workers = Workforce(run_dir)
         self._facts = Facts()
+        self._told_to_stop = False
+        self._done_since = time.monotonic()
         self._ladder = Ladder(rungs(spec.ladder), send=self._workers.send, record=self._record_rung)
 
     def run(self) -> None:
@@ -53,7 +59,7 @@ class Supervisor:
         me = processes.identify(os.getpid())
         assert me is not None
         try:
-            self._events.write("supervisor", pid=me.pid, created=me.created)
+            self._events.write("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()))
             self._go(RunState.STARTING)
             self._start()
             self._watch()
@@ -66,8 +72,8 @@ class Supervisor:
             self._tidy()
 
     def stop(self) -> None:
-        """Ask for a stop, as the window's button does: the machine is being shut down, say."""
-        (self._control / "stop").touch()
+        """Treat it as if a stop had been asked for: the user logs out, say, or the machine is being shut down."""
+        self._told_to_stop = True  # no more than this: it is called from a signal handler
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -84,9 +90,7 @@ class Supervisor:
             try:
                 process = local.launch(self._spec, self._run_dir, placement)
             except OSError as error:
-                raise RunError(
-                    f"Worker {placement.rank} could not be started: {error}. Check that both exist."
-                ) from error
+                raise RunError(_cannot_launch(self._spec, error)) from error
             member = self._workers.add(placement, process)
             identity = member.identity
             self._events.write(
@@ -117,8 +121,11 @@ class Supervisor:
         """Until the last worker has ended."""
         while self._workers.working:
             time.sleep(TICK_S)
+            if not self._run_dir.is_dir():
+                raise RunError(f"The run's folder {self._run_dir} was removed while it trained.")
             self._look_at_workers()
             self._look_at_requests()
+            self._look_for_stragglers()
             self._ladder.tick()
             self._sampler.poll()
             self._write_samples()
@@ -127,21 +134,46 @@ class Supervisor:
         ended = self._workers.poll()  # first, so that what they said before their end is read
         events = self._workers.read()
         self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "metrics"}])
-        for member in ended:
-            self._events.write("worker_exit", rank=member.placement.rank, exit_code=member.exit_code)
+        self._record_exits(ended)
         if self._facts.state is RunState.STARTING and any(event["kind"] == "ready" for event in events):
             self._go(RunState.RUNNING)
-        if any(member.exit_code for member in self._workers.members) and self._workers.working:
+        if any(member.failed for member in self._workers.members) and self._workers.working:
             # The others would wait for the one that failed, for ever under collectives.
             self._ladder.begin("SIGTERM")
 
+    def _record_exits(self, ended: list[Member]) -> bool:
+        for member in ended:
+            self._events.write("worker_exit", rank=member.placement.rank, exit_code=member.exit_code)
+        return bool(ended) and not self._workers.working
+
+    def _look_for_stragglers(self) -> None:
+        """Workers whose training is done but who do not end: a thread of the recipe's keeps them, say."""
+        if not all(member.done for member in self._workers.members):
+            self._done_since = time.monotonic()
+        elif time.monotonic() - self._done_since > STRAGGLER_GRACE_S:
+            self._done_since = float("inf")
+            pids = ", ".join(str(member.process.pid) for member in self._workers.working)
+            self._events.write("notice", text=f"Training is done but its processes did not end, and are ended: {pids}.")
+            self._ladder.begin("SIGTERM")
+
+    @property
+    def _stop_asked(self) -> bool:
+        return self._told_to_stop or (self._control / "stop").exists()
+
     def _look_at_requests(self) -> None:
-        if (self._control / "stop").exists() and self._facts.state in {RunState.STARTING, RunState.RUNNING}:
+        if self._stop_asked and self._facts.state in {RunState.STARTING, RunState.RUNNING}:
+            if self._told_to_stop:
+                self._pass_on_the_stop()
             self._go(RunState.STOPPING)
             # A worker that is still loading does not look at requests yet: it would use up its grace for nothing.
             self._ladder.begin("asked" if self._facts.plan else "SIGINT")
         if (self._control / "force").exists() and self._facts.state is RunState.STOPPING:
             self._ladder.force()
+
+    def _pass_on_the_stop(self) -> None:
+        """The loop looks for the request's file: one that came as a signal is put there too."""
+        with contextlib.suppress(OSError):  # where it cannot be, the ladder's signals do it
+            (self._control / "stop").touch()
 
     def _write_samples(self) -> None:
         for sample in self._sampler.new_samples():
@@ -155,33 +187,22 @@ class Supervisor:
 
     def _conclude(self) -> None:
         self._look_at_workers()
-        asked = (self._control / "stop").exists()  # once more: a stop in the last moment is a stop
-        stopping = self._facts.state is RunState.STOPPING
+        stopped = self._stop_asked  # once more: a stop in the last moment is a stop
         self._go(RunState.RELEASING)
         self._end_survivors()
         culprit = self._workers.culprit()
-        if culprit is not None and not (stopping and self._ladder.signalled):
+        if culprit is not None and not (stopped and _ended_by_shutdown(culprit)):
             self._fail(describe(culprit), (culprit.error or {}).get("traceback"))
-        elif asked:
+        elif stopped:
             self._go(RunState.STOPPED)
-        elif self._missing_steps():
-            self._fail(self._missing_steps(), None)
         else:
             self._go(RunState.FINISHED)
-
-    def _missing_steps(self) -> str:
-        plan = self._facts.plan
-        if plan is None:
-            return "The workers ended before training began, and without a word. The end of the log may say why."
-        if self._facts.step < plan.steps:
-            return f"The workers ended after {self._facts.step} of {plan.steps} steps, and without a word."
-        return ""
 
     def _end_survivors(self) -> None:
         """Processes that outlived their worker, such as data-loader workers: TERM, then KILL."""
         run_id = self._run_dir.name
         for number in (signal.SIGTERM, signal.SIGKILL):
-            ended = end_survivors(run_id, number)
+            ended = processes.end_tagged(run_id, number)
             if not ended:
                 return
             pids = ", ".join(str(process.pid) for process in ended)
@@ -191,8 +212,11 @@ class Supervisor:
     def _abort(self, sentence: str, trace: str | None) -> None:
         """End everything at once and write the end down, as far as the disk lets us."""
         self._workers.send(signal.SIGKILL)
-        end_survivors(self._run_dir.name, signal.SIGKILL)
+        processes.end_tagged(self._run_dir.name, signal.SIGKILL)
+        if row(self._facts.state).over:
+            return  # the end was reached; only the disk did not take it at once
         try:
+            _wait_until(lambda: self._record_exits(self._workers.poll()) or not self._workers.working, SURVIVOR_GRACE_S)
             if self._facts.state is not RunState.RELEASING and self._workers.members:
                 self._go(RunState.RELEASING)
             self._fail(sentence, trace)
@@ -211,8 +235,7 @@ class Supervisor:
     def _tidy(self) -> None:
         self._sampler.close()
         self._workers.close()
-        for member in self._workers.working:
-            member.process.wait()
+        _wait_until(lambda: not self._workers.poll() and not self._workers.working, SURVIVOR_GRACE_S)
         for name in (f"{EVENTS}/{RESERVE}", "rendezvous"):
             (self._run_dir / name).unlink(missing_ok=True)
         self._samples.close()
@@ -228,6 +251,18 @@ def _sample_fields(sample: Sample) -> dict[str, object]:
         "power_watts": sample.power_watts,
     }
     return {**fields, "lost": sample.lost} if sample.lost else fields
+
+
+def _cannot_launch(spec: RunSpec, error: OSError) -> str:
+    return (
+        f"The workers could not be started: {error.strerror}. "
+        f"Check the interpreter {spec.python} and the working folder {spec.working_dir}."
+    )
+
+
+def _ended_by_shutdown(member: Member) -> bool:
+    """Whether it was ended by the signal that a logout or a shutdown sends to all at once, us included."""
+    return member.error is None and -(member.exit_code or 0) in {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
 
 def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
@@ -252,19 +287,41 @@ def main() -> int:
     """Run the run whose directory is the first argument."""
     os.umask(0o077)
     run_dir = Path(sys.argv[1])
+    told = _Told()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, told)
+    # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT.
+    signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        _lock(run_dir)
+        lock = _lock(run_dir)
+        post = guard.post(run_dir.name, let_go=lock)
         spec = read_spec(run_dir)
-        only = set(spec.devices)
-        supervisor = Supervisor(run_dir, spec, Sampler(only=only))
+        supervisor = Supervisor(run_dir, spec, Sampler(only=set(spec.devices)))
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         return 2
-    signal.signal(signal.SIGTERM, lambda *_: supervisor.stop())
-    # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT.
-    signal.signal(signal.SIGINT, lambda *_: None)
+    told.pass_to(supervisor)
     supervisor.run()
+    guard.dismiss(post)
     return 0
+
+
+class _Told:
+    """Hears the signals of a logout or a shutdown from the first moment on, also before there is a supervisor."""
+
+    def __init__(self) -> None:
+        self._heard = False
+        self._supervisor: Supervisor | None = None
+
+    def __call__(self, *_: object) -> None:
+        self._heard = True
+        if self._supervisor is not None:
+            self._supervisor.stop()
+
+    def pass_to(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        if self._heard:
+            supervisor.stop()
 
 
 if __name__ == "__main__":

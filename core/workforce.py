@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,13 +13,10 @@ from core.events import EVENTS, Event, Tail
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Sequence
     from pathlib import Path
 
     from core.spec import Placement
     from core.state import ProcessId
-
-ENDED_BY_WORD = {1, 74, 130}  # exit codes of core.worker.main: an error, a full disk, an interrupt
 
 
 @dataclass(slots=True)
@@ -31,6 +30,15 @@ class Member:
     tail: Tail
     exit_code: int | None = None
     error: Event | None = None
+    done: bool = False
+    """Whether it has said that its training is done."""
+    signalled: bool = False
+    """Whether this run signalled it while it worked: what it says or does from then on is a consequence."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended, or said an error, without its training being done."""
+        return not self.done and (self.exit_code is not None or self.error is not None)
 
     @property
     def device(self) -> str:
@@ -67,8 +75,9 @@ class Workforce:
         events = []
         for member in self.members:
             for event in member.tail.read():
-                if event["kind"] == "error":
+                if event["kind"] == "error" and not member.signalled:
                     member.error = event
+                member.done = member.done or event["kind"] == "done"
                 events.append(event)
         return events
 
@@ -80,6 +89,7 @@ class Workforce:
     def send(self, number: signal.Signals) -> None:
         """Signal those that still work; KILL goes to their whole process groups."""
         for member in self.working:
+            member.signalled = True
             # Not yet waited for, so the pid, and the group it leads, cannot be another's.
             if number is signal.SIGKILL:
                 _kill_group(member.process.pid)
@@ -87,23 +97,21 @@ class Workforce:
                 member.process.send_signal(number)
 
     def close(self) -> None:
-        """Let go of the dead-man switches and of the groups of workers that have ended."""
+        """Let go of the workers' dead-man switches."""
         for member in self.members:
             if member.process.stdin is not None:
                 member.process.stdin.close()
 
     def culprit(self) -> Member | None:
-        """Whose end was the cause, where several failed: the others mostly say that they lost the first.
+        """Whose failure was the cause, where several failed: the others mostly say that they lost the first.
 
-        A worker killed from outside, which could say nothing; else who reported an error first; else
-        the first with an exit code of its own.
+        Only who failed of itself can be. Of these a worker killed from outside, which could say
+        nothing; else who reported an error first; else who ended with an exit code of its own.
         """
-        failed = [member for member in self.members if member.exit_code]
-        mute = [member for member in failed if member.error is None]
-        spoken = sorted(
-            (member for member in failed if member.error), key=lambda member: float((member.error or {})["t"])
-        )
-        return next(iter([*mute, *spoken]), None)
+        failed = [member for member in self.members if member.failed and (member.error or not member.signalled)]
+        killed = [member for member in failed if member.error is None and (member.exit_code or 0) < 0]
+        spoken = sorted((each for each in failed if each.error), key=lambda each: float((each.error or {})["t"]))
+        return next(iter([*killed, *spoken, *failed]), None)
 
 
 def describe(member: Member) -> str:
@@ -120,18 +128,9 @@ def describe(member: Member) -> str:
         name = signal.Signals(-code).name
         hint = " The machine may have run out of memory: the kernel's log says so." if name == "SIGKILL" else ""
         return f"{who} was ended by {name}, which this run did not send.{hint}"
-    return f"{who} ended with exit code {code} and without a word. The end of the log may say why."
+    return f"{who} ended with exit code {code} before its training was done. The end of the log may say why."
 
 
 def _kill_group(pid: int) -> None:
-    import os
-
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def end_survivors(run_id: str, number: signal.Signals) -> Sequence[ProcessId]:
-    """Signal every process that carries the run's tag; returns whom."""
-    return [process for process in processes.tagged(run_id) if processes.send(process, number)]

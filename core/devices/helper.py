@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .device import Device
     from .reader import Reader
 
-STDIN, STDOUT = 0, 1
+STDIN, STDOUT, STDERR = 0, 1, 2
+ANSWERS = 63  # where nothing else is
 FAILED = 1  # the exit status after an error of our own; 0: ask again later
 
 
@@ -104,7 +105,7 @@ def main(arguments: Collection[str]) -> None:
 def _write(answer: Answer) -> None:
     line = to_line(answer)
     while line:
-        line = line[os.write(STDOUT, line) :]
+        line = line[os.write(ANSWERS, line) :]
 
 
 def _tell_and_end(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
@@ -115,5 +116,7 @@ def _tell_and_end(kind: type[BaseException], error: BaseException, _: TracebackT
 
 
 if __name__ == "__main__":
+    os.dup2(STDOUT, ANSWERS)
+    os.dup2(STDERR, STDOUT)  # driver libraries print now and then: no word of theirs may stand among the answers
     sys.excepthook = _tell_and_end
     main(sys.argv[1:])

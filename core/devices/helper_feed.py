@@ -80,8 +80,11 @@ class HelperFeed:
 
     def _follow(self, child: Child, now: float) -> None:
         ending = child.ending()  # asked before reading: what it wrote before its end is then all read
-        for line in child.read_lines():
-            self._hear(from_line(line), now)
+        try:
+            for line in child.read_lines():
+                self._hear(from_line(line), now)
+        except (ValueError, KeyError, TypeError):
+            child.kill()  # no answer of ours: something writes in between, and a fresh helper is the cure
         if ending is not None:
             self._end(child, ending, now)
         elif self._is_hanging(now):

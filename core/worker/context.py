@@ -64,9 +64,15 @@ class Context:
 
         `since`: unix time at which the first of them ended; None for now. Raises `RecordError`.
         """
+        if not values:
+            return
         now = time.time()
         line = metrics_line(since=now if since is None else since, until=now, first_step=first_step, values=values)
         self._writer.write_json(line)
+
+    def done(self) -> None:
+        """Training went to its end, or to a stop. A worker that ends without having said so has failed."""
+        self._writer.write("done", rank=self.rank)
 
     def notice(self, text: str) -> None:
         """Tell the user something that does not end the run."""
@@ -88,4 +94,7 @@ class Context:
 
 
 def _message(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    try:
+        return str(error) or type(error).__name__
+    except Exception as another:  # noqa: BLE001 (an exception of the user's may fail even at saying itself)
+        return f"(its text cannot be had: {type(another).__name__})"

@@ -33,6 +33,7 @@ def _train(context: Context) -> int:
     try:
         strategy = importlib.import_module(f".{context.placement.target}", package=__package__)
         strategy.train(LoadedRecipe(context.spec), context)
+        context.done()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except RecordError as error:

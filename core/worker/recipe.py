@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..spec import RUN_KEYWORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +22,8 @@ class LoadedRecipe:
 
     def __init__(self, spec: RunSpec) -> None:
         self.name = spec.recipe.name
-        self._module = _load(Path(spec.recipe.path))
+        self._path = spec.recipe.path
+        self._module = _load(Path(self._path))
         training = spec.training
         self._values: dict[str, Any] = {
             **spec.recipe.settings,
@@ -41,12 +45,35 @@ class LoadedRecipe:
     def call(self, function: str, *arguments: object) -> Any:  # noqa: ANN401 (the framework's own types)
         """Call a function of the recipe, its keywords filled from the run's settings."""
         target: Callable[..., Any] = getattr(self._module, function)
+        _check_call(function, target, arguments, path=self._path)
         names = list(_parameters(target))[len(arguments) :]
         return target(*arguments, **{name: self._values[name] for name in names if name in self._values})
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)
+
+
+def _check_call(name: str, function: Callable[..., Any], arguments: tuple[object, ...], *, path: str) -> None:
+    """Raises `TypeError` with a sentence for one that wants more than it is given: `def loss(output, target)`."""
+    wanted = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind.name not in {"VAR_POSITIONAL", "VAR_KEYWORD"}
+    ]
+    given = len(arguments)
+    if len(wanted) > given and any(each not in RUN_KEYWORDS for each in wanted[given:]):
+        takes = "the parameters" if given else "no arguments"
+        raise TypeError(
+            f"{name}() of {path} wants {', '.join(wanted)}. It is called with {takes}, and every other argument "
+            f"needs a default. {WHAT_TO_RETURN.get(name, '')}".strip()
+        )
+
+
+WHAT_TO_RETURN = {
+    "loss": "Return the function of (output, target) instead of being it.",
+    "metrics": "Return a dict of names and functions of (output, target).",
+}
 
 
 def _load(path: Path) -> Any:  # noqa: ANN401 (a module of the user's)
@@ -57,7 +84,7 @@ def _load(path: Path) -> Any:  # noqa: ANN401 (a module of the user's)
     sys.path.insert(0, str(path.parent))
     # A recipe called like a module that is in use (random.py, model.py of another) must not replace it.
     name = path.stem if path.stem not in sys.modules else f"recipe_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

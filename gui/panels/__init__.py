@@ -1,1 +1,1 @@
-"""The window's parts: one class in one file, one signal out, one setter in."""
+"""The parts of the window besides the plots: each a widget that is told what to show and says what was done to it."""

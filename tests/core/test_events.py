@@ -15,6 +15,7 @@ from core.events import EVENTS, RESERVE, RESERVE_BYTES, Log, RecordError, Tail, 
 from core.run import Run
 from core.state import RunState
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     if mounted.returncode:
         pytest.skip(f"a small file system needs the right to mount one: {mounted.stderr.strip()}")
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    # A supervisor that has written its last word may still be leaving.
+    wait_until(
+        lambda: not subprocess.run(["umount", folder], check=False).returncode, what="the file system to be free"
+    )
 
 
 def fill(folder: Path, leave: int = 0) -> None:

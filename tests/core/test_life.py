@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import shutil
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from core import processes
+from core.errors import RunError
 from core.run import Run, launch_supervisor
 from core.spec import StopLadder
 from core.state import RunState
@@ -194,7 +199,7 @@ def test_a_recipe_that_leaves_by_exit_is_not_taken_for_finished(runs_root: Path,
     recipe = write_recipe(tmp_path, "import os\ndef model():\n    pass\ndef train_data():\n    os._exit(0)\n", "leaves")
     followed = train(make_spec(recipe), runs_root)
     assert followed.states == [RunState.STARTING, RunState.RELEASING, RunState.FAILED]
-    assert "ended before training began" in str(followed.run.facts.error)
+    assert "Worker 0 on cpu:0 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
 
 
 def test_a_process_that_outlives_its_worker_is_ended_and_named(runs_root: Path, tmp_path: Path) -> None:
@@ -283,3 +288,142 @@ def test_devices_are_sampled_and_the_processes_are_where_they_belong(runs_root: 
     wait_until(sampled, what="memory readings of both devices")
     followed.run.request("stop")
     followed.until_over()
+
+
+HOLDING = f"""{LONG}
+def loss():
+    def measure(output, target):
+        sum(range(10**12))  # in C: no other thread of the process gets its turn
+    return measure
+"""
+
+
+def test_a_killed_supervisor_takes_along_even_who_cannot_act(runs_root: Path, tmp_path: Path) -> None:
+    """A worker that holds the interpreter's lock, one that is stopped, and a child in a session of its own."""
+    recipe = write_recipe(
+        tmp_path,
+        f"import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=True)\n{HOLDING}",
+        "holding",
+    )
+    followed = start(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root).until(RunState.RUNNING)
+    facts = followed.run.facts
+    assert facts.supervisor
+    os.kill(facts.workers[1].process.pid, signal.SIGSTOP)
+    assert len(processes.tagged(followed.run.id)) == 4
+    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: not processes.tagged(followed.run.id), 2, "all processes of the run to end")
+    assert followed.until_over(20).states == [*CAME_UP, RunState.LOST]
+
+
+def test_the_one_that_failed_is_named_though_the_other_had_to_be_ended(runs_root: Path, tmp_path: Path) -> None:
+    """As under NCCL: a rank that waits for a lost one says nothing, and is ended by us."""
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+import time
+import torch.distributed as dist
+
+def loss():
+    def measure(output, target):
+        if dist.get_rank() == 1:
+            raise RuntimeError("CUDA out of memory, say")
+        time.sleep(3600)
+    return measure
+""",
+        "one_waits",
+    )
+    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
+    assert followed.states == FAILED
+    assert followed.run.facts.error == "Worker 1 on cpu:1: RuntimeError: CUDA out of memory, say."
+    assert "measure" in str(followed.run.facts.traceback)
+
+
+def test_a_rank_that_leaves_early_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+import json, os, sys
+
+def model():
+    if json.loads(sys.argv[2])["rank"] == 1:
+        os._exit(0)
+    return nn.Linear(4, 2)
+""",
+        "leaves_early",
+    )
+    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
+    assert followed.state is RunState.FAILED
+    assert "Worker 1 on cpu:1 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
+
+
+def test_a_worker_that_is_done_but_does_not_leave_is_ended_and_the_run_is_finished(
+    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"import threading, time\nthreading.Thread(target=time.sleep, args=(3600,)).start()\n{LONG}",
+        "lingers",
+    )
+    followed = train(make_spec(recipe, epochs=2), runs_root)
+    assert followed.states == FINISHED
+    assert any("Training is done but its processes did not end" in notice for notice in followed.run.facts.notices)
+
+
+def test_a_logout_is_a_stop(runs_root: Path, endless: str) -> None:
+    """The supervisor and its workers get SIGTERM at once."""
+    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    facts = followed.run.facts
+    assert facts.supervisor
+    os.kill(facts.supervisor.pid, signal.SIGHUP)
+    os.kill(facts.workers[0].process.pid, signal.SIGTERM)
+    assert followed.until_over().state is RunState.STOPPED
+
+
+def test_a_run_whose_folder_is_removed_ends(runs_root: Path, endless: str) -> None:
+    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    shutil.rmtree(followed.run.dir)
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end")
+    with pytest.raises(RunError, match="is not there any more"):
+        followed.run.request("stop")
+
+
+def test_a_start_that_fails_leaves_nothing(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.run.launch_supervisor", _raise_no_space)
+    with pytest.raises(RunError, match="is full"):
+        Run.start(make_spec("digits_mlp"), runs_root)
+    assert list(runs_root.iterdir()) == []
+
+
+def _raise_no_space(run_dir: Path) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_run_in_another_place_is_not_judged(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pids mean nothing here: on another machine, or in another container."""
+    followed = train(make_spec("digits_mlp", epochs=1), runs_root)
+    supervisor = followed.run.facts.supervisor
+    assert supervisor
+    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have left")
+    log = followed.run.dir / "events" / "supervisor.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))  # as it was in mid-run
+    here = processes.here()
+    for place, state in (
+        (here, RunState.LOST),
+        (replace(here, boot="another"), RunState.LOST),
+        (replace(here, host="elsewhere", boot="another"), RunState.STARTING),
+        (replace(here, pid_namespace="pid:[1]"), RunState.STARTING),
+    ):
+        monkeypatch.setattr(processes, "here", lambda place=place: place)
+        run = Run.attach(followed.run.dir)
+        run.catch_up()
+        assert run.facts.state is state
+
+
+def test_a_clock_that_is_set_back_changes_no_conclusion(runs_root: Path) -> None:
+    followed = train(make_spec("digits_mlp", epochs=1), runs_root)
+    log = followed.run.dir / "events" / "supervisor.jsonl"
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    for event in events[-2:]:
+        event["t"] -= 3600
+    log.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    assert Followed(Run.attach(followed.run.dir)).until_over(5).states == FINISHED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -382,7 +383,7 @@ def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on: nothing to count")
-def test_drawing_keeps_count_of_its_references_to_none(plots, book, qapp) -> None:
+def test_drawing_keeps_count_of_its_references_to_none(plots, book, qapp, request) -> None:
     """PySide6 6.12.0 lost some at every refresh, until the interpreter fell over.
 
     The ranges stand still meanwhile: changing them gains references, harmlessly, which would hide a loss.
@@ -391,6 +392,9 @@ def test_drawing_keeps_count_of_its_references_to_none(plots, book, qapp) -> Non
     for plot in plots.values():
         plot.set_follow(False)
     counts = []
+    gc.collect()
+    gc.disable()  # what it would take away meanwhile holds references too
+    request.addfinalizer(gc.enable)
     for refresh in range(300):
         book.fold(
             [{"t": START + 100 + refresh, "kind": "metrics", "first": STEPS + 1 + refresh, "values": {"loss": [1.0]}}]

@@ -28,8 +28,8 @@ class MicroBatch(NamedTuple):
 
 def as_dataset(data: object, function: str) -> Dataset[Any]:
     """What a recipe's function returned, as a map-style dataset. Raises `TypeError` with a sentence."""
-    if isinstance(data, (tuple, list)) and data and all(isinstance(part, torch.Tensor) for part in data):
-        return TensorDataset(*data)
+    if isinstance(data, tuple) and any(hasattr(part, "shape") for part in data):
+        return _tensor_dataset(data, function)
     if isinstance(data, IterableDataset) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise TypeError(
             f"{function}() returned {type(data).__name__}. Return a map-style torch Dataset "
@@ -39,6 +39,30 @@ def as_dataset(data: object, function: str) -> Dataset[Any]:
     if len(dataset) == 0:  # type: ignore[arg-type]  # has __len__, as just asked
         raise ValueError(f"{function}() returned an empty {type(data).__name__}. There is nothing to train on.")
     return dataset
+
+
+def _tensor_dataset(data: Sequence[Any], function: str) -> TensorDataset:
+    kinds = ", ".join(type(part).__name__ for part in data)
+    if len(data) < 2 or not all(isinstance(part, torch.Tensor) for part in data):
+        raise TypeError(
+            f"{function}() returned ({kinds}). Return two or more tensors, inputs first, target last; "
+            "torch.from_numpy() makes a tensor of an array."
+        )
+    sizes = [len(part) for part in data]
+    if len(set(sizes)) > 1 or not sizes[0]:
+        raise ValueError(f"{function}() returned tensors of {sizes} items. Return as many targets as inputs, and some.")
+    return TensorDataset(*data)
+
+
+def _checked(batch: object) -> Sequence[Tensor]:
+    """A batch as a loader collated it. Raises `TypeError` with a sentence when it is no (inputs ..., target)."""
+    if isinstance(batch, (tuple, list)) and len(batch) > 1 and all(isinstance(part, torch.Tensor) for part in batch):
+        return batch
+    kinds = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, (tuple, list)) else ""
+    raise TypeError(
+        f"The dataset's items came as {type(batch).__name__}{kinds}. "
+        "Each item must be a tuple of two or more tensors or numbers: the model's inputs first, the target last."
+    )
 
 
 class Batches:
@@ -61,19 +85,21 @@ class Batches:
         world_size: int = 1,
         accumulation: int = 1,
         loader_workers: int = 0,
+        seed: int = 0,
     ) -> None:
         self.items = len(dataset)  # type: ignore[arg-type]  # see as_dataset
         self.steps = -(-self.items // batch_size)
         self._batch_size = batch_size
         self._rank, self._world_size, self._accumulation = rank, world_size, accumulation
-        self._device = device
+        self.device = device
         self._order = torch.arange(self.items)
         self._tensors = dataset.tensors if isinstance(dataset, TensorDataset) and not loader_workers else None
+        self._seed = seed
         self._loader = None if self._tensors else self._make_loader(dataset, loader_workers)
 
-    def shuffled(self, seed: int, epoch: int) -> Iterator[list[MicroBatch]]:
-        """One epoch in the order that `seed` and `epoch` fix, on any number of ranks: per step its micro-batches."""
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    def shuffled(self, epoch: int) -> Iterator[list[MicroBatch]]:
+        """One epoch in the order that its number and the seed fix on any number of ranks: micro-batches by step."""
+        generator = torch.Generator().manual_seed(spread(self._seed, epoch))
         self._order = torch.randperm(self.items, generator=generator)
         return self._batches()
 
@@ -110,14 +136,14 @@ class Batches:
     def _fetched(self) -> Iterator[Sequence[Tensor]]:
         if self._tensors is None:
             assert self._loader is not None
-            yield from self._loader
+            yield from map(_checked, self._loader)
             return
         for index in self.slices():
             yield [tensor.index_select(0, index) for tensor in self._tensors]
 
     def _micro_batches(self, tensors: Sequence[Tensor], share: float) -> list[MicroBatch]:
-        if self._device.type != "cpu":
-            tensors = [tensor.to(self._device, non_blocking=True) for tensor in tensors]
+        if self.device.type != "cpu":
+            tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
         items = len(tensors[-1])
         if self._accumulation == 1 or items == 1:
             return [MicroBatch(tensors[:-1], tensors[-1], share)]
@@ -130,10 +156,16 @@ class Batches:
             batch_sampler=_Slices(self),
             num_workers=workers,
             persistent_workers=workers > 0,
-            pin_memory=self._device.type == "cuda",
+            pin_memory=self.device.type == "cuda",
             # Its own: the loader would draw from the global one, and dropout would change with the loader.
-            generator=torch.Generator().manual_seed(0),
+            # Its workers are seeded from it: by the run's seed, and each rank's otherwise.
+            generator=torch.Generator().manual_seed(spread(self._seed, self._rank)),
         )
+
+
+def spread(seed: int, number: int) -> int:
+    """A seed of its own for each seed and number, within what torch takes."""
+    return (seed * 1_000_003 + number) % 2**63
 
 
 class _Slices:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from ...spec import DEFAULT_LEARNING_RATE
 from ..context import REPORT_EVERY_S
 from ._data import Batches, as_dataset
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from ._data import MicroBatch
 
     Loss = Callable[[Tensor, Tensor], Tensor]
-
-DEFAULT_LEARNING_RATE = 1e-3  # Adam's, in torch.optim and in Keras
 
 
 @dataclass
@@ -71,7 +70,7 @@ def build(recipe: LoadedRecipe, context: Context) -> Task:
         optimizer=_optimizer(recipe, context, model),
         train=_batches(datasets["train_data"], context, device, training.accumulation),
         val=_batches(datasets["val_data"], context, device, 1) if datasets["val_data"] is not None else None,
-        metrics=recipe.call("metrics") if recipe.has("metrics") else {},
+        metrics=_metrics(recipe),
         autocast=torch.autocast(device.type, torch.bfloat16) if bfloat16 else contextlib.nullcontext(),
     )
 
@@ -130,6 +129,7 @@ def _batches(dataset: Dataset[Any] | None, context: Context, device: torch.devic
         world_size=context.world_size,
         accumulation=accumulation,
         loader_workers=context.training.loader_workers,
+        seed=context.training.seed,
     )
 
 
@@ -140,15 +140,24 @@ def _optimizer(recipe: LoadedRecipe, context: Context, model: nn.Module) -> torc
         return torch.optim.Adam(model.parameters(), lr=rate or DEFAULT_LEARNING_RATE)
     optimizer: torch.optim.Optimizer = recipe.call("optimizer", model.parameters())
     if rate is not None and not recipe.takes("optimizer", "learning_rate"):
-        base = float(optimizer.defaults["lr"])
+        base = float(optimizer.defaults.get("lr") or 0)
         for group in optimizer.param_groups:  # groups keep the proportions that the recipe gave them
-            group["lr"] = rate * float(group["lr"]) / base
+            group["lr"] = rate * float(group["lr"]) / base if base else rate
     return optimizer
 
 
-def learning_rate(optimizer: torch.optim.Optimizer) -> list[float]:
-    """The first group's rate, as one measurement."""
-    return [float(optimizer.param_groups[0]["lr"])]
+def _metrics(recipe: LoadedRecipe) -> dict[str, Any]:
+    metrics: dict[str, Any] = recipe.call("metrics") if recipe.has("metrics") else {}
+    if "loss" in metrics:
+        raise ValueError(
+            f"metrics() of {recipe.name} has a metric called loss, which is the loss's own name. Rename it."
+        )
+    return metrics
+
+
+def learning_rate(optimizer: torch.optim.Optimizer) -> float:
+    """The first group's rate."""
+    return float(optimizer.param_groups[0]["lr"])
 
 
 def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> Tensor:
@@ -170,6 +179,11 @@ def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Ten
     return torch.stack(losses).sum()
 
 
+def was_cut_short(total: Tensor) -> bool:
+    """Whether a validation of these sums ended early on any rank."""
+    return bool(total[-1] > 0)
+
+
 class Validation:
     """Sums over a validation set, so that means are weighted by size and ranks can be added up."""
 
@@ -178,20 +192,20 @@ class Validation:
 
     @torch.no_grad()
     def sums(self) -> Tensor:
-        """This rank's sums of loss and metrics, its share of global batches, and 1 if it was cut short.
+        """This rank's sums of loss and metrics, how many items they are over, and 1 if it was cut short.
 
-        Shape (2 + metrics + 1). A stop request cuts a long validation short; the others then see it in the total.
+        Shape (1 + metrics + 2), on the device. A stop request cuts a long validation short.
         """
         task, batches = self._task, self._task.val
         assert batches is not None
         names = list(task.metrics)
-        total = torch.zeros(len(names) + 3, dtype=torch.float64)
+        total = torch.zeros(len(names) + 3, dtype=torch.float64, device=batches.device)
         due = time.monotonic() + REPORT_EVERY_S
         self._model.eval()
         for step, (batch,) in enumerate(batches.in_order()):
             if batch.share:
                 items = batch.share * batches.size(step)
-                total[:-1] += items * torch.stack(self._measure(batch)).double().cpu()
+                total[:-1] += items * torch.stack(self._measure(batch)).double()
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_EVERY_S
                 if self._context.stop_requested():

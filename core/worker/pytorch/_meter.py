@@ -27,6 +27,7 @@ class Meter:
         """Whether the user asked to stop, as of the last report."""
         self._losses: list[Tensor] = []
         self._since: float | None = None
+        self._learning_rate: float | None = None
         self._due = 0.0  # the first step is reported at once, so that the curve begins when training does
 
     def step(self, loss: Tensor) -> bool:
@@ -38,6 +39,17 @@ class Meter:
         if time.monotonic() >= self._due:
             self.report()
         return self.stopped
+
+    def learning_rate(self, rate: float) -> None:
+        """Record the learning rate of the epoch that ends, if it is another than before: few lines for long runs."""
+        if rate != self._learning_rate and self._context.rank == 0:
+            self._learning_rate = rate
+            self._context.measured(self.steps, {"learning_rate": [rate]})
+
+    def validated(self, values: dict[str, list[float]]) -> None:
+        """Record the means of a validation; what the steps before it measured comes first."""
+        if self._context.rank == 0:
+            self._context.measured(self.steps, values)
 
     def report(self) -> None:
         """Fetch what was gathered (the only wait for the device), record it, look for a stop request."""

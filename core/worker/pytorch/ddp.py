@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
+from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
 from torch.nn.parallel import DistributedDataParallel
 
-from ._loop import Validation, backward, build, learning_rate
+from ._loop import Validation, backward, build, learning_rate, was_cut_short
 from ._meter import SharedMeter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from ..context import Context
     from ..recipe import LoadedRecipe
@@ -27,7 +29,10 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 learns that a stop is asked for."""
     task = build(recipe, context)
     with _process_group(context):
-        _train(task, context)
+        try:
+            _train(task, context)
+        except RuntimeError as error:
+            raise _explained(error, task.model) from error
 
 
 def _train(task: Task, context: Context) -> None:
@@ -40,21 +45,21 @@ def _train(task: Task, context: Context) -> None:
     model.train()  # type: ignore[no-untyped-call]
     context.ready(steps_per_epoch=task.train.steps, samples_per_epoch=task.train.items)
     for epoch in range(context.training.epochs):
-        for micro_batches in task.train.shuffled(context.training.seed, epoch):
+        for micro_batches in task.train.shuffled(epoch):
             optimizer.zero_grad()
             loss, share = _accumulate(task, model, micro_batches, context.world_size)
             optimizer.step()
             if meter.step(loss, share):
                 return
 
-        meter.report()
-        if context.rank == 0:
-            context.measured(meter.steps, {"learning_rate": learning_rate(optimizer)})
+        meter.learning_rate(learning_rate(optimizer))
         if task.val is not None:
-            _validate(task, validation, context, meter.steps)
-        meter.report()  # a stop asked for during validation is decided by rank 0, for all
-        if meter.stopped:
-            return
+            meter.report()  # the curve is up to date while a long validation lasts
+            total = _validate(task, validation)
+            meter.validated(validation.named(total))
+            if was_cut_short(total):  # on any rank: all see the same total, so all end here
+                return
+    meter.report()
 
 
 def _accumulate(
@@ -77,17 +82,26 @@ def _accumulate(
     return sum(weighted, start=loss * last.share) / share, share
 
 
-def _validate(task: Task, validation: Validation, context: Context, step: int) -> None:
-    """Each rank takes its slice of the validation set; the sums are added up."""
+def _validate(task: Task, validation: Validation) -> Tensor:
+    """Each rank takes its slice of the validation set; returns the sums over all of them."""
     for buffer in task.model.buffers():  # batch normalisation: all judge rank 0's running statistics
         dist.broadcast(buffer, src=0)
     total = validation.sums()
-    device = "cuda" if context.placement.kind != "cpu" else "cpu"
-    shared = total.to(device)
-    dist.all_reduce(shared)
-    values = validation.named(shared)
-    if context.rank == 0 and values:
-        context.measured(step, values)
+    dist.all_reduce(total)
+    return total
+
+
+def _explained(error: RuntimeError, model: nn.Module) -> RuntimeError:
+    """DDP's complaint on unused parameters names them by number and a remedy in its own call; ours names them."""
+    numbers = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
+    if numbers is None:
+        return error
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    unused = ", ".join(trained[int(number)] for number in numbers[1].split())
+    return RuntimeError(
+        f"These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for each: "
+        "use them in forward(), leave them out of the model, or set their requires_grad to False."
+    )
 
 
 @contextlib.contextmanager
@@ -95,7 +109,7 @@ def _process_group(context: Context) -> Iterator[None]:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine; its name need not resolve
     dist.init_process_group(
         "gloo" if context.placement.kind == "cpu" else "nccl",
-        init_method=f"file://{context.run_dir / 'rendezvous'}",
+        store=FileStore(str(context.run_dir / "rendezvous"), context.world_size),
         rank=context.rank,
         world_size=context.world_size,
     )

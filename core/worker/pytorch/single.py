@@ -22,16 +22,17 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     model.train()
     context.ready(steps_per_epoch=task.train.steps, samples_per_epoch=task.train.items)
     for epoch in range(context.training.epochs):
-        for micro_batches in task.train.shuffled(context.training.seed, epoch):
+        for micro_batches in task.train.shuffled(epoch):
             optimizer.zero_grad()
             loss = passes(task, model, micro_batches)
             optimizer.step()
             if meter.step(loss):
                 return
 
-        meter.report()
-        context.measured(meter.steps, {"learning_rate": learning_rate(optimizer)})
+        meter.learning_rate(learning_rate(optimizer))
         if task.val is not None:
-            context.measured(meter.steps, validation.named(validation.sums()))
-        if meter.stopped or context.stop_requested():
-            return
+            meter.report()  # the curve is up to date while a long validation lasts
+            meter.validated(validation.named(validation.sums()))
+            if context.stop_requested():
+                return
+    meter.report()

@@ -1,0 +1,56 @@
+"""Board: all runs under the window's folder, and which devices the live ones are on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.errors import RunError
+from core.runs import Index
+from core.state import row
+
+from .views.runs import Occupancy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.runs import Summary
+
+PERIOD_S = 1.0
+
+
+class Board(QObject):
+    """Looked at once a second; runs that are over are read once."""
+
+    changed = Signal()
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.root = root
+        self.summaries: list[Summary] = []
+        """Newest first."""
+        self.used_by: dict[str, str] = {}
+        """By device id, what to call the live run that is on it."""
+        self._index = Index(root)
+        self._occupancy = Occupancy()
+        self._looked: float | None = None
+
+    def poll(self, *, now: bool = False) -> None:
+        """Look, if it is time to, or `now` in any case."""
+        if not now and self._looked is not None and time.monotonic() - self._looked < PERIOD_S:
+            return
+        self._looked = time.monotonic()
+        try:
+            summaries = self._index.poll()
+        except RunError:
+            return  # what is known stays; that the folder cannot be used is said where a start is judged
+        if summaries != self.summaries:
+            self.summaries = summaries
+            self.used_by = self._occupancy.used_by(summaries, time.time())
+            self.changed.emit()
+
+    def newest_live(self) -> Path | None:
+        """The directory of the live run that was started last."""
+        return next((each.dir for each in self.summaries if not row(each.state).over), None)

@@ -1,0 +1,72 @@
+"""Whether there is a display to open a window on; asked before Qt is, which would end the process."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NEEDS_NONE = ("offscreen", "minimal", "minimalegl", "vnc", "linuxfb", "eglfs")
+"""Qt platforms that draw without a display server."""
+PACKAGES = "libegl1 libgl1 libxkbcommon0 libfontconfig1 libdbus-1-3 libxcb-cursor0"
+TIMEOUT_S = 2.0
+WITHOUT = "The command line trains without a window: trainyard run RECIPE --devices ID (see trainyard --help)."
+
+
+def display_problem(environment: Mapping[str, str], platform: str = sys.platform) -> str | None:
+    """Why no window can be opened, in a sentence; None when one can."""
+    if not platform.startswith("linux") or environment.get("QT_QPA_PLATFORM", "").partition(":")[0] in NEEDS_NONE:
+        return None
+    if _wayland(environment):
+        return None
+    display = environment.get("DISPLAY", "")
+    if not display:
+        return f"There is no display to open a window on. {WITHOUT}"
+    if not _answers(display):
+        return f"The display {display} does not answer, so no window can be opened. {WITHOUT}"
+    return _missing_library()
+
+
+def qt_problem(error: ImportError) -> str:
+    """What to do when Qt cannot be loaded."""
+    cure = f"On Debian and Ubuntu, install what it needs: apt install {PACKAGES}."
+    return f"Qt could not be loaded ({error}). {cure} {WITHOUT}"
+
+
+def _wayland(environment: Mapping[str, str]) -> bool:
+    name, folder = environment.get("WAYLAND_DISPLAY", ""), environment.get("XDG_RUNTIME_DIR", "")
+    return bool(name) and _connects(str(Path(folder) / name))
+
+
+def _answers(display: str) -> bool:
+    """Only a display of this machine is asked, by its socket, on disk or abstract; another is taken at its word."""
+    host, _, number = display.rpartition(":")
+    number = number.partition(".")[0]
+    if host not in {"", "unix"}:
+        return True
+    path = f"/tmp/.X11-unix/X{number}"  # noqa: S108 (where X puts it)
+    return _connects(path) or _connects(f"\0{path}")
+
+
+def _connects(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(TIMEOUT_S)
+        try:
+            connection.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def _missing_library() -> str | None:
+    """Qt's X11 part ends the process when this one is not there."""
+    try:
+        ctypes.CDLL("libxcb-cursor.so.0")
+    except OSError as error:
+        return qt_problem(ImportError(str(error)))
+    return None

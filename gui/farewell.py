@@ -1,0 +1,39 @@
+"""The last word of a window that was closed while a run goes on: said once, and in nobody's way."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
+
+
+class Farewell(QWidget):
+    """A small window of its own: the big one closes at once, the program ends when this one has been read."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__()
+        self.setObjectName("farewell")
+        self.setWindowTitle("Trainyard")
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._text = QLabel(sentence)
+        self._text.setWordWrap(True)
+        self._text.setMinimumWidth(380)
+        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok)
+        buttons.accepted.connect(self.close)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 18, 20, 14)
+        layout.setSpacing(14)
+        layout.addWidget(self._text)
+        layout.addWidget(buttons)
+        self.setAutoFillBackground(True)
+
+
+def farewell_sentence(names: list[str], run_ids: list[str]) -> str:
+    """What to say about the runs that go on."""
+    one = len(names) == 1
+    what = f"{names[0]} goes on" if one else f"{len(names)} runs go on"
+    which = run_ids[0] if one else "RUN"
+    return (
+        f"{what} in the background. Open Trainyard again to see {'it' if one else 'them'}, "
+        f"or end {'it' if one else 'one'} with: trainyard stop {which}"
+    )

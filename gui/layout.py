@@ -1,0 +1,140 @@
+"""Where the parts of the window stand, until somebody moves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt
+from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
+
+from .panels.dock import Dock
+
+if TYPE_CHECKING:
+    from .panels.details import Details
+    from .theme import Theme
+
+LAYOUT_VERSION = 1
+"""Of what `QMainWindow.saveState` packs: one of another version is left."""
+SIZE, LEAST_SIZE = QSize(1480, 900), QSize(900, 560)
+MARGIN_PX = 10
+SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
+"""Of the width of the window."""
+LEAST_SIDE_PX, LEAST_RUNS_PX = 344, 196
+LOG_SHARE = 0.14
+"""Of its height."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What is laid out."""
+
+    top: tuple[QWidget, ...]
+    """Across the window, from above."""
+    middle: QWidget
+    devices: QWidget
+    training: QWidget
+    runs: QWidget
+    details: Details
+
+
+class Layout(QObject):
+    """The docks of one window. Until somebody moves one, they keep their shares when the window is resized."""
+
+    def __init__(self, window: QMainWindow, parts: Parts, theme: Theme) -> None:
+        super().__init__(window)
+        self._window = window
+        self._touched = False
+        self._devices = parts.devices
+        window.setMinimumSize(LEAST_SIZE)
+        window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
+        window.setDockOptions(
+            QMainWindow.DockOption.AllowNestedDocks
+            | QMainWindow.DockOption.AllowTabbedDocks
+            | QMainWindow.DockOption.AnimatedDocks
+        )
+        for corner, area in (
+            (Qt.Corner.TopLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (Qt.Corner.TopRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
+            (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
+        ):
+            window.setCorner(corner, area)
+        window.setMenuWidget(_stacked(parts.top))
+        window.setCentralWidget(parts.middle)
+        self.docks = (
+            Dock("devicesDock", "Devices", parts.devices, theme),
+            Dock("trainingDock", "Training", parts.training, theme),
+            Dock("runsDock", "Runs", parts.runs, theme),
+            Dock("logDock", "Log", parts.details, theme, heading=parts.details.tabs),
+        )
+        for dock in self.docks:
+            dock.dockLocationChanged.connect(self._touch)
+            dock.topLevelChanged.connect(self._touch)
+        window.installEventFilter(self)
+        self.reset()
+
+    def reset(self) -> None:
+        """Put everything where it stood at first."""
+        devices, training, runs, log = self.docks
+        for dock in self.docks:
+            dock.setFloating(False)
+        for dock, area in (
+            (devices, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (runs, Qt.DockWidgetArea.RightDockWidgetArea),
+            (log, Qt.DockWidgetArea.BottomDockWidgetArea),
+        ):
+            self._window.addDockWidget(area, dock)
+        self._window.splitDockWidget(devices, training, Qt.Orientation.Vertical)
+        for dock in self.docks:
+            dock.show()
+        self._touched = False
+        self.spread()
+
+    def spread(self) -> None:
+        """Give the docks their shares, unless somebody has: the devices what they need, the training the rest."""
+        if self._touched:
+            return
+        devices, training, runs, log = self.docks
+        width, height = self._window.width(), self._window.height()
+        sides = [max(round(SIDE_SHARE * width), LEAST_SIDE_PX), max(round(RUNS_SHARE * width), LEAST_RUNS_PX)]
+        self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
+        self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
+        room = height - 80
+        wanted = min(self._devices.sizeHint().height() + 44, round(0.55 * room))
+        self._window.resizeDocks([devices, training], [wanted, room - wanted], Qt.Orientation.Vertical)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        for dock in self.docks:
+            dock.set_theme(theme)
+
+    def save(self) -> QByteArray:
+        """Where everything stands; nothing, where it stood at first."""
+        return self._window.saveState(LAYOUT_VERSION) if self._touched else QByteArray()
+
+    def restore(self, state: QByteArray) -> None:
+        """Put everything where it stood, if that can be done."""
+        restored = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
+        self._touched = restored
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the size of the window; what is pressed on its own ground is a border between docks."""
+        if event.type() == QEvent.Type.MouseButtonPress:
+            self._touch()
+        elif event.type() in {QEvent.Type.Resize, QEvent.Type.Show}:
+            self.spread()
+        return super().eventFilter(watched, event)
+
+    def _touch(self) -> None:
+        self._touched = True
+
+
+def _stacked(widgets: tuple[QWidget, ...]) -> QWidget:
+    stack = QWidget()
+    layout = QVBoxLayout(stack)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    for widget in widgets:
+        layout.addWidget(widget)
+    return stack

@@ -1,0 +1,80 @@
+"""The head of the window: the buttons, the state of the run, what it is and how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+
+from gui.theme import mark
+from gui.views.head import Head
+
+from .elided import ElidedLabel
+from .progress import ProgressLine
+from .run_buttons import RunButtons
+
+if TYPE_CHECKING:
+    from gui.theme import Theme
+
+
+class Header(QWidget):
+    """One row. What its buttons do is said by `buttons`."""
+
+    heading_changed = Signal(str)
+    """The name of the run that is shown; empty for none."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.buttons = RunButtons(theme)
+        self._state = QLabel()
+        self._state.setObjectName("stateLabel")
+        self._state.setProperty("role", "pill")
+        self._name = ElidedLabel()
+        self._name.setProperty("role", "heading")
+        self._what = ElidedLabel()
+        self.progress = ProgressLine()
+        self._shown: Head | None = None
+        self._lay_out()
+        self.show_head(Head())
+
+    def show_head(self, head: Head) -> None:
+        """Show a run's head."""
+        if head == self._shown:
+            return
+        if self._shown is None or head.name != self._shown.name:
+            self.heading_changed.emit(head.name)
+        self._shown = head
+        self._show_state(head)
+        self._name.setText(head.name)
+        self._name.setVisible(bool(head.name))
+        self._what.setText(f"· {head.what}" if head.name and head.what else head.what)
+        mark(self._what, role="" if head.name else "muted")
+        self.progress.show_progress(head.epoch, head.fraction, head.detail, urgent=head.can_force)
+        self.buttons.show_stop(can_stop=head.can_stop, can_force=head.can_force, stopping=head.stopping)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self.buttons.set_theme(theme)
+
+    def _show_state(self, head: Head) -> None:
+        if self._state.text() == head.label and self._state.property("tone") == head.tone:
+            return
+        self._state.setText(head.label)
+        self._state.setToolTip(head.sentence)
+        self._state.setAccessibleName("State of the run")
+        self._state.setAccessibleDescription(head.sentence)
+        mark(self._state, tone=head.tone)
+
+    def _lay_out(self) -> None:
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(2, 10, 2, 10)
+        layout.setSpacing(8)
+        layout.addWidget(self.buttons)
+        layout.addSpacing(12)
+        layout.addWidget(self._state)
+        layout.addSpacing(2)
+        layout.addWidget(self._name)
+        layout.addWidget(self._what, 1)
+        layout.addSpacing(8)
+        layout.addWidget(self.progress)

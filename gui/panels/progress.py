@@ -1,0 +1,46 @@
+"""How far the run is: its epoch, a bar, and how fast it goes."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QWidget
+
+from gui.theme import mark
+
+BAR_PARTS = 1000
+
+
+class ProgressLine(QWidget):
+    """Each of its three parts is hidden where there is nothing to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = QLabel()
+        self.bar = QProgressBar()
+        self.bar.setRange(0, BAR_PARTS)
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName("Progress of the run")
+        self.bar.setMinimumWidth(50)
+        self.bar.setMaximumWidth(170)
+        self.bar.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.detail = QLabel()
+        self.detail.setObjectName("detailLabel")
+        self.detail.setProperty("role", "muted")
+        self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(10)
+        for part in (self.epoch, self.bar, self.detail):
+            layout.addWidget(part)
+        self.show_progress("", None, "")
+
+    def show_progress(self, epoch: str, fraction: float | None, detail: str, *, urgent: bool = False) -> None:
+        """`fraction`: from 0 to 1; None when it is not known. `urgent`: the detail is not to be overlooked."""
+        self.epoch.setText(epoch)
+        self.epoch.setVisible(bool(epoch))
+        self.bar.setVisible(fraction is not None)
+        self.bar.setValue(round(BAR_PARTS * (fraction or 0.0)))
+        if urgent is not (self.detail.property("tone") == "warn"):
+            mark(self.detail, tone="warn" if urgent else "")
+        self.detail.setText(detail)
+        self.detail.setVisible(bool(detail))

@@ -1,0 +1,74 @@
+"""The plots, one above the other, on one axis of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSplitter
+
+from .panels.fields import select
+from .plots import PLOTS, TimeLink
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.book import SeriesBook
+
+    from .plots.base import Plot
+    from .plots.loss import LossPlot
+    from .theme import Theme
+
+SHARES = (17, 10, 10)
+"""Of the height, from above; further plots get as much as the last."""
+LEAST_HEIGHT_PX = 110
+
+
+class Stage(QSplitter):
+    """All plots of the registry."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(Qt.Orientation.Vertical)
+        self.setChildrenCollapsible(False)
+        self.setHandleWidth(8)
+        self.plots: dict[str, Plot] = {row.name: row.make(theme) for row in PLOTS}
+        for number, plot in enumerate(self.plots.values()):
+            plot.setMinimumHeight(LEAST_HEIGHT_PX)
+            self.addWidget(plot)
+            self.setStretchFactor(number, SHARES[min(number, len(SHARES) - 1)])
+        self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
+        self._link = TimeLink(list(self.plots.values()))
+
+    def show_books(
+        self, run: SeriesBook | None, live: SeriesBook, colours: Mapping[str, str], labels: Mapping[str, str]
+    ) -> None:
+        """Draw the run; without one, the devices as they are now."""
+        for name, plot in self.plots.items():
+            plot.show_book(run if run is not None or name == "lossPlot" else live, colours, labels)
+
+    def redraw(self) -> None:
+        """Bring all drawings up to date."""
+        for plot in self.plots.values():
+            plot.redraw()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        for plot in self.plots.values():
+            plot.set_theme(theme)
+
+    def remember(self) -> dict[str, Any]:
+        """How the loss is drawn, for another day."""
+        controls = self._loss.controls
+        return {"axis": controls.axis, "smoothing": controls.smoothing, "logarithmic": controls.logarithmic}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Draw as was remembered; what makes no sense is left out."""
+        controls = self._loss.controls
+        for box, name, kind in ((controls.axis_box, "axis", str), (controls.smoothing_box, "smoothing", int)):
+            if isinstance(kept.get(name), kind):
+                select(box, kept[name])
+        controls.log_box.setChecked(kept.get("logarithmic") is True)
+
+    @property
+    def _loss(self) -> LossPlot:
+        return self.plots["lossPlot"]  # type: ignore[return-value]  # the registry's row says so

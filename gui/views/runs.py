@@ -1,0 +1,110 @@
+"""A row of the list of runs, and which devices the live ones are on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.spec import read_spec
+from core.state import RunState, row
+from gui.words import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from core.runs import Summary
+
+SHORT_REASON = 60
+WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run, ready to be shown in two lines."""
+
+    dir: Path
+    title: str
+    """`18:03 digits_cnn`."""
+    outcome: str
+    """`finished · loss 0.214`."""
+    tone: str
+    """A role of the theme."""
+    tip: str
+
+
+def run_rows(summaries: Iterable[Summary], now: float) -> list[RunRow]:
+    """The rows, in the order of the summaries; `now` in unix seconds."""
+    return [
+        RunRow(
+            dir=each.dir,
+            title=run_title(each, now),
+            outcome=outcome(each),
+            tone=row(each.state).colour,
+            tip="\n".join(text for text in (each.dir.name, row(each.state).sentence, each.error) if text),
+        )
+        for each in summaries
+    ]
+
+
+def run_title(summary: Summary, now: float) -> str:
+    """`18:03 digits_cnn`."""
+    return f"{moment(summary.started, now)} {summary.name}" if summary.started else summary.name
+
+
+def outcome(summary: Summary) -> str:
+    """What a run came to, or where it is."""
+    label = row(summary.state).label.lower()
+    match summary.state:
+        case RunState.FINISHED:
+            detail = f"loss {summary.last_loss:.3g}" if summary.last_loss is not None else ""
+        case RunState.FAILED | RunState.LOST:
+            detail = short_reason(summary.error or "")
+        case RunState.STOPPED:
+            detail = _epochs_of(summary)
+        case RunState.RUNNING | RunState.STOPPING:
+            detail = _epoch_now(summary)
+        case _:
+            detail = ""
+    return " · ".join(part for part in (label, detail) if part)
+
+
+def short_reason(sentence: str) -> str:
+    """The first words of a sentence on what went wrong."""
+    first = WORKER.sub("", sentence.partition("\n")[0])
+    return first if len(first) <= SHORT_REASON else first[:SHORT_REASON].rstrip() + "…"
+
+
+def _epochs_of(summary: Summary) -> str:
+    if summary.plan is None:
+        return "before its first epoch"
+    return f"{summary.step // summary.plan.steps_per_epoch} of {summary.plan.epochs} epochs"
+
+
+def _epoch_now(summary: Summary) -> str:
+    if summary.plan is None:
+        return ""
+    return (
+        f"epoch {min(summary.step // summary.plan.steps_per_epoch + 1, summary.plan.epochs)} of {summary.plan.epochs}"
+    )
+
+
+class Occupancy:
+    """Which devices the live runs are on. A run's spec is read once."""
+
+    def __init__(self) -> None:
+        self._devices: dict[Path, tuple[str, ...]] = {}
+
+    def used_by(self, summaries: Iterable[Summary], now: float) -> dict[str, str]:
+        """By device id, the title of the live run that is on it."""
+        live = [summary for summary in summaries if not row(summary.state).over]
+        return {device: run_title(summary, now) for summary in live for device in self._of(summary.dir)}
+
+    def _of(self, run_dir: Path) -> tuple[str, ...]:
+        if run_dir not in self._devices:
+            try:
+                self._devices[run_dir] = read_spec(run_dir).devices
+            except ValueError:  # it cannot be ours to judge: a newer version's run, say
+                self._devices[run_dir] = ()
+        return self._devices[run_dir]

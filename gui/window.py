@@ -1,0 +1,302 @@
+"""The window: composes its parts and connects them; what it shows is kept by none of them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QAction, QIcon
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenu
+
+from core.errors import RunError
+from core.state import row
+from resources import ROOT
+
+from .board import Board
+from .colours import device_colours, device_labels
+from .farewell import Farewell, farewell_sentence
+from .keeper import Keeper
+from .layout import SIZE, Layout, Parts
+from .monitor import Monitor
+from .panels.details import Details
+from .panels.device_panel import DevicePanel
+from .panels.header import Header
+from .panels.runs import RunList
+from .panels.setup import SetupPanel
+from .panels.strip import MessageStrip
+from .pulse import Pulse
+from .session import Session
+from .stage import Stage
+from .starter import Starter
+from .theme import Theme, apply
+from .views.devices import device_rows
+from .views.head import head
+from .views.runs import run_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from PySide6.QtGui import QCloseEvent, QHideEvent, QShowEvent
+
+    from .outlook import Outlook
+
+TITLE = "Trainyard"
+
+
+class MainWindow(QMainWindow):
+    """A viewer of the runs under a folder. It can be closed, or killed, at any moment and nothing is lost."""
+
+    def __init__(self, runs_root: Path) -> None:
+        super().__init__()
+        self.setWindowTitle(TITLE)
+        self.tell: Callable[[str], None] = self._say_farewell
+        """How the window says, once, that runs go on after it is closed."""
+        self._monitor = Monitor()
+        self._board = Board(runs_root)
+        self._session = Session()
+        self._starter = Starter(self._board, self._monitor)
+        self._pulse = Pulse(self)
+        self._opened = False
+        self._make_parts()
+        self._keeper = Keeper(
+            runs_root,
+            window=self,
+            layout=self._layout,
+            setup=self._setup,
+            devices=self._devices.table,
+            stage=self._stage,
+        )
+        self._keeper.restore()
+        self.setFocus()  # on the window itself: nothing looks as if it had been chosen
+        self._connect()
+        self._show_session()
+        self._monitor.poll()
+        self._show_devices()  # so that the first picture has them
+        self._pulse.start()
+
+    # -- its parts -------------------------------------------------------------------------------
+
+    def _make_parts(self) -> None:
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        self._app = app
+        self._theme = Theme.current(app)
+        self._header = Header(self._theme)
+        self._message = MessageStrip("messageStrip", self._theme)
+        self._run_message = MessageStrip("runStrip", self._theme)
+        self._devices = DevicePanel(self._theme)
+        self._setup = SetupPanel()
+        self._runs = RunList(self._theme)
+        self._details = Details()
+        self._stage = Stage(self._theme)
+        parts = Parts(
+            top=(self._header, self._message, self._run_message),
+            middle=self._stage,
+            devices=self._devices,
+            training=self._setup,
+            runs=self._runs,
+            details=self._details,
+        )
+        self.resize(SIZE)
+        self._layout = Layout(self, parts, self._theme)
+        apply(app, self._theme)  # once all is there: before, every part would be styled anew as it finds its place
+
+    def _connect(self) -> None:
+        self._pulse.beat.connect(self._beat)
+        self._session.attached.connect(self._show_session)
+        self._session.changed.connect(self._show_facts)
+        self._board.changed.connect(self._show_board)
+        self._devices.table.ticks_changed.connect(self._take_ticks)
+        self._setup.changed.connect(self._starter.ask)
+        self._starter.choices_wanted.connect(self._give_choices)
+        self._starter.judged.connect(self._show_outlook)
+        self._header.buttons.start_asked.connect(self.start)
+        self._header.buttons.stop_asked.connect(lambda: self._try(self._session.stop))
+        self._header.buttons.force_asked.connect(lambda: self._try(self._session.force))
+        self._header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
+        self._runs.chosen.connect(self._attach_to)
+        self._run_message.details_asked.connect(self._details.raise_error)
+        self._app.styleHints().colorSchemeChanged.connect(self._follow_desktop)
+
+    # -- what is done with it --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start what is chosen, and look at it."""
+        self._header.buttons.allow_start("The run is coming up")
+        self._try(self._start)
+
+    def show_message(self, text: str, tone: str = "bad") -> None:
+        """Say something across the window; no text takes it back."""
+        self._message.show_message(text, tone)
+
+    def _start(self) -> None:
+        run = self._starter.start()
+        if run is not None:
+            self._session.attach(run)
+            self._keeper.keep()
+
+    def _attach_to(self, run_dir: str) -> None:
+        found = next((each.dir for each in self._board.summaries if str(each.dir) == run_dir), None)
+        if found is not None:
+            self._try(lambda: self._session.attach_to(found))
+
+    def _try(self, action: Callable[[], object]) -> None:
+        """Do it; what is in the way is said in the window."""
+        try:
+            action()
+        except (RunError, ValueError) as error:
+            self.show_message(str(error))
+            self._starter.ask()
+
+    # -- what it shows ---------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        """Bring everything up to date. Nothing here waits."""
+        if self._monitor.poll():
+            self._show_devices()
+        self._session.poll()
+        self._board.poll()
+        if not self._opened:
+            self._open()
+        self._header.show_head(head(self._session))
+        self._details.log.follow()
+        self._stage.redraw()
+
+    def _open(self) -> None:
+        """Once, after the first look around: go on where a live run is."""
+        self._opened = True
+        self.setWindowIcon(QIcon(str(ROOT / "icons" / "trainyard.svg")))
+        live = self._board.newest_live()
+        if live is not None and self._session.run is None:
+            self._try(lambda: self._session.attach_to(live))
+        self._starter.judge()
+
+    def _show_devices(self) -> None:
+        survey = self._monitor.survey
+        before, size = [item.id for item in self._devices.table.rows], self._devices.sizeHint()
+        colours = device_colours(survey.devices, (), self._theme)
+        rows = device_rows(survey, colours, self._board.used_by, self._session.memory_now())
+        lost = [item.id for item in rows if item.lost]
+        if lost != [item.id for item in self._devices.table.rows if item.lost]:
+            self._starter.ask()
+        self._devices.table.show_rows(rows)
+        self._devices.show_banner(survey.banner)
+        if before != [item.id for item in rows]:
+            self._starter.ask()
+            self._show_books()
+        if self._devices.sizeHint() != size:
+            self._layout.spread()
+
+    def _show_board(self) -> None:
+        self._runs.show_rows(run_rows(self._board.summaries, time.time()))
+        self._mark_run()
+        self._show_devices()
+        self._starter.ask()
+
+    def _show_session(self) -> None:
+        run = self._session.run
+        self._details.log.show_file(run.dir / "log.txt" if run else None)
+        self._details.log.follow()
+        self._show_books()
+        self._mark_run()
+        self._show_facts()
+
+    def _show_books(self) -> None:
+        present, spec = self._monitor.survey.devices, self._session.spec
+        colours = device_colours(present, spec.devices if spec else (), self._theme)
+        labels = device_labels(present, self._session.facts)
+        self._stage.show_books(self._session.book, self._monitor.book, colours, labels)
+
+    def _show_facts(self) -> None:
+        facts, session = self._session.facts, self._session
+        self._header.show_head(head(session))
+        error = facts.error or session.spec_problem or ""
+        self._run_message.show_message(
+            error or " ".join(facts.notices), "bad" if error else "warn", details=bool(facts.error)
+        )
+        self._details.show_error("\n\n".join(text for text in (facts.error, facts.traceback) if text))
+        if session.run is not None and row(facts.state).over:
+            self._board.poll(now=True)
+
+    def _mark_run(self) -> None:
+        self._runs.mark_chosen(self._session.run.dir if self._session.run else None)
+
+    def _show_outlook(self, outlook: Outlook) -> None:
+        self._setup.verdict.show_outlook(outlook)
+        self._header.buttons.allow_start("\n".join(outlook.problems))
+        if self._starter.folder_problem:
+            self.show_message(self._starter.folder_problem)
+
+    def _take_ticks(self) -> None:
+        self._setup.show_device_count(len(self._devices.table.ticked()))
+        self._starter.ask()
+
+    def _give_choices(self) -> None:
+        self._starter.take(self._setup.choices(self._devices.table.ticked()))
+
+    def _follow_desktop(self) -> None:
+        self.set_theme(Theme.current(self._app))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._theme = theme
+        apply(self._app, theme)
+        for part in (self._header, self._message, self._run_message, self._runs, self._stage, self._layout):
+            part.set_theme(theme)
+        self._devices.table.set_theme(theme)
+        self._show_devices()
+        self._show_books()
+
+    # -- its life --------------------------------------------------------------------------------
+
+    def createPopupMenu(self) -> QMenu:  # noqa: N802 (Qt's name)
+        """The menu on the headings of the docks."""
+        menu = QMenu(self)
+        reset = QAction("Reset the layout", menu)
+        reset.triggered.connect(self._layout.reset)
+        menu.addAction(reset)
+        return menu
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
+        """Look more closely while somebody looks."""
+        super().showEvent(event)
+        self._watch()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 (Qt's name)
+        """Nobody looks any more."""
+        super().hideEvent(event)
+        self._watch()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Minimised or back; or come back to from an editor, where a recipe may have been changed."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.WindowStateChange:
+            self._watch()
+        elif event.type() == QEvent.Type.ActivationChange and self.isActiveWindow() and self._opened:
+            self._setup.reread()
+            self._starter.ask()
+
+    def _watch(self) -> None:
+        watched = self.isVisible() and not self.isMinimized()
+        self._pulse.set_watched(watched)
+        self._monitor.watch_closely(watched)
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Close at once; runs go on, which is said the first time."""
+        self._pulse.stop()
+        self._starter.stop()
+        self._keeper.keep()
+        self._tell_once()
+        self._monitor.close()
+        super().closeEvent(event)
+
+    def _tell_once(self) -> None:
+        live = [each for each in self._board.summaries if not row(each.state).over]
+        if live and self._keeper.first_time("told"):
+            self.tell(farewell_sentence([each.name for each in live], [each.dir.name for each in live]))
+
+    def _say_farewell(self, sentence: str) -> None:
+        self._farewell = Farewell(sentence)
+        self._farewell.show()

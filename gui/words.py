@@ -1,0 +1,60 @@
+"""Numbers as people read them; a missing one is a dash, never 0."""
+
+from __future__ import annotations
+
+import time
+
+from gui.plots.axes import clock, number
+from gui.units import BYTES_PER_GB
+
+DASH = "–"
+DAY_S = 86400.0
+
+
+def percent(value: float | None) -> str:
+    """`82 %`."""
+    return DASH if value is None else f"{value:.0f} %"
+
+
+def gigabytes(value_bytes: float | None) -> str:
+    """`9.1`, `24`, `512`: without its unit."""
+    if value_bytes is None:
+        return DASH
+    value = value_bytes / BYTES_PER_GB
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
+
+
+def memory(used_bytes: float | None, total_bytes: float | None) -> str:
+    """`9.1 / 24 GB`; a total that is not known is left out."""
+    if total_bytes is None:
+        return DASH if used_bytes is None else f"{gigabytes(used_bytes)} GB"
+    total = gigabytes(total_bytes).removesuffix(".0")
+    return f"{gigabytes(used_bytes)} / {total} GB"
+
+
+def rate(samples_per_s: float) -> str:
+    """`12 340 samples/s`, `0.8 samples/s`."""
+    value = f"{samples_per_s:.1f}" if samples_per_s < 10 else number(samples_per_s, 1)
+    return f"{value} samples/s"
+
+
+def duration(seconds: float) -> str:
+    """`0:07`, `3:52`, `1:02:03`, `2 d 3 h`."""
+    if seconds < DAY_S:
+        return clock(seconds)
+    return f"{int(seconds // DAY_S)} d {int(seconds % DAY_S // 3600)} h"
+
+
+def moment(when: float, now: float) -> str:
+    """`18:03` today, `19 Nov 18:03` before, `19 Nov 2024` long before. Both are unix seconds."""
+    then, today = time.localtime(when), time.localtime(now)
+    if then[:3] == today[:3]:
+        return time.strftime("%H:%M", then)
+    if abs(now - when) < 300 * DAY_S:
+        return f"{then.tm_mday} {time.strftime('%b %H:%M', then)}"
+    return f"{then.tm_mday} {time.strftime('%b %Y', then)}"
+
+
+def listed(names: list[str]) -> str:
+    """`A`, `A and B`, `A, B and C`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

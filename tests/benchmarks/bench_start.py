@@ -1,0 +1,118 @@
+"""Time from the command to a usable window, over that of a bare PySide6 + pyqtgraph window with one plot.
+
+Usable: painted, with the devices in their rows. Each start is a process of its own, offscreen, the two in turn.
+Target: at most 1.5 times the bare one.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .report import table, write_json
+
+PAIRS = 9
+TARGET = 1.5
+ROOT = Path(__file__).parents[2]
+
+BARE = """
+import sys
+import pyqtgraph as pg
+from PySide6.QtWidgets import QApplication, QMainWindow
+from tests.benchmarks.bench_start import wait_for_paint
+app = QApplication([])
+window = QMainWindow()
+window.resize(1480, 900)
+plot = pg.PlotWidget()
+plot.plot([0.0, 1.0, 2.0], [2.0, 1.0, 0.5])
+window.setCentralWidget(plot)
+window.show()
+wait_for_paint(plot.viewport(), lambda: True)
+sys.stdout.write("usable\\n"); sys.stdout.flush()
+"""
+
+OURS = """
+import sys
+from PySide6.QtWidgets import QApplication, QTableWidget
+from tests.benchmarks.bench_start import wait_for_paint
+def usable(*_):
+    window = next(widget for widget in QApplication.topLevelWidgets() if widget.objectName() == "" and widget.isWindow()
+                  and widget.findChild(QTableWidget, "deviceTable"))
+    devices = window.findChild(QTableWidget, "deviceTable")
+    wait_for_paint(devices.viewport(), lambda: devices.rowCount() > 0)
+    sys.stdout.write("usable\\n"); sys.stdout.flush()
+    window.close()
+    return 0
+QApplication.exec = usable
+from core.cli import main
+sys.exit(main(["--runs", sys.argv[1]]))
+"""
+
+
+def wait_for_paint(widget: object, ready: object) -> None:
+    """Run the event loop until `ready()` holds and the widget has been painted with it."""
+    from PySide6.QtCore import QEvent, QObject
+    from PySide6.QtWidgets import QApplication
+
+    class Painted(QObject):
+        seen = False
+
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+            if event.type() == QEvent.Type.Paint and ready():
+                self.seen = True
+            return False
+
+    painted = Painted()
+    widget.installEventFilter(painted)
+    while not painted.seen:
+        QApplication.processEvents()
+
+
+def start_s(code: str, folder: str) -> float:
+    """Seconds from the start of the process to its word that it is usable."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {
+        "QT_QPA_PLATFORM": "offscreen",
+        "TRAINYARD_CONFIG_DIR": folder,
+        "PYTHONPYCACHEPREFIX": f"{folder}/compiled",  # of both, as an installation has it
+    }
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, f"{folder}/runs"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    word = process.stdout.readline()
+    took = time.perf_counter() - began
+    process.communicate()
+    assert word == "usable\n", word
+    return took
+
+
+def main() -> int:
+    """Measure in pairs, after one of each that compiles the sources and warms the file cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        for code in (BARE, OURS):
+            start_s(code, folder)
+        pairs = [(start_s(BARE, folder), start_s(OURS, folder)) for _ in range(PAIRS)]
+    bare = statistics.median(pair[0] for pair in pairs)
+    ours = statistics.median(pair[1] for pair in pairs)
+    ratio = statistics.median(own / other for other, own in pairs)
+    table(
+        f"Start to a usable window, medians of {PAIRS} pairs",
+        ["window", "seconds", "ratio", "target"],
+        [
+            ["bare PySide6 + pyqtgraph", f"{bare:.3f}", "1", ""],
+            ["trainyard", f"{ours:.3f}", f"{ratio:.2f}", f"{TARGET}"],
+        ],
+    )
+    write_json("start", {"pairs_s": pairs, "bare_s": bare, "ours_s": ours, "ratio": ratio, "target": TARGET})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

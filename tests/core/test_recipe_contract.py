@@ -1,0 +1,113 @@
+"""What a recipe may return, and the sentence when it returns something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.state import RunState
+from tests.running import LONG, make_spec, train, write_recipe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def data(returned: str) -> str:
+    return f"{LONG}\nimport numpy\ndef train_data():\n    return {returned}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (data("None"), "train_data() returned NoneType. Return a map-style torch Dataset"),
+        (data("(torch.zeros(8, 4),)"), "train_data() returned (Tensor). Return two or more tensors"),
+        (data("(numpy.zeros((8, 4)), numpy.zeros(8))"), "torch.from_numpy() makes a tensor of an array."),
+        (data("(torch.zeros(8, 4), torch.zeros(7).long())"), "returned tensors of [8, 7] items"),
+        (data("[torch.zeros(4)] * 8"), "The dataset's items came as Tensor."),
+        (data("[{'x': torch.zeros(4), 'y': 1}] * 8"), "The dataset's items came as dict."),
+        (data("[]"), "train_data() returned an empty list. There is nothing to train on."),
+        (f"{LONG}\ndef model():\n    return 5\n", "model() of wrong returned int. Return a torch.nn.Module."),
+        (
+            f"{LONG}\ndef loss(output, target):\n    return 0\n",
+            "wants output, target. It is called with no arguments, and every other argument needs a default. Return",
+        ),
+        (
+            f"{LONG}\ndef val_data():\n    return train_data()\ndef metrics():\n    return {{'loss': None}}\n",
+            "has a metric called loss, which is the loss's own name. Rename it.",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_a_sentence(runs_root: Path, tmp_path: Path, source: str, words: str) -> None:
+    followed = train(make_spec(write_recipe(tmp_path, source, "wrong"), epochs=1), runs_root)
+    assert followed.state is RunState.FAILED
+    assert words in str(followed.run.facts.error)
+
+
+def test_unused_parameters_are_named(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+class Partly(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.spare = nn.Linear(4, 2), nn.Linear(4, 2)
+    def forward(self, inputs):
+        return self.used(inputs)
+
+def model():
+    return Partly()
+""",
+        "partly",
+    )
+    followed = train(make_spec(recipe, epochs=3, devices="cpu:0,cpu:1"), runs_root)
+    assert "These parameters take no part in the loss: spare.weight, spare.bias." in str(followed.run.facts.error)
+
+
+def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+
+        class Noise(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, index):
+                return torch.randn(4), torch.tensor(0)
+
+        def model():
+            return nn.Linear(4, 2)
+
+        def train_data():
+            return Noise()
+        """,
+        "noise",
+    )
+    curves = []
+    for seed in (0, 0, 1):
+        spec = make_spec(recipe, epochs=2, batch_size=4, seed=seed, loader_workers=1, settings={})
+        curves.append(train(spec, runs_root).losses())
+    assert curves[0] == curves[1]
+    assert curves[0][1] != curves[2][1]
+
+
+def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(runs_root: Path, tmp_path: Path) -> None:
+    for name in ("random", "json", "it's a näme #1"):
+        recipe = write_recipe(tmp_path / "my folder #2", LONG, name)
+        spec = make_spec(recipe, epochs=1, devices="cpu:0,cpu:1")
+        assert train(spec, tmp_path / "runs #3").state is RunState.FINISHED
+
+
+def test_a_huge_seed_is_no_trouble(runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=1, seed=2**63 - 1)
+    assert train(spec, runs_root).run.facts.error is None
+
+
+def test_an_epoch_of_one_step_is_not_a_line_each(runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=2000, batch_size=64)
+    followed = train(spec, runs_root)
+    lines = (followed.run.dir / "events" / "worker-0.jsonl").read_text().splitlines()
+    assert followed.book.metrics["loss"].count == 2000
+    assert len(lines) < 200

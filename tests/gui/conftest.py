@@ -1,0 +1,48 @@
+"""Windows for tests, closed after them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.run import Run
+from core.runs import directories
+from core.state import row
+from tests.waiting import wait_until
+
+from .driving import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+
+@pytest.fixture
+def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
+    """Opens windows on the test's runs; at the end closes them, and ends the runs that still go on."""
+    drivers: list[Driver] = []
+
+    def open_one() -> Driver:
+        drivers.append(Driver(qtbot, runs_root))
+        return drivers[-1]
+
+    yield open_one
+    for driver in drivers:
+        driver.window.close()
+    _end_runs(runs_root)
+
+
+def _end_runs(runs_root: Path) -> None:
+    runs = [Run.attach(run_dir) for run_dir in directories(runs_root)]
+    for run in runs:
+        run.catch_up()
+    # A run that was only made up by a test has no folder for requests, and nobody to end.
+    live = [run for run in runs if (run.dir / "control").is_dir() and not row(run.facts.state).over]
+    for run in live:
+        run.request("stop")
+        run.request("force")
+    for run in live:
+        wait_until(lambda run=run: run.poll() is not None and row(run.facts.state).over, 30, f"the end of {run.id}")

@@ -1,0 +1,95 @@
+"""A window driven as a person would: by the names of its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QLabel, QListWidget, QPlainTextEdit, QPushButton, QSpinBox, QTableWidget
+
+from gui.app import create_window
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+PATIENCE_MS = 60_000
+
+
+class Driver:
+    """One window, shown."""
+
+    def __init__(self, qtbot: QtBot, runs_root: Path) -> None:
+        self.qtbot = qtbot
+        self.told: list[str] = []
+        self.window = create_window(runs_root)
+        self.window.tell = self.told.append
+        qtbot.addWidget(self.window)
+        self.window.show()
+        self.table = self.window.findChild(QTableWidget, "deviceTable")
+        self.framework = self.window.findChild(QComboBox, "frameworkBox")
+        self.strategy = self.window.findChild(QComboBox, "strategyBox")
+        self.recipe = self.window.findChild(QComboBox, "recipeBox")
+        self.start_button = self.window.findChild(QPushButton, "startButton")
+        self.pause_button = self.window.findChild(QPushButton, "pauseButton")
+        self.stop_button = self.window.findChild(QPushButton, "stopButton")
+        self.state = self.window.findChild(QLabel, "stateLabel")
+        self.log = self.window.findChild(QPlainTextEdit, "logView")
+        self.runs = self.window.findChild(QListWidget, "runList")
+        self.verdict = self.window.findChild(QLabel, "problemsLabel")
+        self.until(lambda: self.table.rowCount() > 0, "devices")
+
+    def until(self, condition, what: str = "", timeout_ms: int = PATIENCE_MS) -> None:
+        def met() -> None:
+            assert condition(), f"{what or 'the condition'}; state {self.state.text()!r}, {self.verdict.text()!r}"
+
+        self.qtbot.waitUntil(met, timeout=timeout_ms)
+
+    def until_state(self, text: str) -> None:
+        self.until(lambda: self.state.text() == text, f"state {text}")
+
+    def plot(self, name: str):
+        return next(plot for plot in self.window._stage.plots.values() if plot.objectName() == name)
+
+    def points(self, name: str) -> int:
+        """How many points the longest line of a plot has."""
+        return max((len(x) for x, _ in self.plot(name).curves().values()), default=0)
+
+    def row_of(self, device: str) -> int:
+        ids = [self.table.item(row, 0).data(Qt.ItemDataRole.UserRole) for row in range(self.table.rowCount())]
+        return ids.index(device)
+
+    def tick(self, *devices: str) -> None:
+        """Tick these and no others."""
+        for row in range(self.table.rowCount()):
+            item = self.table.item(row, 0)
+            ticked = item.data(Qt.ItemDataRole.UserRole) in devices
+            item.setCheckState(Qt.CheckState.Checked if ticked else Qt.CheckState.Unchecked)
+
+    def set_number(self, name: str, value: int) -> None:
+        self.window.findChild(QSpinBox, name).setValue(value)
+
+    def choose(self, box: QComboBox, data: str) -> None:
+        row = box.findData(data)
+        assert row >= 0, f"{data} is not offered"
+        box.setCurrentIndex(row)
+
+    def open_recipe(self, path: Path | str) -> None:
+        self.window._setup.open_recipe(path)
+
+    def start(self) -> None:
+        self.until(self.start_button.isEnabled, "Start to be enabled")
+        self.qtbot.mouseClick(self.start_button, Qt.MouseButton.LeftButton)
+
+    def stop(self) -> None:
+        self.until(self.stop_button.isEnabled, "Stop to be enabled")
+        self.qtbot.mouseClick(self.stop_button, Qt.MouseButton.LeftButton)
+
+    @property
+    def run(self):
+        return self.window._session.run
+
+    def message(self, name: str = "runStrip") -> str:
+        strip = self.window._run_message if name == "runStrip" else self.window._message
+        return strip.text if strip.isVisible() else ""

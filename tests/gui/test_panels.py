@@ -1,0 +1,217 @@
+"""What the panels are told to show: words, logs, progress, heads and rows, without a run."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from core.book import SeriesBook
+from core.devices.device import Device, Sample, Survey
+from core.runs import Summary
+from core.state import Facts, Plan, Rung, RunState
+from gui import words
+from gui.log_tail import MOST_BYTES, LogTail, settle
+from gui.monitor import KEPT_S, Monitor
+from gui.panels.log import LogView
+from gui.panels.runs import RunList
+from gui.progress import progress
+from gui.theme import DARK
+from gui.views.devices import device_rows, short_name
+from gui.views.head import ladder_text
+from gui.views.runs import RunRow, run_rows
+
+PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
+GB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (words.percent(None), "–"),
+        (words.percent(81.6), "82 %"),
+        (words.memory(9.1 * GB, 24 * GB), "9.1 / 24 GB"),
+        (words.memory(None, 24 * GB), "– / 24 GB"),
+        (words.memory(0, None), "0.0 GB"),
+        (words.duration(232), "3:52"),
+        (words.duration(3 * 86400 + 7200), "3 d 2 h"),
+        (words.listed(["A", "B", "C"]), "A, B and C"),
+        (words.rate(0.83), "0.8 samples/s"),
+        (short_name("NVIDIA GeForce RTX 4090"), "RTX 4090"),
+        (short_name("Intel(R) Xeon(R) Processor, 1 core"), "Intel Xeon, 1 core"),
+    ],
+)
+def test_words(shown, text):
+    assert shown == text
+
+
+# -- the log -------------------------------------------------------------------------------------
+
+
+def test_lines_are_as_a_terminal_leaves_them():
+    assert settle(" 10%\r 20%\r 30%") == " 30%"
+    assert settle("done\r") == "done"
+    assert settle("\x1b[31mred\x1b[0m and \x00plain") == "red and plain"
+
+
+def test_a_log_is_followed_in_pieces(tmp_path):
+    path = tmp_path / "log.txt"
+    tail = LogTail(path)
+    assert tail.read() is None  # there is none yet
+    path.write_bytes("one\ntw\xc3".encode("latin-1"))
+    news = tail.read()
+    assert (news.lines, news.pending) == (("one",), "tw")
+    with path.open("ab") as file:
+        file.write(b"\xb6lf\nthree")
+    news = tail.read()
+    assert (news.lines, news.pending) == (("twölf",), "three")
+    assert tail.read() is None
+
+
+def test_of_a_huge_log_only_the_end_is_read(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
+    news = LogTail(path).read()
+    assert str(path) in news.lines[0]
+    assert sum(map(len, news.lines)) < MOST_BYTES + 1000
+    assert news.lines[-1] == "line of text"
+
+
+def test_the_log_view_follows_only_at_its_end(qtbot, tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text("".join(f"line {number}\n" for number in range(200)) + "10%")
+    view = LogView()
+    qtbot.addWidget(view)
+    view.resize(300, 100)
+    view.show()
+    view.show_file(path)
+    view.follow()
+    bar = view.verticalScrollBar()
+    assert view.toPlainText().endswith("line 199\n10%")
+    assert bar.value() == bar.maximum() > 0
+    with path.open("a") as file:
+        file.write("\r20%")
+    view.follow()
+    assert view.toPlainText().endswith("line 199\n20%")
+    bar.setValue(3)
+    with path.open("a") as file:
+        file.write("\nlast\n")
+    view.follow()
+    assert bar.value() == 3
+    assert view.toPlainText().endswith("20%\nlast\n")
+
+
+# -- progress ------------------------------------------------------------------------------------
+
+
+def losses(count: int, *, per_s: float, began: float):
+    book = SeriesBook()
+    for number in range(count):
+        event = {"t": began + number / per_s, "kind": "metrics", "first": number + 1, "values": {"loss": [1.0]}}
+        book.fold([event])
+    return book.metrics["loss"]
+
+
+def test_progress_of_a_running_run():
+    facts = Facts(state=RunState.RUNNING, plan=PLAN, step=250)
+    now = progress(facts, losses(250, per_s=50, began=1000), now=1005)
+    assert (now.epoch, now.epochs, now.fraction) == (3, 10, 0.25)
+    assert now.samples_per_s == pytest.approx(50 * 64, rel=0.02)
+    assert now.left_s == pytest.approx(15, rel=0.02)
+
+
+def test_no_pace_is_claimed_where_there_is_none():
+    facts = Facts(state=RunState.RUNNING, plan=PLAN, step=250)
+    assert progress(facts, None, now=1005).samples_per_s is None
+    stalled = progress(facts, losses(250, per_s=50, began=1000), now=2000)
+    assert (stalled.samples_per_s, stalled.left_s) == (None, None)
+    assert progress(Facts(), None, now=0) is None
+
+
+def test_progress_of_a_finished_run():
+    history = ((1000.0, RunState.STARTING), (1020.0, RunState.FINISHED))
+    facts = Facts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history)
+    end = progress(facts, losses(1000, per_s=100, began=1001), now=9999)
+    assert (end.epoch, end.fraction, end.took_s, end.left_s) == (10, 1.0, 20.0, None)
+    assert end.samples_per_s == pytest.approx(6400, rel=0.02)
+
+
+def test_the_ladder_counts_down():
+    asked = Rung(time=100, name="asked", grace_s=10)
+    assert ladder_text(Facts(rungs=(asked,)), 103) == "asked · SIGINT in 7 s"
+    killed = Rung(time=110, name="SIGKILL", grace_s=None)
+    assert ladder_text(Facts(rungs=(asked, killed)), 111) == "asked · SIGKILL"
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def test_a_missing_reading_is_a_dash_and_the_run_knows_its_memory():
+    device = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=8 * GB)
+    survey = Survey(devices=(device,), samples=(Sample(device_id="cpu:0", time=1),))
+    row = device_rows(survey, {"cpu:0": "#ffffff"}, {}, {})[0]
+    assert (row.utilisation, row.memory, row.warmth, row.memory_fraction) == ("–", "– / 8 GB", "", None)
+    row = device_rows(survey, {"cpu:0": "#ffffff"}, {"cpu:0": "18:03 mnist"}, {"cpu:0": 2 * GB})[0]
+    assert (row.memory, row.memory_fraction, row.status) == ("2.0 / 8 GB", 0.25, "used by 18:03 mnist")
+
+
+def summary(tmp_path, state, **known):
+    usual = {"started": time.time(), "ended": None, "error": None, "last_loss": 0.214, "step": 320, "plan": PLAN}
+    return Summary(dir=tmp_path / state.value, name="mnist", state=state, **{**usual, **known})
+
+
+def test_outcomes_of_runs(tmp_path):
+    runs = [
+        summary(tmp_path, RunState.RUNNING),
+        summary(tmp_path, RunState.FINISHED),
+        summary(tmp_path, RunState.STOPPED),
+        summary(tmp_path, RunState.FAILED, error="Worker 1 on cpu:1: ValueError: no such file\nmore"),
+        summary(tmp_path, RunState.CREATED, started=None),
+    ]
+    rows = run_rows(runs, time.time())
+    assert [row.outcome for row in rows] == [
+        "running · epoch 4 of 10", "finished · loss 0.214", "stopped · 3 of 10 epochs",
+        "failed · ValueError: no such file", "created",
+    ]  # fmt: skip
+    assert rows[0].title == f"{time.strftime('%H:%M')} mnist"
+    assert run_rows(runs[:1], time.time() + 40 * 86400)[0].title != rows[0].title  # then with its day
+
+
+def test_an_empty_list_of_runs_says_so_and_a_changed_one_keeps_its_choice(qtbot, tmp_path):
+    view = RunList(DARK)
+    qtbot.addWidget(view)
+    view.show()
+    assert not view.grab().isNull()
+    old, new = (
+        RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", tip="") for name in ("old", "new")
+    )
+    view.show_rows([old])
+    view.mark_chosen(old.dir)
+    view.show_rows([new, old])
+    assert view.currentRow() == 1
+
+
+class Still:
+    """A sampler that only says what it is given."""
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+
+    def poll(self) -> Survey:
+        return Survey()
+
+    def new_samples(self) -> list[Sample]:
+        fresh, self.samples = self.samples, []
+        return fresh
+
+
+def test_the_live_history_holds_the_last_minutes():
+    sampler = Still()
+    monitor = Monitor(sampler)
+    for second in range(3000):
+        sampler.samples = [Sample(device_id="cpu:0", time=1000.0 + second, utilisation_percent=second % 100)]
+        monitor.poll()
+    series = monitor.book.utilisation["cpu:0"]
+    assert KEPT_S <= monitor.book.duration_s <= KEPT_S + 61
+    assert series.last == 2999 % 100
+    assert len(series) == pytest.approx(monitor.book.duration_s, abs=2)

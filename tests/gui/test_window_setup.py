@@ -1,0 +1,169 @@
+"""The choices: what is in the way is said; none is changed silently; they are remembered."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
+
+from core import catalog
+from tests.running import LONG, write_recipe
+
+
+def test_nothing_is_ticked_at_first_and_start_says_so(drive):
+    panel = drive()
+    panel.until(panel.verdict.text, "a verdict")
+    assert panel.verdict.text() == "No device is ticked. Tick one or more in the list of devices."
+    assert not panel.start_button.isEnabled()
+    assert "No device is ticked" in panel.start_button.toolTip()
+
+
+def test_ready_and_the_batch_arithmetic(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.until(lambda: panel.verdict.text() == "✓  Ready: CPU 0 and CPU 1 are free.", "all to be ready")
+    assert panel.window.findChild(QLabel, "batchLabel").text() == "64 = 2 devices × 32 × 1 accumulation"
+
+
+def test_what_is_in_the_way_is_said_in_sentences(drive, tmp_path):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.set_number("batchBox", 63)
+    panel.until(lambda: "A batch of 63 cannot be split evenly" in panel.verdict.text())
+    panel.choose(panel.strategy, "single")
+    panel.until(lambda: "Strategy single trains on 1 device and 2 are ticked" in panel.verdict.text())
+    panel.open_recipe(write_recipe(tmp_path, "def model(:", "wrong"))
+    panel.until(lambda: "wrong.py is not valid Python" in panel.verdict.text())
+    panel.open_recipe(write_recipe(tmp_path, "def model(): pass", "half"))
+    panel.until(lambda: "no function train_data()" in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+
+
+@pytest.mark.parametrize("typed", ["much", "-1", "0"])
+def test_a_learning_rate_that_is_none(drive, typed):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.window.findChild(QLineEdit, "rateEdit").setText(typed)
+    panel.until(lambda: "Give a number greater than 0" in panel.verdict.text())
+
+
+def test_a_framework_that_is_not_installed(drive, monkeypatch):
+    monkeypatch.setattr(catalog, "is_installed", lambda row: False)
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "PyTorch is not installed" in panel.verdict.text())
+
+
+def test_a_folder_that_cannot_be_written(drive, runs_root):
+    runs_root.write_text("a file in the place of the folder")
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Runs cannot be kept in" in panel.message("messageStrip"))
+    panel.until(lambda: "Runs cannot be kept in" in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+
+
+def test_the_strategy_follows_the_devices_until_one_is_chosen(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    assert panel.strategy.currentData() == "ddp"
+    panel.tick("cpu:0")
+    assert panel.strategy.currentData() == "single"
+    panel.choose(panel.strategy, "ddp")
+    panel.tick("cpu:0", "cpu:1")
+    panel.tick("cpu:1")
+    assert panel.strategy.currentData() == "ddp"
+
+
+def test_the_learning_rate_is_the_recipes_until_it_is_edited(drive, tmp_path):
+    panel = drive()
+    rate = panel.window.findChild(QLineEdit, "rateEdit")
+    assert rate.text() == "0.05"
+    panel.open_recipe(write_recipe(tmp_path, LONG))
+    assert rate.text() == "0.001"
+    rate.setText("0.3")
+    panel.choose(panel.recipe, "digits_cnn")
+    assert rate.text() == "0.3"
+
+
+def test_the_settings_of_a_recipe_are_a_form(drive, tmp_path):
+    source = LONG.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
+    panel = drive()
+    panel.tick("cpu:0")
+    path = write_recipe(tmp_path, source)
+    panel.open_recipe(path)
+    panel.until(lambda: "Ready" in panel.verdict.text())
+    edit = panel.window.findChild(QLineEdit, "setting-noise")
+    edit.setText("loud")
+    panel.until(lambda: "Setting 'noise' is 'loud'" in panel.verdict.text())
+    edit.setText("0.25")
+    panel.set_number("setting-items", 32)
+    panel.until(lambda: "Ready" in panel.verdict.text())
+    settings = panel.window._starter.judge().spec.recipe.settings
+    assert settings == {"items": 32, "noise": 0.25, "shuffled": True, "flavour": "sweet", "limit": None}
+    panel.choose(panel.recipe, "digits_cnn")
+    panel.choose(panel.recipe, path)
+    assert panel.window.findChild(QLineEdit, "setting-noise").text() == "0.25"  # comes back with its recipe
+
+
+def test_a_recipe_file_is_dropped(drive, tmp_path):
+    panel = drive()
+    path = write_recipe(tmp_path, LONG, "dropped")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(path)])
+    event = QDropEvent(
+        QPointF(5, 5), Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    panel.window._setup.dropEvent(event)
+    assert panel.recipe.currentData() == path
+    assert panel.recipe.currentText() == "dropped.py"
+
+
+def test_choices_and_layout_are_remembered(drive):
+    panel = drive()
+    panel.tick("cpu:1")
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.choose(panel.strategy, "ddp")
+    panel.set_number("epochsBox", 7)
+    panel.set_number("seedBox", 3)
+    panel.plot("lossPlot").controls.log_box.setChecked(True)
+    runs = panel.window.findChild(QDockWidget, "runsDock")
+    panel.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, runs)
+    panel.window.close()
+    again = drive()
+    again.until(lambda: again.table.item(again.row_of("cpu:1"), 0).checkState() is Qt.CheckState.Checked)
+    assert again.recipe.currentData() == "digits_mlp"
+    assert again.strategy.currentData() == "ddp"
+    choices = again.window._setup.choices(())
+    assert (choices.training["epochs"], choices.training["seed"]) == (7, 3)
+    assert again.plot("lossPlot").controls.logarithmic
+    runs = again.window.findChild(QDockWidget, "runsDock")
+    assert again.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x00\xff\xfe" * 400,
+        b"[window]\ngeometry=@Variant(\\0\\0\\0\\x7f\\0\\0)\nlayout=@ByteArray(garbage)\nplots=W10=\n",
+    ],
+)
+def test_garbage_in_the_settings_is_no_harm(drive, tmp_path, content):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "trainyard.ini").write_bytes(content)
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(panel.start_button.isEnabled)
+
+
+def test_remembered_choices_of_the_wrong_kind_are_left_out(drive, runs_root):
+    from gui.remembered import Remembered, folder_key
+
+    kept = Remembered()
+    wrong = {"framework": 3, "strategy": [], "recipe": {}, "devices": 5, "settings": [1], "more": "yes"}
+    kept.keep_mapping(f"{folder_key(runs_root)}/choices", {**wrong, "training": {"epochs": "x", "seed": -5}})
+    kept.save()
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(panel.start_button.isEnabled)
