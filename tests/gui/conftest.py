@@ -36,7 +36,7 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
 
 
 def _end_runs(runs_root: Path) -> None:
-    runs = [Run.attach(run_dir) for run_dir in directories(runs_root)]
+    runs = [Run.attach(run_dir) for run_dir in (directories(runs_root) if runs_root.is_dir() else [])]
     for run in runs:
         run.catch_up()
     # A run that was only made up by a test has no folder for requests, and nobody to end.
