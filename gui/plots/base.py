@@ -187,8 +187,13 @@ class Plot(QFrame):
         for line in self.lines().values():
             line.clear()
         self._values.setText("")
-        self.empty.setText(self.no_book if self.book is None else self.nothing_yet)
+        self.empty.setText(self._why_nothing())
         self._stack.setCurrentWidget(self.empty)
+
+    def _why_nothing(self) -> str:
+        if self.book is None:
+            return self.no_book
+        return self.nothing_yet.removesuffix(" yet") if self.book.training_ended else self.nothing_yet
 
     def _follow_x(self, book: SeriesBook) -> None:
         span = self._whole_span(book)

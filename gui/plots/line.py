@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from core.pyramid import Floats
 
 NOTHING: Floats = np.empty(0)
-MARKS_UP_TO = 200
+MARKS_UP_TO = 50
 """Points that are told apart by a marker each; more of them would be a thick line."""
 SMOOTH_EDGES_UP_TO = 1500
 """Points of one line that are drawn with antialiasing; beyond it costs more than it shows."""
