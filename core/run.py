@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import shutil
 import subprocess
 import sys
@@ -195,7 +194,7 @@ def _new_directory(runs_root: Path, name: str) -> Path:
     """An empty run directory that nobody else has: made, not looked for."""
     runs_root.mkdir(parents=True, exist_ok=True)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
-    run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{secrets.token_hex(2)}"
+    run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
     run_dir.mkdir(mode=0o700)
     for part in (EVENTS, "control", "checkpoints"):
         (run_dir / part).mkdir(mode=0o700)

@@ -167,8 +167,12 @@ class Supervisor:
             self._go(RunState.STOPPING)
             # A worker that is still loading does not look at requests yet: it would use up its grace for nothing.
             self._ladder.begin("asked" if self._facts.plan else "SIGINT")
-        if (self._control / "force").exists() and self._facts.state is RunState.STOPPING:
-            self._ladder.force()
+        force = self._control / "force"
+        if force.exists():
+            if self._facts.state is RunState.STOPPING:
+                self._ladder.force()
+            else:  # there is nothing to force yet; kept, it would take a later stop's graces away
+                force.unlink(missing_ok=True)
 
     def _pass_on_the_stop(self) -> None:
         """The loop looks for the request's file: one that came as a signal is put there too."""

@@ -7,8 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
 from .device import Device, Sample
 from .memory import ProcessMemory
 from .reader import Options, Tier
@@ -34,7 +32,7 @@ def cpu_devices() -> list[Device]:
     cores = sorted(os.sched_getaffinity(0))
     shares = deal(cores, device_count(os.environ.get(COUNT_VARIABLE), len(cores)))
     model = _model_name()
-    total = psutil.virtual_memory().total
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return [_device(number, share, model, total) for number, share in enumerate(shares)]
 
 

@@ -241,6 +241,15 @@ def test_a_users_own_core_package_takes_nobodys_place(runs_root: Path, tmp_path:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_core_on_the_python_path_takes_nobodys_place(runs_root: Path, tmp_path: Path) -> None:
+    for name in ("core", "gui", "resources"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
+    command = [Path(sys.executable).with_name("trainyard"), "run", "digits_mlp", "--devices", "cpu:0", "--epochs", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*command, "--runs", runs_root], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_spec_of_a_newer_version_is_told(call: Call, runs_root: Path) -> None:
     followed = train(make_spec("digits_mlp", epochs=1), runs_root)
     file = followed.run.dir / "spec.json"

@@ -64,11 +64,16 @@ def build(recipe: LoadedRecipe, context: Context) -> Task:
         seed_everything(seed + context.rank)
     training = context.training
     bfloat16 = training.precision == "bfloat16"
+    train = _batches(datasets["train_data"], context, device, training.accumulation)
+    if training.batch_size > train.items and not context.rank:
+        context.notice(
+            f"The batch is {training.batch_size}, but there are {train.items} items: each step takes them all."
+        )
     return Task(
         model=model,
         loss=recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss(),
         optimizer=_optimizer(recipe, context, model),
-        train=_batches(datasets["train_data"], context, device, training.accumulation),
+        train=train,
         val=_batches(datasets["val_data"], context, device, 1) if datasets["val_data"] is not None else None,
         metrics=_metrics(recipe),
         autocast=torch.autocast(device.type, torch.bfloat16) if bfloat16 else None,

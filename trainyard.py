@@ -1,0 +1,24 @@
+"""The command `trainyard`: makes sure that `core`, `gui` and `resources` are ours, then hands over.
+
+A user's own package of one of these names may stand on PYTHONPATH, before all that is installed.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+OURS = ("core", "gui", "resources")
+
+
+def main() -> int:
+    """Run the command line."""
+    here = str(Path(__file__).resolve().parent)
+    sys.path.insert(0, here)
+    try:
+        for name in OURS:  # once loaded, a package finds its modules by itself
+            importlib.import_module(name)
+    finally:
+        sys.path.remove(here)
+    from core.cli import main as command
+
+    return command()
