@@ -31,12 +31,13 @@ clean:
 
 # One stamp per set of packages: it is made anew when what the project asks for has changed.
 $(VENV)/run: EXTRA := torch
+$(VENV)/run: SHOWN := window
 $(VENV)/test: EXTRA := test
 $(VENV)/dev: EXTRA := dev
 $(VENV)/run $(VENV)/test $(VENV)/dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "Installing trainyard[$(EXTRA)] into $(VENV): a few minutes the first time ..."
 	@$(INSTALL) --editable '.[$(EXTRA)]'
-	@sh tools/qt_libraries.sh $(BIN)/python
+	@sh tools/qt_libraries.sh $(BIN)/python $(SHOWN)
 	@touch $@
 
 $(BIN)/python:

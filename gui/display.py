@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import socket
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
 
 NEEDS_NONE = ("offscreen", "minimal", "minimalegl", "vnc", "linuxfb", "eglfs")
 """Qt platforms that draw without a display server."""
-PACKAGES = "libegl1 libgl1 libxkbcommon0 libfontconfig1 libdbus-1-3 libxcb-cursor0"
+PACKAGES = (
+    "libegl1 libgl1 libxkbcommon0 libxkbcommon-x11-0 libfontconfig1 libdbus-1-3 libxcb-cursor0 libxcb-icccm4 "
+    "libxcb-image0 libxcb-keysyms1 libxcb-render-util0 libxcb-shape0 libxcb-xkb1"
+)
+"""Debian's names of what Qt draws with and does not bring."""
 TIMEOUT_S = 2.0
 WITHOUT = "The command line trains without a window: trainyard run RECIPE --devices ID (see trainyard --help)."
 
@@ -64,9 +69,17 @@ def _connects(path: str) -> bool:
 
 
 def _missing_library() -> str | None:
-    """Qt's X11 part ends the process when this one is not there."""
+    """Qt's X11 part ends the process when a library of it is not there: it is tried here first."""
+    qt = find_spec("PySide6")
+    if qt is None or not qt.submodule_search_locations:
+        return None  # said by who imports it
+    plugin = Path(qt.submodule_search_locations[0]) / "Qt" / "plugins" / "platforms" / "libqxcb.so"
     try:
-        ctypes.CDLL("libxcb-cursor.so.0")
+        ctypes.CDLL(str(plugin))
     except OSError as error:
         return qt_problem(ImportError(str(error)))
     return None
+
+
+if __name__ == "__main__":  # for tools/qt_libraries.sh
+    sys.exit(_missing_library())
