@@ -61,7 +61,7 @@ class DevicePlot(Plot):
         return Reading(x=at, rows=(Row(label=clock(at)), *rows))
 
     def _has_something(self, book: SeriesBook) -> bool:
-        return any(len(series) for series in self.series(book).values())
+        return any(series.min is not None for series in self.series(book).values())
 
     def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
         shown = self.series(book)

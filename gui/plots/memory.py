@@ -28,6 +28,7 @@ LABEL_HEIGHT_PX = 24  # kept free above the lines, for the words "training ended
 class MemoryPlot(DevicePlot):
     """Gigabytes over time, from 0; the end of training is marked, since what follows it is the point."""
 
+    nothing_yet = "No readings yet: a CPU device has them while a run is on it"
     unit = "GB"
     scale = float(BYTES_PER_GB)
 
