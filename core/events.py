@@ -138,6 +138,11 @@ def _is_metrics(event: Event) -> bool:
     )
 
 
+def _is_plan(event: Event) -> bool:
+    counts = [event.get(name) for name in ("epochs", "steps_per_epoch", "samples_per_epoch")]
+    return all(type(count) is int and 0 < count < FARTHEST for count in counts)
+
+
 def _is_sample(event: Event) -> bool:
     readings = [event.get("utilisation_percent"), event.get("memory_used_bytes")]
     return isinstance(event.get("device"), str) and _are_readings(readings)
@@ -152,7 +157,7 @@ def _are_readings(values: list[object]) -> bool:
 
 
 FARTHEST = 2**63
-_SHAPES: dict[str, Callable[[Event], bool]] = {"metrics": _is_metrics, "sample": _is_sample}
+_SHAPES: dict[str, Callable[[Event], bool]] = {"metrics": _is_metrics, "plan": _is_plan, "sample": _is_sample}
 """Checked at the door, so that whoever folds thousands of these into columns need not look at each."""
 
 

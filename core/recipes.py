@@ -64,7 +64,8 @@ def _built_in_files(framework: str) -> list[Path]:
     return sorted((BUILT_IN / framework).glob("[!_]*.py"))
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
+    """Whether this is a file that can be looked at; never an error, whatever name or folder it is."""
     try:
         return path.is_file()
     except OSError:
@@ -80,7 +81,7 @@ def find(reference: str, framework: str) -> RecipeFile:
     if reference in names:
         return read(BUILT_IN / framework / f"{reference}.py")
     path = Path(reference)
-    if _is_file(path):
+    if is_file(path):
         return read(path)
     if path.suffix == ".py" or "/" in reference:
         raise ValueError(f"There is no recipe file {reference}. Check the path.")

@@ -69,8 +69,8 @@ class Run:
     @classmethod
     def attach(cls, run_dir: Path) -> Run:
         """Follow a run that exists. Raises `ValueError` with a sentence when the directory is no run."""
-        if not (run_dir / SPEC_FILE).is_file():
-            raise ValueError(f"{run_dir} is not a run directory: it has no {SPEC_FILE}.")
+        if not os.access(run_dir / SPEC_FILE, os.R_OK):
+            raise ValueError(f"{run_dir} is not a run directory that can be read: it has no readable {SPEC_FILE}.")
         return cls(run_dir)
 
     @property
@@ -149,7 +149,9 @@ class Run:
 
     def _lost(self) -> Facts:
         end = self.log_end(600).strip()
-        if self.facts.supervisor is None:
+        if not self.dir.is_dir():
+            what = f"The run's folder {self.dir} was removed."
+        elif self.facts.supervisor is None:
             what = "The run never came up: its supervisor ended, or was not started, before its first word."
         else:
             pid = self.facts.supervisor.pid

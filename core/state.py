@@ -181,7 +181,7 @@ def fold(facts: Facts, events: Iterable[Event]) -> Facts:
         try:
             facts = reader(facts, event)
         except (KeyError, TypeError, ValueError, OverflowError):
-            facts = replace(facts, notices=(*facts.notices, f"An event of kind {event['kind']!r} could not be read."))
+            facts = _noticed(facts, f"An event of kind {event['kind']!r} could not be read.")
     return facts
 
 
@@ -189,10 +189,12 @@ def _state(facts: Facts, event: Event) -> Facts:
     state, time = RunState(event["state"]), float(event["t"])
     if (facts.state, state) not in TRANSITIONS:
         raise ValueError(state)
-    error = event.get("error", facts.error)
+    error, traceback = event.get("error", facts.error), event.get("traceback", facts.traceback)
+    if not isinstance(error, (str, type(None))) or not isinstance(traceback, (str, type(None))):
+        raise TypeError(event)
     return replace(
         facts, state=state, history=(*facts.history, (time, state)), error=error,
-        traceback=event.get("traceback", facts.traceback),
+        traceback=traceback,
     )  # fmt: skip
 
 
@@ -236,7 +238,12 @@ def _rung(facts: Facts, event: Event) -> Facts:
 
 
 def _notice(facts: Facts, event: Event) -> Facts:
-    return replace(facts, notices=(*facts.notices, str(event["text"])))
+    return _noticed(facts, str(event["text"]))
+
+
+def _noticed(facts: Facts, text: str) -> Facts:
+    """With a notice more; what was said once is not said again."""
+    return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
 
 
 def _process(event: Event) -> ProcessId:

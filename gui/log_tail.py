@@ -15,7 +15,8 @@ MOST_BYTES = 1024 * 1024
 MOST_LINE = 4000
 """Characters of a line; a longer one is cut."""
 ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\ufdd0\ufdd1]")
+"""Also those that Qt takes for the end of a line or of a block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +58,11 @@ class LogTail:
                 data = file.read(MOST_BYTES)
         except OSError:
             return b"", False
+        cut_off = start < self._offset
         self._offset = begin + len(data)
-        if begin > start:
+        if begin > start or cut_off:
             self._pending = ""
+            self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         return data, begin > start
 
 

@@ -59,6 +59,7 @@ class MainWindow(QMainWindow):
         self._starter = Starter(self._board, self._monitor)
         self._pulse = Pulse(self)
         self._opened = False
+        self._folder_message = ""
         self._make_parts()
         self._keeper = Keeper(
             runs_root,
@@ -134,6 +135,7 @@ class MainWindow(QMainWindow):
     def _start(self) -> None:
         run = self._starter.start()
         if run is not None:
+            self.show_message("")
             self._session.attach(run)
             self._keeper.keep()
 
@@ -226,8 +228,10 @@ class MainWindow(QMainWindow):
     def _show_outlook(self, outlook: Outlook) -> None:
         self._setup.verdict.show_outlook(outlook)
         self._header.buttons.allow_start("\n".join(outlook.problems))
-        if self._starter.folder_problem:
-            self.show_message(self._starter.folder_problem)
+        problem = self._starter.folder_problem or ""
+        if problem != self._folder_message:  # said once, and taken back when its cause is gone
+            self._folder_message = problem
+            self.show_message(problem)
 
     def _take_ticks(self) -> None:
         self._setup.show_device_count(len(self._devices.table.ticked()))

@@ -78,9 +78,9 @@ class Followed:
         return [state for _, state in self.run.facts.history]
 
     def until_trained(self, steps: int = 1, timeout_s: float = 60) -> Followed:
-        """Until so many steps were reported."""
+        """Until so many steps were reported, and the supervisor has seen it, too."""
         wait_until(lambda: self.poll().run.facts.step >= steps, timeout_s, f"step {steps}; {self._so_far()}")
-        return self
+        return self.until(RunState.RUNNING, timeout_s)
 
     def until(self, state: RunState, timeout_s: float = 60) -> Followed:
         """Until this state was reached."""

@@ -66,7 +66,7 @@ class RecipePicker(QWidget):
 
     def choose(self, reference: str) -> None:
         """Choose by a built-in name or a path; one that is not there any more is left."""
-        if not select(self.box, reference) and Path(reference).is_file():
+        if not select(self.box, reference) and recipes.is_file(Path(reference)):
             self.open_file(Path(reference))
 
     def files(self) -> list[str]:

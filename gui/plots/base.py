@@ -20,6 +20,9 @@ from .canvas import Canvas
 from .hover import Hover, Reading, Row
 from .side_label import SideLabel
 
+FARTHEST = 1e300
+"""No axis reaches farther: what computes with the ends of a range must not overflow."""
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -205,8 +208,11 @@ class Plot(QFrame):
     def _fit_y(self) -> None:
         if self._follow or self._y_always_fits():
             span = self._y_span()
-            if span is not None and list(span) != self.canvas.view.viewRange()[1]:
-                self.canvas.view.setYRange(*span, padding=0)
+            if span is None:
+                return
+            lo, hi = (min(max(end, -FARTHEST), FARTHEST) for end in span)
+            if [lo, hi] != self.canvas.view.viewRange()[1]:
+                self.canvas.view.setYRange(lo, hi, padding=0)
 
     def axis(self, book: SeriesBook) -> Axis:
         """The x axis, in the book's terms."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QWidget
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 WINDOWS = (0, 10, 50, 200, 1000)
 DEFAULT_WINDOW = 10
+METRIC_CHARACTERS = 10
 AXES = ("time", "step", "epoch")  # time first: over it the three plots of the window stand above each other
 
 
@@ -28,6 +29,8 @@ class LossControls(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.metric_box = self._box("metricBox", "Metric", "Which measurement is drawn")
+        self.metric_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.metric_box.setMinimumContentsLength(METRIC_CHARACTERS)  # a recipe may name its metrics as it likes
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
         self.axis_box = self._box("xAxisBox", "X axis", "What the measurements are drawn over")
@@ -73,6 +76,7 @@ class LossControls(QWidget):
         self.metric_box.clear()
         for family in families:
             self.metric_box.addItem(family.replace("_", " ").upper(), family)
+            self.metric_box.setItemData(self.metric_box.count() - 1, family, Qt.ItemDataRole.ToolTipRole)
         self.metric_box.setCurrentIndex(max(self.metric_box.findData(before), 0))
         self.metric_box.blockSignals(False)
         self.metric_box.setVisible(len(families) > 1)

@@ -64,3 +64,10 @@ def test_an_event_that_lacks_its_fields_is_a_notice() -> None:
     facts = fold(Facts(), [{"t": 1.0, "kind": "worker", "rank": "zero"}])
     assert facts.workers == {}
     assert facts.notices == ("An event of kind 'worker' could not be read.",)
+
+
+def test_an_error_that_is_no_text_is_not_taken_for_one_and_said_once() -> None:
+    wrong = state("starting", error=5)
+    facts = fold(Facts(), [wrong, wrong])
+    assert facts.error is None
+    assert facts.notices == ("An event of kind 'state' could not be read.",)

@@ -439,3 +439,17 @@ def test_ticks_stand_at_round_places() -> None:
     np.testing.assert_allclose(log_positions(-1, 1, 20), np.log10([0.1, 0.2, 0.5, 1, 2, 5, 10]))
     np.testing.assert_allclose(log_positions(-3, 3, 4), [-3, -1, 1, 3])
     assert len(log_positions(0.31, 0.45, 10)) >= 2
+
+
+def test_a_loss_at_the_end_of_the_range_is_drawn(plots) -> None:
+    loss, extreme = plots["lossPlot"], SeriesBook()
+    extreme.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, -1.7e308, 1.7e308]}}])
+    draw(extreme, loss)
+    assert loss.curves()["loss"][1].tolist() == [1.0, -1.7e308, 1.7e308]
+
+
+def test_a_long_metric_name_does_not_widen_the_plot(plots) -> None:
+    loss, named = plots["lossPlot"], SeriesBook()
+    named.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0], "x" * 500: [2.0]}}])
+    draw(named, loss)
+    assert loss.minimumSizeHint().width() < 900
