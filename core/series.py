@@ -163,12 +163,6 @@ class Series:
         at = left if wanted - along[left] < along[right] - wanted else right
         return Point(step=int(self.steps[at]), time=float(self.times[at]), value=float(self.values[at]))
 
-    def y_range(self, axis: Axis, lo: float, hi: float) -> tuple[float, float] | None:
-        """The smallest and the largest finite value over [lo, hi]; None when there is none."""
-        start, stop = (_index(at) for at in self._range(axis, lo, hi))
-        low, high = float(self._low.query(start, stop)[0]), float(self._high.query(start, stop)[0])
-        return None if np.isnan(low) else (low, high)
-
     @property
     def _trees(self) -> tuple[Tree, Tree, Tree, Tree]:
         return self._low, self._high, self._total, self._finite

@@ -244,3 +244,13 @@ def test_the_digits_are_split_stratified_by_seed() -> None:
 def whole_digits(split: Callable[[int, str], tuple[torch.Tensor, torch.Tensor]], seed: int) -> list[list[float]]:
     """All images of both parts, in an order of their own."""
     return sorted(torch.cat([split(seed, part)[0] for part in ("train", "val")]).flatten(1).tolist())
+
+
+def test_a_batch_larger_than_the_data_takes_it_whole_and_says_so(runs_root: Path, awkward: str) -> None:
+    one = train(make_spec(awkward, epochs=3, batch_size=512), runs_root)
+    two = train(make_spec(awkward, epochs=3, batch_size=512, devices="cpu:0,cpu:1"), runs_root)
+    losses, _ = hand_written(Path(awkward), seed=0, epochs=3, batch_size=512)
+    assert_close(one.losses(), losses, relative=1e-8)
+    assert_close(two.losses(), losses)
+    for followed in (one, two):
+        assert followed.run.facts.notices == ("The batch is 512, but there are 65 items: each step takes them all.",)

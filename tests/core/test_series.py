@@ -158,15 +158,6 @@ def test_epochs_are_steps_over_steps_per_epoch() -> None:
     assert y[1] == 23
 
 
-def test_the_range_of_values_over_a_span() -> None:
-    values = noise(8, 9000)
-    inside = values[99:8000]
-    inside = inside[np.isfinite(inside)]
-    assert fed(values).y_range(STEP, 100, 8000) == (inside.min(), inside.max())
-    assert fed(np.array([np.nan])).y_range(STEP, 0, 10) is None
-    assert fed(values).y_range(STEP, 9500, 9900) is None
-
-
 def test_summaries() -> None:
     series = fed(np.array([np.inf, 2.0, 0.5, np.nan]))
     assert (series.count, series.first, series.min) == (4, np.inf, 0.5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from typing import TYPE_CHECKING
@@ -15,8 +14,6 @@ from ._loop import Validation, backward, build, learning_rate, was_cut_short
 from ._meter import SharedMeter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torch import Tensor, nn
 
     from ..context import Context
@@ -28,11 +25,16 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 learns that a stop is asked for."""
     task = build(recipe, context)
-    with _process_group(context):
-        try:
-            _train(task, context)
-        except RuntimeError as error:
-            raise _explained(error, task.model) from error
+    _join(context)
+    try:
+        _train(task, context)
+    except RuntimeError as error:
+        explained = _explained(error, task.model)
+        if explained is None:
+            raise
+        raise explained from error
+    # Only after success: with a collective outstanding it may wait for ever, and the error would never be told.
+    dist.destroy_process_group()
 
 
 def _train(task: Task, context: Context) -> None:
@@ -91,11 +93,11 @@ def _validate(task: Task, validation: Validation) -> Tensor:
     return total
 
 
-def _explained(error: RuntimeError, model: nn.Module) -> RuntimeError:
-    """DDP's complaint on unused parameters names them by number and a remedy in its own call; ours names them."""
+def _explained(error: RuntimeError, model: nn.Module) -> RuntimeError | None:
+    """DDP's complaint on unused parameters, which it names by number, with their names; None for any other."""
     numbers = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
     if numbers is None:
-        return error
+        return None
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     unused = ", ".join(trained[int(number)] for number in numbers[1].split())
     return RuntimeError(
@@ -104,8 +106,8 @@ def _explained(error: RuntimeError, model: nn.Module) -> RuntimeError:
     )
 
 
-@contextlib.contextmanager
-def _process_group(context: Context) -> Iterator[None]:
+def _join(context: Context) -> None:
+    """Meet the other ranks, through a file of the run: no port that could be taken."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine; its name need not resolve
     dist.init_process_group(
         "gloo" if context.placement.kind == "cpu" else "nccl",
@@ -113,7 +115,3 @@ def _process_group(context: Context) -> Iterator[None]:
         rank=context.rank,
         world_size=context.world_size,
     )
-    try:
-        yield
-    finally:
-        dist.destroy_process_group()
