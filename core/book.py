@@ -61,6 +61,8 @@ class SeriesBook:
             match event["kind"]:
                 case "metrics":
                     self._collect(metrics, event)
+                case "rewind":
+                    self._forget_after(event["step"], metrics)
                 case "sample":
                     samples.setdefault(event["device"], _Samples()).add(event)
                 case "plan":
@@ -82,6 +84,14 @@ class SeriesBook:
                 batches.move_to(self.metrics.setdefault(name, Series()))
                 batches = metrics[name] = _Batches()
             batches.add(event, values)
+
+    def _forget_after(self, step: int, metrics: dict[str, _Batches]) -> None:
+        """The run went on from this step: what was measured of later ones is void."""
+        for name, batches in metrics.items():
+            batches.move_to(self.metrics.setdefault(name, Series()))
+        metrics.clear()
+        kept = {name: _until(step, series) for name, series in self.metrics.items()}
+        self.metrics = {name: series for name, series in kept.items() if len(series)}
 
     def _state(self, event: Mapping[str, Any]) -> None:
         match event.get("state"):
@@ -141,6 +151,15 @@ class _Samples:
         steps = _floats(np.arange(len(self.times)) + len(utilisation))
         utilisation.append(steps, _floats(self.times), _floats(self.utilisation))
         memory.append(steps, _floats(self.times), _floats(self.memory))
+
+
+def _until(step: int, series: Series) -> Series:
+    size = int(np.searchsorted(series.steps, step, side="right"))
+    if size == len(series):
+        return series
+    kept = Series()
+    kept.append(series.steps[:size], series.times[:size], series.values[:size])
+    return kept
 
 
 def _floats(numbers: object) -> Floats:

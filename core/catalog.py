@@ -1,11 +1,20 @@
-"""What can be trained how: the rows framework x strategy, and what is wrong with a spec before it is started."""
+"""What fits together: the rows of `core.cells`, and what is wrong with a spec before it is started."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from core.cells import (
+    CELLS,
+    FRAMEWORKS,
+    Cell,
+    Framework,
+    cell,
+    default_strategy,
+    framework,
+    strategies,
+)
+from core.interpreters import has, interpreter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,99 +22,43 @@ if TYPE_CHECKING:
     from core.devices.device import Device
     from core.spec import RunSpec
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Framework:
-    """A library that trains."""
-
-    id: str
-    title: str
-    module: str
-    extra: str
-    """The extra of our distribution that installs it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """A strategy of a framework: one file below `core.worker`."""
-
-    framework: str
-    strategy: str
-    title: str
-    summary: str
-    target: str
-    """The module below `core.worker`."""
-    per_device: bool
-    """One process per device, or one for all."""
-    most_devices: int | None = None
-    device_kinds: tuple[str, ...] = ("cpu", "nvidia")
-
-    def workers(self, devices: int) -> int:
-        """The world size on so many devices."""
-        return devices if self.per_device else 1
-
-
-FRAMEWORKS = (Framework(id="pytorch", title="PyTorch", module="torch", extra="torch"),)
-
-CELLS = (
-    Cell(
-        framework="pytorch",
-        strategy="single",
-        title="One device",
-        summary="One process on one device.",
-        target="pytorch.single",
-        per_device=False,
-        most_devices=1,
-    ),
-    Cell(
-        framework="pytorch",
-        strategy="ddp",
-        title="Data parallel (DDP)",
-        summary="One process per device; each takes its slice of the global batch, gradients are averaged.",
-        target="pytorch.ddp",
-        per_device=True,
-    ),
-)
+__all__ = [
+    "CELLS",
+    "FRAMEWORKS",
+    "Cell",
+    "Framework",
+    "batch_arithmetic",
+    "cell",
+    "default_strategy",
+    "framework",
+    "is_installed",
+    "obstacle",
+    "problems",
+    "strategies",
+]
 
 KIND_NAMES = {"cpu": "CPU devices", "nvidia": "NVIDIA GPUs"}
 
 
-def framework(name: str) -> Framework:
-    """The framework's row. Raises `ValueError` with a sentence."""
-    for row in FRAMEWORKS:
-        if row.id == name:
-            return row
-    known = ", ".join(row.id for row in FRAMEWORKS)
-    raise ValueError(f"There is no framework {name!r} here. Choose one of: {known}.")
-
-
-def cell(framework_name: str, strategy: str) -> Cell:
-    """The row of a framework's strategy. Raises `ValueError` with a sentence."""
-    title = framework(framework_name).title
-    rows = strategies(framework_name)
-    for row in rows:
-        if row.strategy == strategy:
-            return row
-    known = ", ".join(row.strategy for row in rows)
-    raise ValueError(f"{title} has no strategy {strategy!r} here. Choose one of: {known}.")
-
-
-def strategies(framework_name: str) -> list[Cell]:
-    """The rows of a framework."""
-    return [row for row in CELLS if row.framework == framework_name]
-
-
-def default_strategy(framework_name: str, devices: int) -> str:
-    """What is meant when no strategy is named: the first that takes so many devices."""
-    for row in strategies(framework_name):
-        if row.most_devices is None or devices <= row.most_devices:
-            return row.strategy
-    return strategies(framework_name)[0].strategy
-
-
 def is_installed(row: Framework) -> bool:
-    """Whether this Python has the framework; it is looked for, not imported."""
-    return importlib.util.find_spec(row.module) is not None
+    """Whether the Python that would run it has the framework; it is looked for, not imported."""
+    return has(interpreter(row), row.module)
+
+
+def obstacle(row: Cell, devices: Sequence[Device]) -> str:
+    """Why this strategy cannot train on these devices: a sentence, or no text. No device is no obstacle yet."""
+    reason = row.unavailable()
+    if reason or not devices:
+        return reason
+    kinds = sorted({device.kind for device in devices})
+    if not set(kinds) <= set(row.device_kinds):
+        names = " and ".join(KIND_NAMES.get(kind, kind) for kind in row.device_kinds)
+        return f"Strategy {row.strategy} runs on {names} only."
+    if len(devices) < row.least_devices:
+        return f"Strategy {row.strategy} needs {row.least_devices} devices or more, and {len(devices)} is ticked."
+    if row.most_devices is not None and len(devices) > row.most_devices:
+        return _too_many(row, devices)
+    return ""
 
 
 def problems(spec: RunSpec, devices: Sequence[Device]) -> list[str]:
@@ -117,14 +70,14 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[str]:
         library, row = framework(spec.framework), cell(spec.framework, spec.strategy)
     except ValueError as error:
         return [str(error)]
-    found = [] if is_installed(library) or spec.python != sys.executable else [_not_installed(library)]
+    found = [] if has(spec.python, library.module) else [_not_installed(library, spec)]
     wrong_devices = _device_problems(spec, row, devices)
-    return [*found, *wrong_devices] if wrong_devices else [*found, *_batch_problems(spec, row)]
+    return [*found, *wrong_devices] if wrong_devices else [*found, *_setting_problems(spec, row)]
 
 
-def _not_installed(library: Framework) -> str:
+def _not_installed(library: Framework, spec: RunSpec) -> str:
     return (
-        f"{library.title} is not installed in {sys.executable}. "
+        f"{library.title} is not installed in {spec.python}. "
         f"Install it there: pip install 'trainyard[{library.extra}]'."
     )
 
@@ -146,39 +99,78 @@ def _fit_problems(row: Cell, chosen: Sequence[Device]) -> list[str]:
     if len(kinds) > 1:
         names = " and ".join(KIND_NAMES.get(kind, kind) for kind in kinds)
         return [f"{names} are ticked together ({', '.join(device.label for device in chosen)}). One run uses one kind."]
-    if kinds[0] not in row.device_kinds:
-        return [f"{row.title} does not run on {KIND_NAMES.get(kinds[0], kinds[0])}. Choose another strategy."]
-    if row.most_devices is not None and len(chosen) > row.most_devices:
-        return [_too_many(row, chosen)]
-    return []
+    reason = obstacle(row, chosen)
+    return [reason] if reason else []
 
 
 def _too_many(row: Cell, chosen: Sequence[Device]) -> str:
-    others = [other.strategy for other in strategies(row.framework) if other.most_devices is None]
+    others = [other.strategy for other in strategies(row.framework) if other is not row and not obstacle(other, chosen)]
     return (
         f"Strategy {row.strategy} trains on {row.most_devices} device and {len(chosen)} are ticked "
         f"({', '.join(device.label for device in chosen)}). Untick the others, or choose {' or '.join(others)}."
     )
 
 
+def _setting_problems(spec: RunSpec, row: Cell) -> list[str]:
+    found = _batch_problems(spec, row)
+    if spec.training.loader_workers and row.framework != "pytorch":
+        found.append(
+            f"{framework(row.framework).title} loads data in threads of its own and has no data-loader workers. "
+            "Set their number to 0."
+        )
+    if row.strategy == "pipeline" and spec.training.micro_batches < len(spec.devices):
+        found.append(
+            f"{spec.training.micro_batches} micro-batches cannot fill a pipeline of {len(spec.devices)} stages. "
+            "Choose at least as many micro-batches as there are devices."
+        )
+    if row.strategy == "data_parallel" and spec.training.compile:
+        found.append("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
+    return found
+
+
+def _parts(spec: RunSpec, row: Cell) -> list[tuple[int, str]]:
+    """Into what the global batch is divided, outermost first: each number, and what it counts."""
+    training, devices = spec.training, len(spec.devices)
+    parts = [(row.ways(devices), f"device{'s' if row.ways(devices) != 1 else ''}")]
+    if row.strategy == "pipeline":
+        parts = [(1, f"pipeline of {devices} stages"), (training.micro_batches, "micro-batches")]
+    elif not row.splits_batch and devices > 1:
+        parts = [(1, "worker at a time" if row.parallel == "data" else f"model on {devices} devices")]
+    return [*parts, (training.accumulation, "accumulation")]
+
+
 def _batch_problems(spec: RunSpec, row: Cell) -> list[str]:
-    training = spec.training
-    parts = row.workers(len(spec.devices)) * training.accumulation
-    if training.batch_size % parts == 0:
+    batch_size, parts = spec.training.batch_size, _product(spec, row)
+    if batch_size % parts == 0:
         return []
-    lower = training.batch_size // parts * parts
+    lower = batch_size // parts * parts
     near = f"{lower} or {lower + parts}" if lower else f"{parts}"
-    sentence = (
-        f"A batch of {training.batch_size} cannot be split evenly over {row.workers(len(spec.devices))} "
-        f"device(s) and {training.accumulation} accumulation step(s). Choose {near}, or another accumulation."
+    what = " and ".join(f"{count} {_counted(name)}" for count, name in _parts(spec, row))
+    return [f"A batch of {batch_size} cannot be split evenly over {what}. Choose {near}, or another accumulation."]
+
+
+def _counted(name: str) -> str:
+    return {"device": "device(s)", "devices": "device(s)", "accumulation": "accumulation step(s)"}.get(name, name)
+
+
+def _product(spec: RunSpec, row: Cell) -> int:
+    product = 1
+    for count, _ in _parts(spec, row):
+        product *= count
+    return product
+
+
+def batch_arithmetic(spec: RunSpec) -> str:
+    """How the global batch is made up, as a product; no text where it does not come out even."""
+    row = cell(spec.framework, spec.strategy)
+    product = _product(spec, row)
+    if not spec.devices or spec.training.batch_size % product:
+        return ""
+    *outer, (accumulation, _) = _parts(spec, row)
+    counts = " × ".join(f"{count} {name}" for count, name in outer)
+    return (
+        f"{spec.training.batch_size} = {counts} × {spec.training.batch_size // product} × {accumulation} accumulation"
     )
-    return [sentence]
-
-
-def batch_arithmetic(batch_size: int, workers: int, accumulation: int) -> str:
-    """How the global batch is made up: `128 = 2 devices x 32 x 2 accumulation`."""
-    devices = f"{workers} device{'s' if workers != 1 else ''}"
-    return f"{batch_size} = {devices} × {batch_size // (workers * accumulation)} × {accumulation} accumulation"
 
 
 def _ids(devices: Sequence[Device]) -> str:

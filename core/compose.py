@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from core import catalog, recipes
-from core.spec import DEFAULT_LEARNING_RATE, RunSpec, Training
+from core.interpreters import interpreter
+from core.spec import DEFAULT_LEARNING_RATE, Checkpoints, RunSpec, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +31,8 @@ class Choices:
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
     training: Mapping[str, object] = field(default_factory=dict)
     """Fields of `Training` that differ from their defaults."""
+    checkpoints: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `Checkpoints` that differ from their defaults."""
 
 
 def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
@@ -38,8 +40,9 @@ def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
 
     Whether this machine can run it is another question: `catalog.problems` answers it.
     """
-    catalog.framework(choices.framework)
+    row = catalog.framework(choices.framework)
     recipe = recipes.find(choices.recipe, choices.framework)
+    recipe.check_framework(row)
     wanted = dict(choices.training)
     if wanted.get("learning_rate") is None:
         wanted["learning_rate"] = default_learning_rate(recipe)
@@ -50,7 +53,8 @@ def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
         recipe=recipe.with_settings(choices.settings),
         devices=tuple(resolve(choices.devices, devices)),
         training=Training(**wanted),  # type: ignore[arg-type]  # Training checks each field itself
-        python=sys.executable,
+        checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so does this
+        python=interpreter(row),
         working_dir=_working_dir(),
     )
 

@@ -21,6 +21,7 @@ Event = dict[str, Any]
 EVENTS = "events"  # the folder of the logs inside a run directory
 RESERVE = "reserve"  # a file inside it, given up when the disk is full, so that the last words fit
 RESERVE_BYTES = 256 * 1024
+BLOCK_BYTES = 64 * 1024  # most lines are shorter
 
 
 class RecordError(OSError):
@@ -32,6 +33,7 @@ class Writer:
 
     When the disk is full the folder's reserve file is deleted and the line is completed in the room
     it leaves; then `RecordError` is raised once, so that the run ends with all that it knew recorded.
+    A file that exists is appended to; a torn line at its end, of a writer that was killed, is cut off.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,6 +41,7 @@ class Writer:
         self._reserve = path.parent / RESERVE
         self._pending = b""
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.ftruncate(self._fd, whole_bytes(path))
 
     def write(self, kind: str, /, **fields: object) -> None:
         """Append `{"t": now, "kind": kind, **fields}`. Raises `RecordError` when the disk is full or gone."""
@@ -76,6 +79,23 @@ class Writer:
         except OSError:
             return False
         return True
+
+
+def whole_bytes(path: Path) -> int:
+    """How much of a log is whole lines: its size without a torn last line. 0 when there is no file."""
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            while end:
+                begin = max(0, end - BLOCK_BYTES)
+                file.seek(begin)
+                newline = file.read(end - begin).rfind(b"\n")
+                if newline >= 0:
+                    return begin + newline + 1
+                end = begin
+    except FileNotFoundError:
+        pass
+    return 0
 
 
 def make_reserve(folder: Path) -> None:
@@ -143,6 +163,10 @@ def _is_plan(event: Event) -> bool:
     return all(type(count) is int and 0 < count < FARTHEST for count in counts)
 
 
+def _is_rewind(event: Event) -> bool:
+    return type(event.get("step")) is int and 0 <= event["step"] < FARTHEST
+
+
 def _is_sample(event: Event) -> bool:
     readings = [event.get("utilisation_percent"), event.get("memory_used_bytes")]
     return isinstance(event.get("device"), str) and _are_readings(readings)
@@ -157,7 +181,12 @@ def _are_readings(values: list[object]) -> bool:
 
 
 FARTHEST = 2**63
-_SHAPES: dict[str, Callable[[Event], bool]] = {"metrics": _is_metrics, "plan": _is_plan, "sample": _is_sample}
+_SHAPES: dict[str, Callable[[Event], bool]] = {
+    "metrics": _is_metrics,
+    "plan": _is_plan,
+    "rewind": _is_rewind,
+    "sample": _is_sample,
+}
 """Checked at the door, so that whoever folds thousands of these into columns need not look at each."""
 
 
@@ -171,6 +200,10 @@ class Tail:
         self.latest = 0.0
         """The latest time among the events so far."""
         self._offset = 0
+
+    def skip(self) -> None:
+        """Pass over all that there is by now: what is read is what comes."""
+        self._offset = whole_bytes(self.path)
 
     def read(self, most_bytes: int = -1) -> list[Event]:
         """The events that were completed since the last call, in file order; none while there is no file."""

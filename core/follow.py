@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from core.run import Run
 
 POLL_S = 0.1
+ASKED = {"pause": "pausing", "save": "saving"}
 LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
 
 
@@ -83,7 +84,7 @@ class _Progress:
 
     def _line(self) -> str:
         facts = self._run.facts
-        parts = [row(facts.state).label.lower()]
+        parts = [ASKED.get(facts.asked) or row(facts.state).label.lower()]
         if facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
             parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.cells import FRAMEWORKS, Framework
+from core.cells import framework as framework_row
 from core.spec import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from resources import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 BUILT_IN = ROOT / "recipes"
 
@@ -36,6 +38,21 @@ class RecipeFile:
     settings: tuple[Setting, ...]
     learning_rate: float | None
     """The default of the optimizer's keyword `learning_rate`, where there is one."""
+    imports: frozenset[str] = frozenset()
+    """The packages that the file itself imports."""
+
+    def check_framework(self, row: Framework) -> None:
+        """Raises `ValueError` with a sentence for a recipe that is clearly another framework's."""
+        if self.imports & set(row.imports):
+            return
+        others = [other for other in FRAMEWORKS if self.imports & set(other.imports)]
+        if others:
+            titles, ids = " or ".join(other.title for other in others), " or ".join(other.id for other in others)
+            package = min(self.imports & set(others[0].imports))
+            raise ValueError(
+                f"Recipe {self.name} imports {package}: it is for {titles} and cannot be trained with {row.title}. "
+                f"Choose framework {ids}, or another recipe."
+            )
 
     def with_settings(self, texts: Mapping[str, SettingValue]) -> Recipe:
         """The recipe with these settings; texts take the type of the setting's default.
@@ -61,7 +78,7 @@ def built_in(framework: str) -> list[RecipeFile]:
 
 
 def _built_in_files(framework: str) -> list[Path]:
-    return sorted((BUILT_IN / framework).glob("[!_]*.py"))
+    return sorted((BUILT_IN / framework_row(framework).recipes).glob("[!_]*.py"))
 
 
 def is_file(path: Path) -> bool:
@@ -77,9 +94,10 @@ def find(reference: str, framework: str) -> RecipeFile:
 
     Raises `ValueError` with a sentence when there is none, or when the file cannot be used.
     """
-    names = [path.stem for path in _built_in_files(framework)]
+    built_in_files = {path.stem: path for path in _built_in_files(framework)}
+    names = list(built_in_files)
     if reference in names:
-        return read(BUILT_IN / framework / f"{reference}.py")
+        return read(built_in_files[reference])
     path = Path(reference)
     if is_file(path):
         return read(path)
@@ -113,6 +131,7 @@ def read(path: Path) -> RecipeFile:
             Setting(name=name, default=value) for name, value in keywords.items() if name not in RUN_KEYWORDS
         ),
         learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
+        imports=frozenset(_imports(tree)),
     )
 
 
@@ -128,6 +147,15 @@ def _parse(path: Path) -> ast.Module:
         raise ValueError(f"Recipe {path} is not valid Python: {error.msg}{where}. Correct it there.") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"Recipe {path} is not a Python text file: {error}.") from error
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The packages that are imported anywhere in the file, by their first name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
 
 
 def _keywords(node: ast.FunctionDef) -> dict[str, SettingValue]:

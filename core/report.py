@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from core.book import SeriesBook
+from core.checkpoints import listed
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -19,16 +21,28 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-def read_all(run: Run) -> SeriesBook:
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a run's events hold besides its facts."""
+
+    book: SeriesBook = field(default_factory=SeriesBook)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """By the name of a checkpoint, why it was written."""
+
+
+def read_all(run: Run) -> Record:
     """Bring a run up to date and return all that was measured."""
-    book = SeriesBook()
-    book.fold(run.catch_up())
-    return book
+    record, events = Record(), run.catch_up()
+    record.book.fold(events)
+    for event in events:
+        if event["kind"] == "checkpoint":
+            record.reasons[str(event.get("name"))] = str(event.get("reason"))
+    return record
 
 
-def document(run: Run, book: SeriesBook) -> Json:
-    """What `show --json` prints. `run` and `book` are up to date."""
-    facts = run.facts
+def document(run: Run, record: Record) -> Json:
+    """What `show --json` prints. `run` and `record` are up to date."""
+    facts, book = run.facts, record.book
     return {
         "run": run.id,
         "dir": str(run.dir),
@@ -37,11 +51,22 @@ def document(run: Run, book: SeriesBook) -> Json:
         "steps": facts.step,
         "metrics": {name: _metric(series) for name, series in sorted(book.metrics.items())},
         "devices": {name: _device(name, fields, book) for name, fields in facts.devices.items()},
+        "checkpoints": _checkpoints(run, record.reasons),
         "release": None,  # the memory watch is not part of this version: nothing is claimed
         "started": facts.started,
         "ended": facts.ended,
         "error": facts.error,
     }
+
+
+def _checkpoints(run: Run, reasons: dict[str, str]) -> list[Json]:
+    return [
+        {
+            "name": entry.path.name, "step": entry.step, "epoch": entry.epoch, "reason": reasons.get(entry.path.name),
+            "path": str(entry.path), "bytes": entry.size_bytes,
+        }
+        for entry in listed(run.dir)
+    ]  # fmt: skip
 
 
 def _metric(series: Series) -> Json:

@@ -1,4 +1,4 @@
-"""Run: a run directory seen from outside. Starts it, follows it, asks things of it.
+"""Run: a run directory seen from outside. Starts it, follows it, asks things of it, resumes it.
 
 Any number of `Run` objects, in any number of processes, may look at one directory; none of them
 keeps anything that the directory does not hold.
@@ -9,30 +9,34 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import shutil
 import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import processes
+from core.claim import LOG, cannot_resume
 from core.errors import RunError
 from core.events import EVENTS, Event, Log, make_reserve
+from core.requests import REQUESTS
 from core.spec import SPEC_FILE, RunSpec, read_spec, write_spec
+from core.starting import cannot_start, cannot_write, launch_supervisor, new_directory
 from core.state import Facts, RunState, fold, row
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from core.state import ProcessId
 
 COMING_UP_S = 20.0
 """A supervisor that has not written its first event after so long never will."""
-REQUESTS = ("stop", "force")
-_CODE_ROOT = Path(__file__).resolve().parents[1]
+RESUMING_S = 20.0
+"""More than the supervisor itself waits for an earlier one to leave."""
+NAP_S = 0.02
+
+Mark = tuple[int, int] | None
 
 
 class Run:
@@ -46,8 +50,9 @@ class Run:
         self.facts = Facts()
         self._log = Log(run_dir, only)
         self._coming_up = coming_up
-        self._last_event_time = 0.0
         self._garbage_told = 0
+        self._mark: Mark = None
+        """How the supervisor's log looked before it was last read."""
 
     @classmethod
     def start(cls, spec: RunSpec, runs_root: Path) -> Run:
@@ -57,14 +62,55 @@ class Run:
         """
         run_dir = None
         try:
-            run_dir = _new_directory(runs_root, spec.name)
+            run_dir = new_directory(runs_root, spec.name)
             make_reserve(run_dir / EVENTS)
             write_spec(run_dir, spec)  # last: from now on it is a run
             return cls(run_dir, coming_up=launch_supervisor(run_dir))
         except (OSError, subprocess.CalledProcessError) as error:
             if run_dir is not None:
                 shutil.rmtree(run_dir, ignore_errors=True)
-            raise RunError(_cannot_start(runs_root, error)) from error
+            raise RunError(cannot_start(runs_root, error)) from error
+
+    @classmethod
+    def resume(cls, run_dir: Path) -> Run:
+        """Go on with a run that was paused or stopped, that failed or was lost: where its last checkpoint is.
+
+        Returns when its new supervisor has come up, which may take seconds; of what is returned, nothing has
+        been read yet. Raises `ValueError` with a sentence when the directory is no run, is finished or runs;
+        `RunError` when it could not be resumed.
+        """
+        run = cls.attach(run_dir)
+        run.catch_up()
+        if not row(run.facts.state).can_resume:
+            raise ValueError(cannot_resume(run_dir, run.facts.state))
+        if not os.access(run_dir / EVENTS, os.W_OK):
+            raise RunError(cannot_write(run_dir, PermissionError(errno.EACCES, os.strerror(errno.EACCES))))
+        try:
+            launched = launch_supervisor(run_dir, "--resume")
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise RunError(cannot_start(run_dir, error)) from error
+        run._wait_for_leg(launched, run.facts.legs + 1)  # noqa: SLF001 (its own class)
+        return cls(run_dir)
+
+    def _wait_for_leg(self, launched: ProcessId | None, leg: int) -> None:
+        """Until the supervisor that was launched has begun this leg. Raises `RunError` when it does not."""
+        deadline, before = time.monotonic() + RESUMING_S, len(self.facts.history)
+        while time.monotonic() < deadline:
+            alive = launched is not None and processes.is_alive(launched)  # before reading, see `poll`
+            self.catch_up()
+            # With its first transition: before it, the run still looks as if it were over.
+            if self.facts.legs >= leg and self.facts.supervisor == launched and len(self.facts.history) > before:
+                return
+            if not alive:
+                raise RunError(self._not_resumed())
+            time.sleep(NAP_S)
+        raise RunError(f"Run {self.id} was not resumed within {RESUMING_S:g} s. The end of its log may say why.")
+
+    def _not_resumed(self) -> str:
+        if not row(self.facts.state).over:
+            return f"Run {self.id} was resumed by another at the same moment. Attach to it."
+        lines = self.log_end().strip().splitlines()
+        return lines[-1] if lines else f"Run {self.id} could not be resumed, and its log does not say why."
 
     @classmethod
     def attach(cls, run_dir: Path) -> Run:
@@ -83,13 +129,15 @@ class Run:
         return read_spec(self.dir)
 
     def poll(self) -> list[Event]:
-        """Read what is new, bring `facts` up to date, and return the new events. Never blocks."""
-        if row(self.facts.state).over:
+        """Read what is new, bring `facts` up to date, and return the new events. Never blocks.
+
+        A run that is over may be resumed, by anybody: it is looked at again when its supervisor's log has changed.
+        """
+        if row(self.facts.state).over and (self.facts.state is RunState.FINISHED or self._mark == mark(self.dir)):
             return []
         alive = self._supervisor_lives()  # before reading: what it wrote in its last moment is then read
+        self._mark = mark(self.dir)  # before reading, too
         events = self._log.read()
-        if events:
-            self._last_event_time = float(events[-1]["t"])
         self.facts = self._with_garbage(fold(self.facts, events))
         if not events and not alive and not row(self.facts.state).over:
             self.facts = self._lost()
@@ -103,7 +151,7 @@ class Run:
         return events
 
     def request(self, what: str) -> None:
-        """Ask the supervisor to `stop`, or to `force` a stop that is under way.
+        """Ask the run to `stop`, to `force` a stop that is under way, to `pause`, or to `save` a checkpoint now.
 
         Raises `RunError` with a sentence when the request cannot be written.
         """
@@ -111,7 +159,7 @@ class Run:
         try:
             (self.dir / "control" / what).touch()
         except OSError as error:
-            raise RunError(_cannot_write(self.dir, error)) from error
+            raise RunError(cannot_write(self.dir, error)) from error
 
     def log_end(self, most_bytes: int = 4000) -> str:
         """The last lines that the workers printed."""
@@ -157,63 +205,16 @@ class Run:
             pid = self.facts.supervisor.pid
             what = f"The run's supervisor (pid {pid}) ended without a word; its workers ended with it."
         error = f"{what} The end of the log: {end}" if end else f"{what} The log is empty."
-        ended = self._last_event_time or time.time()
+        ended = self.facts.latest or time.time()
         return replace(
             self.facts, state=RunState.LOST, error=error, history=(*self.facts.history, (ended, RunState.LOST))
         )
 
 
-def launch_supervisor(run_dir: Path) -> ProcessId | None:
-    """Start the supervisor of a run directory; None when it has ended already.
-
-    A shell starts it in the background and ends: the supervisor then is no child of ours, so a
-    window that stays open for weeks gathers no zombies, and one that is closed leaves none behind.
-    It starts in the folder that holds `core`, so that no `core` of the user's can take its place.
-    """
-    with (run_dir / "log.txt").open("ab") as log:
-        shell = subprocess.run(
-            [
-                "/bin/sh",
-                "-c",
-                '"$@" >&2 & echo $!',
-                "sh",
-                sys.executable,
-                "-m",
-                "core.supervisor",
-                str(run_dir.resolve()),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=_CODE_ROOT,
-            start_new_session=True,
-            check=True,
-        )
-    return processes.identify(int(shell.stdout))
-
-
-def _new_directory(runs_root: Path, name: str) -> Path:
-    """An empty run directory that nobody else has: made, not looked for."""
-    runs_root.mkdir(parents=True, exist_ok=True)
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
-    run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
-    run_dir.mkdir(mode=0o700)
-    for part in (EVENTS, "control", "checkpoints"):
-        (run_dir / part).mkdir(mode=0o700)
-    return run_dir
-
-
-def _cannot_start(runs_root: Path, error: OSError | subprocess.CalledProcessError) -> str:
-    if isinstance(error, OSError):
-        return _cannot_write(runs_root, error)
-    return f"The run's supervisor could not be started in {runs_root}: {error}."
-
-
-def _cannot_write(folder: Path, error: OSError) -> str:
-    if error.errno == errno.ENOENT:
-        return f"{folder} is not there any more. Start another run."
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return f"The disk that holds {folder} is full. Free some space, or keep runs elsewhere with --runs DIR."
-    return (
-        f"{folder} cannot be written: {error.strerror}. Change its permissions, or keep runs elsewhere with --runs DIR."
-    )
+def mark(run_dir: Path) -> Mark:
+    """How the supervisor's log looks from outside: it has changed if this has. None while there is none."""
+    try:
+        status = os.stat(run_dir / EVENTS / LOG)  # noqa: PTH116 (asked for by every tick of a window)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,12 @@ import platformdirs
 
 from core.errors import RunError, RunNotFoundError
 from core.events import EVENTS, Tail, parse
-from core.run import Run
+from core.run import Run, mark
 from core.spec import SPEC_FILE
 from core.state import Facts, Plan, RunState, fold, row
 
 if TYPE_CHECKING:
-    from core.events import Event
+    from core.run import Mark
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 256 * 1024  # more than one batch of measurements
@@ -92,11 +93,11 @@ class Summary:
 
 
 class Index:
-    """The runs under a root, kept up to date: runs that are over are read once."""
+    """The runs under a root, kept up to date: runs that are over are read once, and again when they are resumed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._over: dict[Path, Summary] = {}
+        self._over: dict[Path, tuple[Summary, Mark]] = {}
         self._live: dict[Path, _Brief] = {}
 
     def poll(self) -> list[Summary]:
@@ -105,15 +106,23 @@ class Index:
         for known in (self._over, self._live):
             for path in known.keys() - set(found):
                 del known[path]
-        return [self._over.get(path) or self._look(path) for path in found]
+        return [self._known(path) or self._look(path) for path in found]
+
+    def _known(self, path: Path) -> Summary | None:
+        summary, then = self._over.get(path, (None, None))
+        if summary is None or summary.state is RunState.FINISHED or then == mark(path):
+            return summary
+        del self._over[path]
+        return None
 
     def _look(self, path: Path) -> Summary:
+        before = mark(path)
         brief = self._live.get(path)
         if brief is None:
             brief = self._live[path] = _Brief(path)
         summary = brief.summary()
         if row(summary.state).over:
-            self._over[path] = summary
+            self._over[path] = summary, before
             del self._live[path]
         return summary
 
@@ -129,7 +138,7 @@ class _Brief:
     def summary(self) -> Summary:
         self._run.catch_up()
         facts: Facts = self._run.facts
-        end = _last_metrics(self._path)
+        step, loss = _last_loss(self._path)
         self._plan = self._plan or _plan(self._path)
         return Summary(
             dir=self._path,
@@ -138,8 +147,8 @@ class _Brief:
             started=facts.started,
             ended=facts.ended,
             error=facts.error,
-            last_loss=end["values"]["loss"][-1] if end else None,
-            step=end["first"] + len(end["values"]["loss"]) - 1 if end else 0,
+            last_loss=loss,
+            step=step,
             plan=self._plan,
         )
 
@@ -157,17 +166,21 @@ def _plan(path: Path) -> Plan | None:
     return fold(Facts(), [event for event in events if event["kind"] == "plan"]).plan
 
 
-def _last_metrics(path: Path) -> Event | None:
-    """The last whole batch with a loss near the end of rank 0's log."""
+def _last_loss(path: Path) -> tuple[int, float | None]:
+    """The last step and its loss, from the last whole batch with a loss near the end of rank 0's log."""
     try:
         with (path / EVENTS / "worker-0.jsonl").open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_BYTES))
             lines = file.read().split(b"\n")
     except OSError:
-        return None
+        return 0, None
+    most = sys.maxsize
     for line in reversed(lines):
-        event = parse(line) if b'"loss":[' in line else None
-        if event is not None and event["kind"] == "metrics" and "loss" in event["values"]:
-            return event
-    return None
+        event = parse(line) if b'"loss":[' in line or b'"rewind"' in line else None
+        if event is not None and event["kind"] == "rewind":
+            most = min(most, event["step"])  # what was measured after it is void
+        elif event is not None and event["kind"] == "metrics" and "loss" in event["values"] and event["first"] <= most:
+            losses = event["values"]["loss"][: most - event["first"] + 1]
+            return event["first"] + len(losses) - 1, losses[-1]
+    return 0, None

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 VERSION = 1
 SPEC_FILE = "spec.json"
 PRECISIONS = ("float32", "bfloat16")
+SCHEDULES = ("constant", "cosine")
+CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 
 RECIPE_FUNCTIONS = ("model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model")
 """The functions a recipe may have; the first two it must have."""
@@ -47,6 +49,22 @@ class Training:
     """`float32`, or `bfloat16` for autocast."""
     loader_workers: int = 0
     """Data-loader worker processes per rank; 0 loads in the training process."""
+    schedule: str = "constant"
+    """Of the learning rate after its warm-up: `constant`, or `cosine` down to 0 at the last step."""
+    warmup_steps: int = 0
+    """Linear warm-up: the learning rate rises to its full height in so many optimizer steps."""
+    weight_decay: float | None = None
+    """Decoupled, as in AdamW: weights shrink by rate x decay before each step. None leaves the recipe's optimizer."""
+    gradient_clip: float | None = None
+    """The largest norm of the whole model's gradient over the global batch; None for no limit."""
+    patience: int | None = None
+    """Early stopping: ends after so many epochs without a better `val_loss`, or `loss` where none is validated."""
+    stop_on_nan: bool = False
+    """Fail at a loss that is not finite; else it is told and training goes on."""
+    compile: bool = False
+    """`torch.compile`, or XLA (`jit_compile`) under TensorFlow and Keras."""
+    micro_batches: int = 4
+    """Pipelines only: micro-batches per pass, under way in the stages at the same time."""
 
     def __post_init__(self) -> None:
         _whole("epochs", self.epochs, 1)
@@ -56,10 +74,40 @@ class Training:
             raise ValueError(f"The seed is {self.seed}. Give one below 2**63.")
         _whole("gradient accumulation", self.accumulation, 1)
         _whole("data-loader workers", self.loader_workers, 0)
+        _whole("number of warm-up steps", self.warmup_steps, 0)
+        _whole("number of micro-batches", self.micro_batches, 1)
         if self.learning_rate is not None:
             _positive("learning rate", self.learning_rate)
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"Precision {self.precision!r} is unknown. Choose one of: {', '.join(PRECISIONS)}.")
+        if self.weight_decay is not None and self.weight_decay != 0:
+            _positive("weight decay", self.weight_decay)
+        if self.gradient_clip is not None:
+            _positive("limit of the gradient's norm", self.gradient_clip)
+        if self.patience is not None:
+            _whole("patience of early stopping", self.patience, 1)
+        _one_of("Precision", self.precision, PRECISIONS)
+        _one_of("Schedule", self.schedule, SCHEDULES)
+        for name in ("stop_on_nan", "compile"):
+            _flag(name.replace("_", " "), getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """When a run writes checkpoints, and which it keeps. Pausing and "save now" always write one."""
+
+    unit: str = "auto"
+    """`epochs`, `steps` or `minutes`, counted by `every`, and at the end of training; `never`; or `auto`: at ends of
+    epochs, as often as a fiftieth of the training time allows, and at the end."""
+    every: int = 1
+    keep: int = 2
+    """So many of the latest are kept."""
+    best: bool = True
+    """Also the one with the least monitored loss (`val_loss`, or `loss` where none is validated)."""
+
+    def __post_init__(self) -> None:
+        _one_of("The unit of checkpoints", self.unit, CHECKPOINT_UNITS)
+        _whole("distance of checkpoints", self.every, 1)
+        _whole("number of checkpoints to keep", self.keep, 1)
+        _flag("keeping of the best checkpoint", self.best)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +150,7 @@ class RunSpec:
     devices: tuple[str, ...]
     """Device ids in the order of ranks: `cpu:0`, or a GPU's full UUID."""
     training: Training = field(default_factory=Training)
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     ladder: StopLadder = field(default_factory=StopLadder)
     python: str
     """The interpreter of the workers."""
@@ -129,7 +178,7 @@ class RunSpec:
                 f"It was written by a newer Trainyard (version {version}; this one reads up to {VERSION}). "
                 "Update Trainyard to open it."
             )
-        parts = {"recipe": Recipe, "training": Training, "ladder": StopLadder}
+        parts = {"recipe": Recipe, "training": Training, "checkpoints": Checkpoints, "ladder": StopLadder}
         data = {name: _part(parts[name], value) if name in parts else value for name, value in data.items()}
         if isinstance(data.get("devices"), list):
             data["devices"] = tuple(data["devices"])
@@ -143,13 +192,19 @@ class Placement:
     rank: int
     world_size: int
     devices: tuple[str, ...]
-    """Ids of all devices of the run; in a run of one process per device, `devices[rank]` is this worker's."""
+    """Ids of all devices of the run."""
+    own: tuple[str, ...]
+    """Of these, the ones that this worker computes on; none for one that only coordinates or keeps variables."""
     kind: str
     """`cpu` or `nvidia`: what all of these devices are."""
     cores: tuple[int, ...]
     """The logical cores this worker is pinned to; empty leaves the choice to the operating system."""
     target: str
     """The strategy's module below `core.worker`, such as `pytorch.ddp`."""
+    role: str = "worker"
+    """`worker`; among the processes of a parameter server strategy also `chief` and `ps`."""
+    addresses: tuple[str, ...] = ()
+    """`host:port` by rank, for strategies whose workers meet over the network; else empty."""
 
     def to_text(self) -> str:
         """For a command line."""
@@ -206,6 +261,16 @@ def _whole(what: str, value: object, least: int) -> None:
 def _positive(what: str, value: object) -> None:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
         raise ValueError(f"The {what} is {value!r}. Give a number greater than 0.")
+
+
+def _one_of(what: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{what} {value!r} is unknown. Choose one of: {', '.join(known)}.")
+
+
+def _flag(what: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"The setting {what} is {value!r}. Give true or false.")  # noqa: TRY004
 
 
 def _text(what: str, value: object) -> None:

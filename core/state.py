@@ -1,89 +1,32 @@
-"""The life of a run: its states, the legal transitions, and the fold of events into what is known of it."""
+"""What is known of a run: the fold of its events into facts. Its states and transitions are in `core.life`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from core.life import STATES, TRANSITIONS, RunState, StateRow, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from core.events import Event
 
-
-class RunState(Enum):
-    """The values are what event logs and `--json` carry."""
-
-    CREATED = "created"
-    STARTING = "starting"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    RELEASING = "releasing"
-    FINISHED = "finished"
-    STOPPED = "stopped"
-    FAILED = "failed"
-    LOST = "lost"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateRow:
-    """What a state means to people, and what they may do in it."""
-
-    state: RunState
-    label: str
-    sentence: str
-    colour: str
-    """A role of the theme: `accent`, `good`, `warn`, `bad` or `muted`."""
-    can_stop: bool = False
-    can_force: bool = False
-    over: bool = False
-
-
-STATES = (
-    StateRow(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
-             sentence="The run has been written down; its supervisor is coming up."),
-    StateRow(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True,
-             sentence="The workers are loading their framework and the recipe."),
-    StateRow(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True,
-             sentence="Training is under way."),
-    StateRow(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
-             sentence="The workers were asked to stop; they are made to if they do not."),
-    StateRow(state=RunState.RELEASING, label="Releasing", colour="warn",
-             sentence="Training has ended; what it left behind is being looked for."),
-    StateRow(state=RunState.FINISHED, label="Finished", colour="good", over=True,
-             sentence="Training went through to its end."),
-    StateRow(state=RunState.STOPPED, label="Stopped", colour="warn", over=True,
-             sentence="Training was stopped on request."),
-    StateRow(state=RunState.FAILED, label="Failed", colour="bad", over=True,
-             sentence="Training ended with an error."),
-    StateRow(state=RunState.LOST, label="Lost", colour="bad", over=True,
-             sentence="The run's supervisor ended without a word; its workers ended with it."),
-)  # fmt: skip
-
-TRANSITIONS = frozenset({
-    (RunState.CREATED, RunState.STARTING),
-    (RunState.STARTING, RunState.RUNNING),
-    (RunState.STARTING, RunState.STOPPING),
-    (RunState.STARTING, RunState.RELEASING),
-    (RunState.RUNNING, RunState.STOPPING),
-    (RunState.RUNNING, RunState.RELEASING),
-    (RunState.STOPPING, RunState.RELEASING),
-    (RunState.RELEASING, RunState.FINISHED),
-    (RunState.RELEASING, RunState.STOPPED),
-    (RunState.RELEASING, RunState.FAILED),
-    # A run whose workers could not be started has nothing to release.
-    (RunState.CREATED, RunState.FAILED),
-    (RunState.STARTING, RunState.FAILED),
-})  # fmt: skip
-"""Every transition that a log may hold. LOST is concluded by readers and never written."""
-
-_ROWS = {row.state: row for row in STATES}
-
-
-def row(state: RunState) -> StateRow:
-    """The table's row of a state."""
-    return _ROWS[state]
+__all__ = [
+    "STATES",
+    "TRANSITIONS",
+    "Checkpoint",
+    "Facts",
+    "Place",
+    "Plan",
+    "ProcessId",
+    "RunState",
+    "Rung",
+    "StateRow",
+    "Worker",
+    "fold",
+    "row",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +54,9 @@ class Worker:
     rank: int
     process: ProcessId
     devices: tuple[str, ...]
+    """Its own; none for one that only coordinates."""
+    role: str = "worker"
+    """`worker`; in a parameter-server run also `chief` and `ps`."""
     exit_code: int | None = None
     """None while it runs; negative for a signal."""
 
@@ -141,6 +87,18 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint as the worker announced it; it may have been pruned since."""
+
+    step: int
+    name: str
+    """Its folder below `checkpoints`."""
+    time: float
+    reason: str
+    """`asked`, `pause`, `epoch`, `end`, ..."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All that a run's events say about it, measurements aside."""
 
@@ -154,6 +112,14 @@ class Facts:
     plan: Plan | None = None
     step: int = 0
     """Optimizer steps done, as far as reported."""
+    checkpoint: Checkpoint | None = None
+    """The last that was written."""
+    asked: str = ""
+    """`pause` or `save`, while the workers have not answered it yet."""
+    legs: int = 0
+    """How often the run was started: 1, and 1 more for each time it was resumed."""
+    latest: float = 0.0
+    """Unix seconds of the latest event so far."""
     rungs: tuple[Rung, ...] = ()
     error: str | None = None
     """A sentence, when the run failed or was lost."""
@@ -174,7 +140,11 @@ class Facts:
 
 def fold(facts: Facts, events: Iterable[Event]) -> Facts:
     """What is known after `events`. Unknown kinds change nothing; events that cannot be read become a notice."""
+    latest = facts.latest
     for event in events:
+        if event["kind"] == "supervisor":  # the one reader that asks for it
+            facts = replace(facts, latest=latest)
+        latest = max(latest, float(event["t"]))
         reader = _READERS.get(event["kind"])
         if reader is None:
             continue
@@ -182,7 +152,7 @@ def fold(facts: Facts, events: Iterable[Event]) -> Facts:
             facts = reader(facts, event)
         except (KeyError, TypeError, ValueError, OverflowError):
             facts = _noticed(facts, f"An event of kind {event['kind']!r} could not be read.")
-    return facts
+    return facts if facts.latest == latest else replace(facts, latest=latest)
 
 
 def _state(facts: Facts, event: Event) -> Facts:
@@ -194,17 +164,33 @@ def _state(facts: Facts, event: Event) -> Facts:
         raise TypeError(event)
     return replace(
         facts, state=state, history=(*facts.history, (time, state)), error=error,
-        traceback=traceback,
+        traceback=traceback, asked=facts.asked if row(state).can_pause else "",
     )  # fmt: skip
 
 
 def _supervisor(facts: Facts, event: Event) -> Facts:
+    if facts.supervisor is not None or row(facts.state).over:
+        facts = _new_leg(facts)
     place = Place(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
-    return replace(facts, supervisor=_process(event), place=place)
+    return replace(facts, supervisor=_process(event), place=place, legs=facts.legs + 1)
+
+
+def _new_leg(facts: Facts) -> Facts:
+    """The run is resumed: what told of the leg before is gone. One that had no end was lost."""
+    history = facts.history
+    if not row(facts.state).over:
+        history = (*history, (facts.latest, RunState.LOST))
+    return replace(
+        facts, state=history[-1][1], history=history, workers={}, plan=None, rungs=(), error=None, traceback=None,
+        notices=(), asked="",
+    )  # fmt: skip
 
 
 def _worker(facts: Facts, event: Event) -> Facts:
-    worker = Worker(rank=int(event["rank"]), process=_process(event), devices=tuple(event["devices"]))
+    worker = Worker(
+        rank=int(event["rank"]), process=_process(event), devices=tuple(event["devices"]),
+        role=str(event.get("role", "worker")),
+    )  # fmt: skip
     return replace(facts, workers={**facts.workers, worker.rank: worker})
 
 
@@ -230,6 +216,21 @@ def _plan(facts: Facts, event: Event) -> Facts:
 def _metrics(facts: Facts, event: Event) -> Facts:
     last = int(event["first"]) + max(len(values) for values in event["values"].values()) - 1
     return replace(facts, step=max(facts.step, last))
+
+
+def _rewind(facts: Facts, event: Event) -> Facts:
+    return replace(facts, step=int(event["step"]))
+
+
+def _checkpoint(facts: Facts, event: Event) -> Facts:
+    written = Checkpoint(
+        step=int(event["step"]), name=str(event["name"]), time=float(event["t"]), reason=str(event["reason"])
+    )
+    return replace(facts, checkpoint=written)
+
+
+def _request(facts: Facts, event: Event) -> Facts:
+    return replace(facts, asked=str(event["asked"]))
 
 
 def _rung(facts: Facts, event: Event) -> Facts:
@@ -258,6 +259,9 @@ _READERS: dict[str, Callable[[Facts, Event], Facts]] = {
     "device": _device,
     "plan": _plan,
     "metrics": _metrics,
+    "rewind": _rewind,
+    "checkpoint": _checkpoint,
+    "request": _request,
     "rung": _rung,
     "notice": _notice,
 }

@@ -1,14 +1,12 @@
 """One detached process per run: owns the workers, writes the life-cycle, samples the devices.
 
-    python -m core.supervisor RUN_DIR
+    python -m core.supervisor RUN_DIR [--resume]
 
 It imports no framework and no Qt. When it dies, its workers die with it (`core.worker.deadman`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import signal
 import sys
@@ -19,19 +17,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import catalog, guard, processes
+from core.claim import claim, claim_again, clear
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.events import EVENTS, RESERVE, RecordError, Writer
 from core.ladder import Ladder, rungs
 from core.launchers import local
+from core.requests import Requests
 from core.spec import RunSpec, read_spec
 from core.state import TRANSITIONS, Facts, RunState, fold, row
 from core.workforce import Workforce, describe
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
     from core.devices.device import Device, Sample
+    from core.spec import Placement
     from core.workforce import Member
 
 TICK_S = 0.1
@@ -41,16 +43,15 @@ STRAGGLER_GRACE_S = 10.0
 
 
 class Supervisor:
-    """Takes one run from STARTING to its end."""
+    """Takes one run from STARTING to its end, or goes on with it after what `facts` tell."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler) -> None:
+    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, facts: Facts | None = None) -> None:
         self._run_dir, self._spec, self._sampler = run_dir, spec, sampler
         self._events = Writer(run_dir / EVENTS / "supervisor.jsonl")
         self._samples = Writer(run_dir / EVENTS / "devices.jsonl")
-        self._control = run_dir / "control"
+        self._requests = Requests(run_dir)
         self._workers = Workforce(run_dir)
-        self._facts = Facts()
-        self._told_to_stop = False
+        self._facts = facts or Facts()
         self._done_since = time.monotonic()
         self._ladder = Ladder(rungs(spec.ladder), send=self._workers.send, record=self._record_rung)
 
@@ -59,7 +60,7 @@ class Supervisor:
         me = processes.identify(os.getpid())
         assert me is not None
         try:
-            self._events.write("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()))
+            self._tell("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()))
             self._go(RunState.STARTING)
             self._start()
             self._watch()
@@ -73,7 +74,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """Treat it as if a stop had been asked for: the user logs out, say, or the machine is being shut down."""
-        self._told_to_stop = True  # no more than this: it is called from a signal handler
+        self._requests.tell_to_stop()
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -86,18 +87,20 @@ class Supervisor:
             )  # fmt: skip
         self._write_samples()  # the baseline: before the first worker
         cell = catalog.cell(self._spec.framework, self._spec.strategy)
-        for placement in local.placements(devices, target=cell.target, per_device=cell.per_device):
-            try:
-                process = local.launch(self._spec, self._run_dir, placement)
-            except OSError as error:
-                raise RunError(_cannot_launch(self._spec, error)) from error
-            member = self._workers.add(placement, process)
+        for placement in local.placements(devices, cell):
+            member = self._workers.add(placement, self._launch)
             identity = member.identity
             self._events.write(
-                "worker", rank=placement.rank, pid=process.pid, created=identity.created if identity else 0.0,
-                devices=[member.device] if cell.per_device else list(placement.devices),
+                "worker", rank=placement.rank, role=placement.role, pid=member.process.pid,
+                created=identity.created if identity else 0.0, devices=list(placement.own),
             )  # fmt: skip
         self._sampler.watch(self._pids_by_device())
+
+    def _launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+        try:
+            return local.launch(self._spec, self._run_dir, placement)
+        except OSError as error:
+            raise RunError(_cannot_launch(self._spec, error)) from error
 
     def _find_devices(self) -> list[Device]:
         survey = self._sampler.survey(SURVEY_TIMEOUT_S)
@@ -111,7 +114,7 @@ class Supervisor:
     def _pids_by_device(self) -> dict[str, list[int]]:
         pids: dict[str, list[int]] = {}
         for member in self._workers.members:
-            for device in member.device.split(", "):
+            for device in member.placement.own:
                 pids.setdefault(device, []).append(member.process.pid)
         return pids
 
@@ -126,6 +129,7 @@ class Supervisor:
             self._look_at_workers()
             self._look_at_requests()
             self._look_for_stragglers()
+            self._workers.end_servers()
             self._ladder.tick()
             self._sampler.poll()
             self._write_samples()
@@ -148,36 +152,27 @@ class Supervisor:
 
     def _look_for_stragglers(self) -> None:
         """Workers whose training is done but who do not end: a thread of the recipe's keeps them, say."""
-        if not all(member.done for member in self._workers.members):
+        if not all(member.done for member in self._workers.trainers):
             self._done_since = time.monotonic()
         elif time.monotonic() - self._done_since > STRAGGLER_GRACE_S:
             self._done_since = float("inf")
-            pids = ", ".join(str(member.process.pid) for member in self._workers.working)
+            pids = ", ".join(str(member.process.pid) for member in self._workers.working if not member.serves)
             self._events.write("notice", text=f"Training is done but its processes did not end, and are ended: {pids}.")
             self._ladder.begin("SIGTERM")
 
-    @property
-    def _stop_asked(self) -> bool:
-        return self._told_to_stop or (self._control / "stop").exists()
-
     def _look_at_requests(self) -> None:
-        if self._stop_asked and self._facts.state in {RunState.STARTING, RunState.RUNNING}:
-            if self._told_to_stop:
-                self._pass_on_the_stop()
+        if self._requests.stop and self._facts.state in {RunState.STARTING, RunState.RUNNING}:
+            self._requests.pass_on_the_stop()
             self._go(RunState.STOPPING)
             # A worker that is still loading does not look at requests yet: it would use up its grace for nothing.
             self._ladder.begin("asked" if self._facts.plan else "SIGINT")
-        force = self._control / "force"
-        if force.exists():
+        if row(self._facts.state).can_pause:
+            self._requests.record(lambda asked: self._events.write("request", asked=asked))
+        if self._requests.has("force"):
             if self._facts.state is RunState.STOPPING:
                 self._ladder.force()
             else:  # there is nothing to force yet; kept, it would take a later stop's graces away
-                force.unlink(missing_ok=True)
-
-    def _pass_on_the_stop(self) -> None:
-        """The loop looks for the request's file: one that came as a signal is put there too."""
-        with contextlib.suppress(OSError):  # where it cannot be, the ladder's signals do it
-            (self._control / "stop").touch()
+                self._requests.take_back("force")
 
     def _write_samples(self) -> None:
         for sample in self._sampler.new_samples():
@@ -191,7 +186,7 @@ class Supervisor:
 
     def _conclude(self) -> None:
         self._look_at_workers()
-        stopped = self._stop_asked  # once more: a stop in the last moment is a stop
+        stopped = self._requests.stop  # once more: a stop in the last moment is a stop
         self._go(RunState.RELEASING)
         self._end_survivors()
         culprit = self._workers.culprit()
@@ -199,6 +194,8 @@ class Supervisor:
             self._fail(describe(culprit), (culprit.error or {}).get("traceback"))
         elif stopped:
             self._go(RunState.STOPPED)
+        elif self._workers.paused:
+            self._go(RunState.PAUSED)
         else:
             self._go(RunState.FINISHED)
 
@@ -232,9 +229,12 @@ class Supervisor:
 
     def _go(self, state: RunState, **fields: object) -> None:
         assert (self._facts.state, state) in TRANSITIONS, (self._facts.state, state)
-        said = {"state": state.value, **{name: value for name, value in fields.items() if value}}
-        self._facts = fold(self._facts, [{"t": time.time(), "kind": "state", **said}])
-        self._events.write("state", **said)
+        self._tell("state", state=state.value, **{name: value for name, value in fields.items() if value})
+
+    def _tell(self, kind: str, **fields: object) -> None:
+        """Write an event, and know it."""
+        self._facts = fold(self._facts, [{"t": time.time(), "kind": kind, **fields}])
+        self._events.write(kind, **fields)
 
     def _tidy(self) -> None:
         self._sampler.close()
@@ -275,32 +275,22 @@ def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
         time.sleep(0.02)
 
 
-def _lock(run_dir: Path) -> int:
-    """Hold the run directory for this process's life. Raises `RunError` when it is, or was, another's."""
-    handle = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunError(f"Run {run_dir.name} is being run already. Attach to it, or start another.") from None
-    if (run_dir / EVENTS / "supervisor.jsonl").exists():
-        raise RunError(f"Run {run_dir.name} has been run already. A run directory is used once: start another.")
-    return handle
-
-
 def main() -> int:
-    """Run the run whose directory is the first argument."""
+    """Run the run whose directory is the first argument; with `--resume`, go on with it."""
     os.umask(0o077)
-    run_dir = Path(sys.argv[1])
+    run_dir, resumes = Path(sys.argv[1]), "--resume" in sys.argv[2:]
     told = _Told()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, told)
     # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT.
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        lock = _lock(run_dir)
+        lock, facts = claim_again(run_dir) if resumes else (claim(run_dir), Facts())
+        if resumes:
+            clear(run_dir)
         post = guard.post(run_dir.name, let_go=lock)
         spec = read_spec(run_dir)
-        supervisor = Supervisor(run_dir, spec, Sampler(only=set(spec.devices)))
+        supervisor = Supervisor(run_dir, spec, Sampler(only=set(spec.devices)), facts)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         return 2

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,10 +15,15 @@ from core.events import EVENTS, Event, Tail
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
     from pathlib import Path
 
     from core.spec import Placement
     from core.state import ProcessId
+
+
+ROLES = {"chief": "The chief", "ps": "The parameter server"}
+SERVER_GRACE_S = 3.0
 
 
 @dataclass(slots=True)
@@ -28,10 +35,14 @@ class Member:
     identity: ProcessId | None
     """None when it ended before it could be looked at."""
     tail: Tail
+    serves: bool = False
+    """Whether it works for others and never ends by itself: it is ended when they are done."""
     exit_code: int | None = None
     error: Event | None = None
     done: bool = False
-    """Whether it has said that its training is done."""
+    """Whether it has said that its training is done; of one that serves, whether those it serves have."""
+    paused: bool = False
+    """Whether it was done because training was paused."""
     signalled: bool = False
     """Whether this run signalled it while it worked: what it says or does from then on is a consequence."""
 
@@ -43,8 +54,13 @@ class Member:
     @property
     def device(self) -> str:
         """The device, or devices, it works on."""
-        devices = self.placement.devices
-        return devices[self.placement.rank] if self.placement.world_size > 1 else ", ".join(devices)
+        return ", ".join(self.placement.own)
+
+    @property
+    def name(self) -> str:
+        """What to call it in a sentence."""
+        who = ROLES.get(self.placement.role, f"Worker {self.placement.rank}")
+        return f"{who} on {self.device}" if self.device else who
 
 
 class Workforce:
@@ -53,11 +69,15 @@ class Workforce:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.members: list[Member] = []
+        self._servers_due: float | None = None
 
-    def add(self, placement: Placement, process: subprocess.Popen[bytes]) -> Member:
-        """Take charge of a worker that was just started."""
+    def add(self, placement: Placement, launch: Callable[[Placement], subprocess.Popen[bytes]]) -> Member:
+        """Start a worker and take charge of it. What an earlier leg of the run said is not its word."""
         tail = Tail(self._run_dir / EVENTS / f"worker-{placement.rank}.jsonl")
-        member = Member(placement, process, processes.identify(process.pid), tail)
+        tail.skip()  # before the start: its first word must not be missed
+        process = launch(placement)
+        serves = any(member.placement.role == "chief" for member in self.members)
+        member = Member(placement, process, processes.identify(process.pid), tail, serves)
         self.members.append(member)
         return member
 
@@ -77,9 +97,33 @@ class Workforce:
             for event in member.tail.read():
                 if event["kind"] == "error" and not member.signalled:
                     member.error = event
-                member.done = member.done or event["kind"] == "done"
+                if event["kind"] == "done":
+                    member.done, member.paused = True, event.get("paused") is True
                 events.append(event)
+        if all(member.done for member in self.trainers):
+            for member in self.members:
+                member.done = True
         return events
+
+    @property
+    def trainers(self) -> list[Member]:
+        """Those that train: all but those that serve."""
+        return [member for member in self.members if not member.serves]
+
+    @property
+    def paused(self) -> bool:
+        """Whether training is done for now, to be resumed."""
+        return any(member.paused for member in self.trainers)
+
+    def end_servers(self) -> None:
+        """Once none that trains is left, end those that served: TERM, then KILL after a grace. To be called often."""
+        if any(member.exit_code is None for member in self.trainers):
+            return
+        if self._servers_due is None:
+            self._servers_due = time.monotonic() + SERVER_GRACE_S
+            self.send(signal.SIGTERM)
+        elif time.monotonic() >= self._servers_due:
+            self.send(signal.SIGKILL)
 
     @property
     def working(self) -> list[Member]:
@@ -116,19 +160,27 @@ class Workforce:
 
 def describe(member: Member) -> str:
     """One sentence on how a worker failed."""
-    who = f"Worker {member.placement.rank} on {member.device}"
+    who = member.name
     code = member.exit_code or 0
     if member.error is not None:
-        kind, message = member.error.get("type"), member.error.get("message")
-        first_line = str(message).strip().split("\n")[0]
+        kind, line = member.error.get("type"), _telling_line(str(member.error.get("message")))
         if kind == "RecordError":
-            return first_line
-        return f"{who}: {kind}: {first_line}" + ("" if first_line.endswith((".", "!", "?")) else ".")
+            return line
+        return f"{who}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
     if code < 0:
         name = signal.Signals(-code).name
         hint = " The machine may have run out of memory: the kernel's log says so." if name == "SIGKILL" else ""
         return f"{who} was ended by {name}, which this run did not send.{hint}"
     return f"{who} ended with exit code {code} before its training was done. The end of the log may say why."
+
+
+def _telling_line(message: str) -> str:
+    """The first line of an error's text that tells something: TensorFlow's often begins with a heading."""
+    lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
+    if not lines or not lines[0].endswith(":"):
+        return lines[0] if lines else ""
+    named = [found[1] for line in lines if (found := re.match(r"\w+(?:Error|Exception): (.+)", line))]
+    return named[-1] if named else " ".join(lines[:2])
 
 
 def _kill_group(pid: int) -> None:

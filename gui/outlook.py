@@ -45,11 +45,11 @@ def outlook(choices: Choices, survey: Survey, used_by: Mapping[str, str], folder
     problems = (
         *folder,
         *_plain(catalog.problems(spec, survey.devices), spec),
-        *_lost(chosen, survey),
-        *_used(chosen, used_by),
+        *lost(chosen, survey, "Untick it."),
+        *used(chosen, used_by, "Stop it first, or tick another device."),
     )
     ready = "" if problems else _ready(chosen, survey)
-    return Outlook(spec=spec, problems=problems, arithmetic=_arithmetic(spec), ready=ready)
+    return Outlook(spec=spec, problems=problems, arithmetic=catalog.batch_arithmetic(spec), ready=ready)
 
 
 def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:
@@ -57,26 +57,15 @@ def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:
     return list(problems) if spec.devices else [*problems[:-1], NOTHING_TICKED]
 
 
-def _lost(chosen: Sequence[Device], survey: Survey) -> list[str]:
-    lost = {sample.device_id for sample in survey.samples if sample.lost}
-    return [f"{device.label} is lost: it no longer answers. Untick it." for device in chosen if device.id in lost]
+def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
+    """Which of these devices no longer answer."""
+    gone = {sample.device_id for sample in survey.samples if sample.lost}
+    return [f"{device.label} is lost: it no longer answers. {remedy}" for device in chosen if device.id in gone]
 
 
-def _used(chosen: Sequence[Device], used_by: Mapping[str, str]) -> list[str]:
-    return [
-        f"{device.label} is used by {used_by[device.id]}. Stop it first, or tick another device."
-        for device in chosen
-        if device.id in used_by
-    ]
-
-
-def _arithmetic(spec: RunSpec) -> str:
-    """Only where it comes out even: what does not is one of the problems."""
-    workers = catalog.cell(spec.framework, spec.strategy).workers(len(spec.devices))
-    training = spec.training
-    if not spec.devices or training.batch_size % (workers * training.accumulation):
-        return ""
-    return catalog.batch_arithmetic(training.batch_size, workers, training.accumulation)
+def used(chosen: Sequence[Device], used_by: Mapping[str, str], remedy: str) -> list[str]:
+    """Which of these devices another run is on. `used_by`: by device id, what to call it."""
+    return [f"{device.label} is used by {used_by[device.id]}. {remedy}" for device in chosen if device.id in used_by]
 
 
 def _ready(chosen: Sequence[Device], survey: Survey) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from core.state import RunState, row
 
 if TYPE_CHECKING:
+    from core.pyramid import Floats
     from core.series import Series
     from core.state import Facts, Plan
 
@@ -42,15 +43,16 @@ def progress(facts: Facts, losses: Series | None, now: float) -> Progress | None
     if plan is None or plan.steps <= 0:
         return None
     over = row(facts.state).over
-    pace = _whole_pace(losses) if over else _pace(losses, PACE_S, now)
-    forecast = _pace(losses, FORECAST_S, now) if facts.state is RunState.RUNNING else None
+    leg = _last_leg(facts, losses)
+    pace = leg.whole_pace() if over else leg.pace(PACE_S, now)
+    forecast = leg.pace(FORECAST_S, now) if facts.state is RunState.RUNNING else None
     return Progress(
         epoch=_epoch(plan, facts.step, over=over),
         epochs=plan.epochs,
         fraction=min(facts.step / plan.steps, 1.0),
         samples_per_s=None if pace is None else pace * plan.samples_per_epoch / plan.steps_per_epoch,
         left_s=max(plan.steps - facts.step, 0) / forecast if forecast else None,
-        took_s=facts.ended - facts.started if facts.ended and facts.started else None,
+        took_s=_took_s(facts) if over else None,
     )
 
 
@@ -60,21 +62,46 @@ def _epoch(plan: Plan, step: int, *, over: bool) -> int:
     return min(begun, plan.epochs)
 
 
-def _pace(losses: Series | None, window_s: float, now: float) -> float | None:
-    """Steps a second over the last `window_s`; None when there is no saying, or nothing has come for long."""
-    if losses is None or len(losses) < 2:
-        return None
-    steps, times = losses.steps, losses.times
-    first = int(np.searchsorted(times, times[-1] - window_s))
-    first = max(min(first, len(times) - 1 - LEAST_STEPS), 0)
-    took = float(times[-1] - times[first])
-    if took <= 0 or now - float(times[-1]) > max(2 * window_s, 3 * took):
-        return None
-    return float(steps[-1] - steps[first]) / took
+def _took_s(facts: Facts) -> float | None:
+    """How long the run was under way, all its legs together: while it was paused, it took no time."""
+    took, began = 0.0, None
+    for time, state in facts.history:
+        if state is RunState.STARTING:
+            began = time
+        elif row(state).over and began is not None:
+            took, began = took + time - began, None
+    return took or None
 
 
-def _whole_pace(losses: Series | None) -> float | None:
-    """Steps a second over the whole run."""
-    if losses is None or len(losses) < 2 or losses.times[-1] - losses.times[0] < LEAST_S:
-        return None
-    return float(losses.steps[-1] - losses.steps[0]) / float(losses.times[-1] - losses.times[0])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Leg:
+    """The steps since the run was started or resumed for the last time."""
+
+    steps: Floats
+    times: Floats
+
+    def pace(self, window_s: float, now: float) -> float | None:
+        """Steps a second over the last `window_s`; None when there is no saying, or nothing has come for long."""
+        times = self.times
+        if len(times) < 2:
+            return None
+        first = int(np.searchsorted(times, times[-1] - window_s))
+        first = max(min(first, len(times) - 1 - LEAST_STEPS), 0)
+        took = float(times[-1] - times[first])
+        if took <= 0 or now - float(times[-1]) > max(2 * window_s, 3 * took):
+            return None
+        return float(self.steps[-1] - self.steps[first]) / took
+
+    def whole_pace(self) -> float | None:
+        """Steps a second over all of it."""
+        if len(self.times) < 2 or self.times[-1] - self.times[0] < LEAST_S:
+            return None
+        return float(self.steps[-1] - self.steps[0]) / float(self.times[-1] - self.times[0])
+
+
+def _last_leg(facts: Facts, losses: Series | None) -> _Leg:
+    if losses is None:
+        return _Leg(steps=np.empty(0), times=np.empty(0))
+    began = max((time for time, state in facts.history if state is RunState.STARTING), default=0.0)
+    first = int(np.searchsorted(losses.times, began))
+    return _Leg(steps=losses.steps[first:], times=losses.times[first:])

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.spec import RunSpec
+    from core.state import Checkpoint
+
+
+ANSWER_S = 2.0
+"""In less, the supervisor has recorded what this window asked for: until then it is taken as asked."""
 
 
 class Session(QObject):
@@ -37,6 +42,8 @@ class Session(QObject):
         """A sentence, when the run's spec cannot be read: by a newer version, say."""
         self.stop_asked: float | None = None
         """When this window asked the run to stop, by `time.monotonic()`."""
+        self._just_asked: tuple[str, float, Checkpoint | None] | None = None
+        """What else it asked for, when, and the last checkpoint before."""
 
     @property
     def facts(self) -> Facts:
@@ -48,10 +55,19 @@ class Session(QObject):
         """Whether there is a run and it is not over."""
         return self.run is not None and not row(self.facts.state).over
 
+    @property
+    def asked(self) -> str:
+        """`pause` or `save`, while the run has yet to answer it; else no text."""
+        if self.facts.asked or self._just_asked is None:
+            return self.facts.asked
+        what, when, before = self._just_asked
+        return what if time.monotonic() - when < ANSWER_S and self.facts.checkpoint == before else ""
+
     def attach(self, run: Run) -> None:
         """Look at this run from now on; what it has recorded is read at once."""
         self.run, self.book = run, SeriesBook()
-        self.spec, self.spec_problem, self.stop_asked = None, None, None
+        self.spec, self.spec_problem = None, None
+        self._forget_what_was_asked()
         self._read_spec(run)
         self.book.fold(run.catch_up())
         self.attached.emit()
@@ -69,7 +85,17 @@ class Session(QObject):
         before = self.run.facts
         self.book.fold(self.run.poll())
         if self.run.facts is not before:
+            if self.run.facts.legs != before.legs:  # it was resumed: that is another story
+                self._forget_what_was_asked()
             self.changed.emit()
+
+    def pause(self) -> None:
+        """Ask the run to save, to end, and to free its devices. Raises `RunError` with a sentence."""
+        self._ask("pause")
+
+    def save(self) -> None:
+        """Ask the run to write a checkpoint. Raises `RunError` with a sentence."""
+        self._ask("save")
 
     def stop(self) -> None:
         """Ask the run to stop. Raises `RunError` with a sentence."""
@@ -94,6 +120,15 @@ class Session(QObject):
             return {}
         latest = {device: series.last for device, series in self.book.memory.items()}
         return {device: value for device, value in latest.items() if value is not None and math.isfinite(value)}
+
+    def _ask(self, what: str) -> None:
+        if self.run is not None:
+            self.run.request(what)
+            self._just_asked = (what, time.monotonic(), self.facts.checkpoint)
+            self.changed.emit()
+
+    def _forget_what_was_asked(self) -> None:
+        self.stop_asked, self._just_asked = None, None
 
     def _read_spec(self, run: Run) -> None:
         try:

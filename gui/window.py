@@ -26,6 +26,7 @@ from .panels.runs import RunList
 from .panels.setup import SetupPanel
 from .panels.strip import MessageStrip
 from .pulse import Pulse
+from .resumer import Resumer
 from .session import Session
 from .stage import Stage
 from .starter import Starter
@@ -57,6 +58,7 @@ class MainWindow(QMainWindow):
         self._board = Board(runs_root)
         self._session = Session()
         self._starter = Starter(self._board, self._monitor)
+        self._resumer = Resumer(self._board, self._monitor)
         self._pulse = Pulse(self)
         self._opened = False
         self._folder_message = ""
@@ -88,7 +90,7 @@ class MainWindow(QMainWindow):
         self._message = MessageStrip("messageStrip", self._theme)
         self._run_message = MessageStrip("runStrip", self._theme)
         self._devices = DevicePanel(self._theme)
-        self._setup = SetupPanel()
+        self._setup = SetupPanel(self._theme)
         self._runs = RunList(self._theme)
         self._details = Details()
         self._stage = Stage(self._theme)
@@ -116,6 +118,10 @@ class MainWindow(QMainWindow):
         self._header.buttons.start_asked.connect(self.start)
         self._header.buttons.stop_asked.connect(lambda: self._try(self._session.stop))
         self._header.buttons.force_asked.connect(lambda: self._try(self._session.force))
+        self._header.buttons.pause_asked.connect(lambda: self._try(self._session.pause))
+        self._header.buttons.save_asked.connect(lambda: self._try(self._session.save))
+        self._header.buttons.resume_asked.connect(self.resume)
+        self._resumer.ended.connect(self._take_resumed)
         self._header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
         self._runs.chosen.connect(self._attach_to)
         self._run_message.details_asked.connect(self._details.raise_error)
@@ -128,6 +134,12 @@ class MainWindow(QMainWindow):
         self._header.buttons.allow_start("The run is coming up")
         self._try(self._start)
 
+    def resume(self) -> None:
+        """Go on with the run that is looked at."""
+        self.show_message("")
+        self._try(lambda: self._resumer.resume(self._session))
+        self._show_head()
+
     def show_message(self, text: str, tone: str = "bad") -> None:
         """Say something across the window; no text takes it back."""
         self._message.show_message(text, tone)
@@ -138,6 +150,12 @@ class MainWindow(QMainWindow):
             self.show_message("")
             self._session.attach(run)
             self._keeper.keep()
+
+    def _take_resumed(self, problem: str) -> None:
+        self.show_message(problem)
+        self._session.poll()
+        self._board.poll(now=True)
+        self._show_facts()
 
     def _attach_to(self, run_dir: str) -> None:
         found = next((each.dir for each in self._board.summaries if str(each.dir) == run_dir), None)
@@ -162,7 +180,8 @@ class MainWindow(QMainWindow):
         self._board.poll()
         if not self._opened:
             self._open()
-        self._header.show_head(head(self._session))
+        self._resumer.poll()
+        self._show_head()
         self._details.log.follow()
         self._stage.redraw()
 
@@ -186,7 +205,7 @@ class MainWindow(QMainWindow):
         self._devices.table.show_rows(rows)
         self._devices.show_banner(survey.banner)
         if before != [item.id for item in rows]:
-            self._starter.ask()
+            self._take_ticks()
             self._show_books()
         if self._devices.sizeHint() != size:
             self._layout.spread()
@@ -213,7 +232,7 @@ class MainWindow(QMainWindow):
 
     def _show_facts(self) -> None:
         facts, session = self._session.facts, self._session
-        self._header.show_head(head(session))
+        self._show_head()
         error = facts.error or session.spec_problem or ""
         self._run_message.show_message(
             error or " ".join(facts.notices), "bad" if error else "warn", details=bool(facts.error)
@@ -221,6 +240,10 @@ class MainWindow(QMainWindow):
         self._details.show_error("\n\n".join(text for text in (facts.error, facts.traceback) if text))
         if session.run is not None and row(facts.state).over:
             self._board.poll(now=True)
+
+    def _show_head(self) -> None:
+        resuming = self._resumer.is_resuming(self._session.run)
+        self._header.show_head(head(self._session, resuming=resuming))
 
     def _mark_run(self) -> None:
         self._runs.mark_chosen(self._session.run.dir if self._session.run else None)
@@ -234,7 +257,8 @@ class MainWindow(QMainWindow):
             self.show_message(problem)
 
     def _take_ticks(self) -> None:
-        self._setup.show_device_count(len(self._devices.table.ticked()))
+        ticked = self._devices.table.ticked()
+        self._setup.show_devices([each for each in self._monitor.survey.devices if each.id in ticked])
         self._starter.ask()
 
     def _give_choices(self) -> None:
@@ -247,7 +271,8 @@ class MainWindow(QMainWindow):
         """Wear a theme."""
         self._theme = theme
         apply(self._app, theme)
-        for part in (self._header, self._message, self._run_message, self._runs, self._stage, self._layout):
+        strips = (self._message, self._run_message)
+        for part in (self._header, *strips, self._runs, self._setup, self._stage, self._layout):
             part.set_theme(theme)
         self._devices.table.set_theme(theme)
         self._show_devices()

@@ -44,13 +44,15 @@ def write_recipe(folder: Path, source: str, name: str = "recipe") -> str:
 
 
 def make_spec(
-    recipe: str, *, devices: str = "cpu:0", strategy: str | None = None, settings: dict[str, Any] | None = None,
-    ladder: Any = None, **training: Any,
+    recipe: str, *, devices: str = "cpu:0", framework: str = "pytorch", strategy: str | None = None,
+    settings: dict[str, Any] | None = None, checkpoints: dict[str, Any] | None = None, ladder: Any = None,
+    **training: Any,
 ) -> RunSpec:  # fmt: skip
     """A spec the way the command line makes it, on CPU devices."""
     choices = Choices(
-        recipe=recipe, devices=tuple(devices.split(",")), strategy=strategy, settings=settings or {}, training=training
-    )
+        recipe=recipe, devices=tuple(devices.split(",")), framework=framework, strategy=strategy,
+        settings=settings or {}, checkpoints=checkpoints or {}, training=training,
+    )  # fmt: skip
     spec = compose(choices, cpu_devices())
     if ladder is None:
         return spec

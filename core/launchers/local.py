@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,28 +13,66 @@ from core.processes import TAG
 from core.spec import Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from core.cells import Cell
     from core.devices.device import Device
     from core.spec import RunSpec
 
+    Seat = tuple[str, tuple[Device, ...]]
+    """A worker's role and its own devices."""
+
+HOST = "127.0.0.1"
 BOOT = Path(__file__).resolve().parents[1] / "worker" / "boot.py"
 
 
-def placements(devices: Sequence[Device], *, target: str, per_device: bool) -> list[Placement]:
-    """Who works where: one worker per device, or one for all of them."""
-    groups = [(device,) for device in devices] if per_device else [tuple(devices)]
+def placements(devices: Sequence[Device], cell: Cell) -> list[Placement]:
+    """Who works where, in the order of ranks: what the strategy's row says of its processes."""
+    seats = _SEATS[cell.processes](devices)
+    addresses = free_addresses(len(seats)) if cell.needs_addresses else ()
     return [
         Placement(
             rank=rank,
-            world_size=len(groups),
+            world_size=len(seats),
             devices=tuple(device.id for device in devices),
+            own=tuple(device.id for device in own),
             kind=devices[0].kind,
-            cores=tuple(core for device in group for core in device.cores),
-            target=target,
+            cores=tuple(core for device in own for core in device.cores),
+            target=cell.target,
+            role=role,
+            addresses=addresses,
         )
-        for rank, group in enumerate(groups)
+        for rank, (role, own) in enumerate(seats)
     ]
+
+
+def _one(devices: Sequence[Device]) -> list[Seat]:
+    return [("worker", tuple(devices))]
+
+
+def _per_device(devices: Sequence[Device]) -> list[Seat]:
+    return [("worker", (device,)) for device in devices]
+
+
+def _parameter_server(devices: Sequence[Device]) -> list[Seat]:
+    """A chief that decides, a worker per device, and a server that keeps the variables."""
+    return [("chief", ()), *_per_device(devices), ("ps", ())]
+
+
+_SEATS: dict[str, Callable[[Sequence[Device]], list[Seat]]] = {
+    "one": _one,
+    "per_device": _per_device,
+    "parameter_server": _parameter_server,
+}
+
+
+def free_addresses(count: int) -> tuple[str, ...]:
+    """So many addresses of this machine that nobody listens at, each another."""
+    with contextlib.ExitStack() as stack:  # all are held until the last is known, or one would be given twice
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        return tuple(f"{HOST}:{each.getsockname()[1]}" for each in sockets)
 
 
 def launch(spec: RunSpec, run_dir: Path, placement: Placement) -> subprocess.Popen[bytes]:
@@ -58,9 +98,11 @@ def environment(base: Mapping[str, str], run_id: str, placement: Placement) -> d
     """A worker's environment: the tag, and the devices by full UUID in the order of the bus.
 
     CUDA's own order is fastest first and NVML's is by bus; full UUIDs with PCI_BUS_ID leave no doubt
-    which card is meant. A CPU run sees no GPU at all.
+    which card is meant. A CPU run sees no GPU at all. A process that meets the others over the network
+    stands for a machine of its own, and sees only its own devices.
     """
-    ids = placement.devices if placement.kind == "nvidia" else ()
+    visible = placement.own if placement.addresses else placement.devices
+    ids = visible if placement.kind == "nvidia" else ()
     changed = {
         TAG: run_id,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",

@@ -1,9 +1,11 @@
 """Starts a worker: run by its path, under an interpreter where nothing of ours need be installed.
 
     python boot.py RUN_DIR '{"rank": 0, "world_size": 2, "devices": ["cpu:0"], ...}'
+    python boot.py --export '{"run_dir": ..., "checkpoint": ..., ...}'
 
-Our package is loaded under a private name, so that a user's own package `core` or `gui` stays the
-user's, and our folders `pytorch` or `tensorflow` cannot be taken for a framework.
+The second writes a model out for use elsewhere. Our package is loaded under a private name, so that a
+user's own package `core` or `gui` stays the user's, and our folders `pytorch` or `tensorflow` cannot be
+taken for a framework.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ def main() -> int:
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (before pathlib: `here` must be off the path first)
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100
     _load_privately(os.path.dirname(here))  # noqa: PTH120
-    worker = importlib.import_module(f"{PRIVATE_NAME}.worker.main")
-    return int(worker.main(sys.argv[1], sys.argv[2]))
+    if sys.argv[1] == "--export":
+        return int(importlib.import_module(f"{PRIVATE_NAME}.worker.export").main(sys.argv[2]))
+    return int(importlib.import_module(f"{PRIVATE_NAME}.worker.main").main(sys.argv[1], sys.argv[2]))
 
 
 if __name__ == "__main__":

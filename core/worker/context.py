@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 import traceback
+from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,14 @@ REPORT_EVERY_S = 0.25
 """Measurements travel this often: a few lines a second, whatever the step rate."""
 
 
+class Asked(IntFlag):
+    """What the user asked for. A request is a file of that name below `control`."""
+
+    STOP = 1
+    PAUSE = 2
+    SAVE = 4
+
+
 class Context:
     """The run as one of its workers sees it."""
 
@@ -26,8 +36,13 @@ class Context:
         self.run_dir = Path(run_dir)
         self.placement = placement
         self.spec: RunSpec = read_spec(self.run_dir)
-        self._writer = Writer(self.run_dir / EVENTS / f"worker-{placement.rank}.jsonl")
-        self._stop_file = os.path.join(run_dir, "control", "stop")  # noqa: PTH118 (asked for on the hot path)
+        self.paused = False
+        """Whether training ends here to be resumed."""
+        log = self.run_dir / EVENTS / f"worker-{placement.rank}.jsonl"
+        self.resumed = log.exists() and log.stat().st_size > 0
+        """Whether this worker goes on where an earlier one of the run ended."""
+        self._writer = Writer(log)
+        self._control = os.path.join(run_dir, "control")  # noqa: PTH118 (asked for on the hot path)
 
     @property
     def training(self) -> Training:
@@ -72,25 +87,58 @@ class Context:
 
     def done(self) -> None:
         """Training went to its end, or to a stop. A worker that ends without having said so has failed."""
-        self._writer.write("done", rank=self.rank)
+        self._writer.write("done", rank=self.rank, paused=self.paused)
+
+    def parts(self, device: str, names: Sequence[str], where: str) -> None:
+        """Record which parameters are on which of the ticked devices, and where the framework says that they are."""
+        self._writer.write("parts", rank=self.rank, device=device, parameters=list(names), where=where)
+
+    def saved(self, **facts: object) -> None:
+        """Record a checkpoint that is complete."""
+        self._writer.write("checkpoint", **facts)
+
+    def rewound(self, step: int) -> None:
+        """Training goes on after this step: what was measured of later ones is void."""
+        self._writer.write("rewind", step=step)
 
     def notice(self, text: str) -> None:
         """Tell the user something that does not end the run."""
         self._writer.write("notice", text=text)
 
-    def stop_requested(self) -> bool:
-        """Whether the user asked to stop: costs a system call, so ask a few times a second, not per step."""
-        return os.path.exists(self._stop_file)  # noqa: PTH110
+    def asked(self) -> Asked:
+        """What the user asks for: costs a system call, so ask a few times a second, not per step."""
+        try:
+            names = os.listdir(self._control)  # noqa: PTH208 (names only)
+        except OSError:
+            return Asked(0)  # the folder is gone; the supervisor ends the run for it
+        found = Asked(0)
+        for name in names:
+            found |= _REQUESTS.get(name, Asked(0))
+        return found
 
-    def failed(self, error: BaseException) -> None:
-        """Record an error that ends this worker, with its traceback."""
+    def end_requested(self) -> bool:
+        """Whether the user asked to stop or to pause."""
+        return bool(self.asked() & (Asked.STOP | Asked.PAUSE))
+
+    def answered(self, request: Asked) -> None:
+        """Take a request back that has been answered, so that it can be made again."""
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._control, str(request.name).lower()))  # noqa: PTH108, PTH118
+
+    def failed(self, error: BaseException, explained: str | None = None) -> None:
+        """Record an error that ends this worker, with its traceback. `explained`: it in words for people."""
         text = "".join(traceback.format_exception(error))
         print(text, file=sys.stderr, end="", flush=True)  # noqa: T201 (into log.txt, where people look for it)
-        self._writer.write("error", rank=self.rank, type=type(error).__name__, message=_message(error), traceback=text)
+        self._writer.write(
+            "error", rank=self.rank, type=type(error).__name__, message=explained or _message(error), traceback=text
+        )
 
     def close(self) -> None:
         """Close the event file."""
         self._writer.close()
+
+
+_REQUESTS = {str(each.name).lower(): each for each in Asked}
 
 
 def _message(error: BaseException) -> str:

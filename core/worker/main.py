@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
+from typing import Any
 
 from ..events import RecordError
 from ..spec import Placement
@@ -14,6 +16,10 @@ from .recipe import LoadedRecipe
 EXIT_ERROR = 1
 EXIT_RECORD = 74  # EX_IOERR of sysexits.h: what happened could not be written down
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+
+
+class FrameworkError(ImportError):
+    """The framework is not there, or broken."""
 
 
 def main(run_dir: str, placement_json: str) -> int:
@@ -31,7 +37,7 @@ def main(run_dir: str, placement_json: str) -> int:
 
 def _train(context: Context) -> int:
     try:
-        strategy = importlib.import_module(f".{context.placement.target}", package=__package__)
+        strategy = _strategy(context)
         strategy.train(LoadedRecipe(context.spec), context)
         context.done()
     except KeyboardInterrupt:
@@ -43,9 +49,31 @@ def _train(context: Context) -> int:
     return 0
 
 
+def _strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)
+    """The strategy's loop, and with it its framework. Raises `FrameworkError` where that cannot be imported."""
+    try:
+        return importlib.import_module(f".{context.placement.target}", package=__package__)
+    except Exception as error:  # (whatever a broken installation raises)
+        name = context.spec.framework
+        raise FrameworkError(
+            f"{name} could not be imported by {sys.executable}: {type(error).__name__}: {error}. "
+            "Install it there anew, or repair what it names."
+        ) from error
+
+
+def _explained(context: Context, error: BaseException) -> str | None:
+    """What the framework's error means to people, where its package knows."""
+    if isinstance(error, FrameworkError):
+        return None
+    framework = context.placement.target.partition(".")[0]
+    errors = importlib.import_module(f".{framework}._errors", package=__package__)
+    explained: str | None = errors.explain(error, context)
+    return explained
+
+
 def _record(context: Context, error: BaseException, code: int) -> int:
     try:
-        context.failed(error)
+        context.failed(error, _explained(context, error))
     except RecordError:
         return EXIT_RECORD
     return code

@@ -10,20 +10,24 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFormLayout,
     QFrame,
+    QHBoxLayout,
     QLabel,
     QLineEdit,
     QScrollArea,
     QSizePolicy,
     QSpinBox,
+    QStyledItemDelegate,
+    QVBoxLayout,
     QWidget,
 )
 
 from gui.theme import inset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 LABEL_WIDTH_PX = 128
+ROW_PX = 30
 MOST = 2**31 - 1
 NO_ARROWS = """
 QSpinBox::up-button, QSpinBox::down-button { width: 0px; }
@@ -74,6 +78,7 @@ def choice(name: str, accessible: str, tip: str, items: Iterable[tuple[str, str]
     box = QComboBox()
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     box.setMinimumContentsLength(4)
+    box.setItemDelegate(QStyledItemDelegate(box))  # a combo box's own pays no heed to the style sheet
     for title, data in items:
         box.addItem(title, data)
     field(box, name, accessible, tip)
@@ -112,9 +117,33 @@ def label(text: str, buddy: QWidget) -> QLabel:
     made.setProperty("role", "small")
     made.setFixedWidth(LABEL_WIDTH_PX)
     made.setBuddy(buddy)
-    made.setMinimumHeight(30)
+    made.setMinimumHeight(ROW_PX)
     made.setToolTip(buddy.toolTip())
     return made
+
+
+def stacked(*parts: QWidget) -> QWidget:
+    """Parts of a form, one above the other."""
+    stack = QWidget()
+    layout = QVBoxLayout(stack)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(7)
+    for part in parts:
+        layout.addWidget(part)
+    return stack
+
+
+def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
+    """Fields in one row; `shares`: of its width, the same for all where none are given."""
+    row = QWidget()
+    layout = QHBoxLayout(row)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(7)
+    for each, share in zip(fields, shares or [1] * len(fields), strict=True):
+        each.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        layout.addWidget(each, share)
+    row.setFocusProxy(fields[0])
+    return row
 
 
 class FormScroll(QScrollArea):

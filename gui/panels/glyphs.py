@@ -15,20 +15,20 @@ GAP_PX = 5  # right of the sign: Qt puts the text straight beside an icon
 SCALE = 3  # drawn larger than shown: sharp on dense screens too
 
 
-def glyph(name: str, colour: str, disabled: str, *, gap: int = 0) -> QIcon:
-    """The icon `play`, `pause`, `stop` or `cross`; `gap`: room at its right."""
+def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
+    """The icon `play`, `resume`, `pause`, `stop`, `save` or `cross`; `gap`: room at its right."""
     icon = QIcon()
-    icon.addPixmap(_pixmap(name, colour, gap), QIcon.Mode.Normal)
-    icon.addPixmap(_pixmap(name, disabled, gap), QIcon.Mode.Disabled)
+    icon.addPixmap(_pixmap(name, colour, gap, side), QIcon.Mode.Normal)
+    icon.addPixmap(_pixmap(name, disabled, gap, side), QIcon.Mode.Disabled)
     return icon
 
 
-def _pixmap(name: str, colour: str, gap: int) -> QPixmap:
-    pixmap = QPixmap((SIDE_PX + gap) * SCALE, SIDE_PX * SCALE)
+def _pixmap(name: str, colour: str, gap: int, side: int) -> QPixmap:
+    pixmap = QPixmap((side + gap) * SCALE, side * SCALE)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.scale(SCALE, SCALE)
+    painter.scale(SCALE * side / SIDE_PX, SCALE * side / SIDE_PX)
     painter.fillPath(_PATHS[name](), QColor(colour))
     painter.end()
     pixmap.setDevicePixelRatio(SCALE)
@@ -38,6 +38,13 @@ def _pixmap(name: str, colour: str, gap: int) -> QPixmap:
 def _play() -> QPainterPath:
     path = QPainterPath()
     path.addPolygon(QPolygonF([QPointF(2, 1), QPointF(11, 6), QPointF(2, 11)]))
+    return path
+
+
+def _resume() -> QPainterPath:
+    path = QPainterPath()
+    path.addRoundedRect(QRectF(1, 1.5, 2.4, 9), 0.8, 0.8)
+    path.addPolygon(QPolygonF([QPointF(4.8, 1), QPointF(11.6, 6), QPointF(4.8, 11)]))
     return path
 
 
@@ -64,4 +71,21 @@ def _cross() -> QPainterPath:
     return path
 
 
-_PATHS: dict[str, Callable[[], QPainterPath]] = {"play": _play, "pause": _pause, "stop": _stop, "cross": _cross}
+def _save() -> QPainterPath:
+    """A diskette: its corner is cut, and its slide and its label are left open."""
+    path = QPainterPath()
+    corners = ((1, 2), (2, 1), (8.6, 1), (11, 3.4), (11, 10), (10, 11), (2, 11), (1, 10))
+    path.addPolygon(QPolygonF([QPointF(x, y) for x, y in corners]))
+    path.addRoundedRect(QRectF(3, 2.4, 4.6, 2.4), 0.4, 0.4)
+    path.addEllipse(QPointF(6, 7.8), 1.7, 1.7)
+    return path  # odd and even: what is drawn twice is open
+
+
+_PATHS: dict[str, Callable[[], QPainterPath]] = {
+    "play": _play,
+    "resume": _resume,
+    "pause": _pause,
+    "stop": _stop,
+    "save": _save,
+    "cross": _cross,
+}

@@ -51,6 +51,9 @@ class Header(QWidget):
         self._what.setText(f"· {head.what}" if head.name and head.what else head.what)
         mark(self._what, role="" if head.name else "muted")
         self.progress.show_progress(head.epoch, head.fraction, head.detail, urgent=head.can_force)
+        self.progress.setToolTip(head.saved)
+        self.buttons.pause.show_face(head.pause)
+        self.buttons.save.show_save(can_save=head.can_save, saving=head.saving, saved=head.saved)
         self.buttons.show_stop(can_stop=head.can_stop, can_force=head.can_force, stopping=head.stopping)
 
     def set_theme(self, theme: Theme) -> None:

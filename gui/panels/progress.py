@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QW
 from gui.theme import mark
 
 BAR_PARTS = 1000
+MOST_KEPT_PX = 190
 
 
 class ProgressLine(QWidget):
@@ -43,4 +44,10 @@ class ProgressLine(QWidget):
         if urgent is not (self.detail.property("tone") == "warn"):
             mark(self.detail, tone="warn" if urgent else "")
         self.detail.setText(detail)
+        self._keep_width()
         self.detail.setVisible(bool(detail))
+
+    def _keep_width(self) -> None:
+        """What stands left of the detail does not move when it is shorter for a while."""
+        widest = max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MOST_KEPT_PX))
+        self.detail.setMinimumWidth(widest if self.detail.text() else 0)

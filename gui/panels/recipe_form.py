@@ -8,13 +8,15 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from .fields import form, label
-from .setting_editors import Editor, editor
+from .setting_editors import editor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from core.recipes import RecipeFile, Setting
     from core.spec import SettingValue
+
+    from .editors import Editor
 
 
 class RecipeForm(QWidget):

@@ -11,6 +11,9 @@ from core import recipes
 
 from .fields import choice, select
 
+USUAL = "digits_cnn"
+"""What is offered first: its data ship, and it takes seconds."""
+
 
 class RecipePicker(QWidget):
     """A box with the built-in ones and the files that were opened, and a button that opens another."""
@@ -40,8 +43,8 @@ class RecipePicker(QWidget):
         """A built-in name, or the path of a file."""
         return str(self.box.currentData() or "")
 
-    def show_framework(self, framework: str) -> None:
-        """Offer the workloads that ship for a framework, and the files that were opened."""
+    def show_framework(self, framework: str, reference: str) -> None:
+        """Offer the workloads that ship for a framework, and the opened files; choose this one, if it is offered."""
         if framework == self._framework:
             return
         self._framework = framework
@@ -52,7 +55,8 @@ class RecipePicker(QWidget):
             self._add(recipe.name, recipe.name, f"Built in: {recipe.summary}")
         for path in files:
             self._add(Path(path).name, path, path)
-        select(self.box, before)
+        select(self.box, USUAL)
+        self.choose(reference)
         self.box.blockSignals(False)
         if self.reference != before:
             self.changed.emit()

@@ -1,4 +1,4 @@
-"""Start, Pause and Stop."""
+"""Start, Pause and Stop, and the small one that saves."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from gui.views.pausing import NO_RUN
+
 from .glyphs import GAP_PX, SIDE_PX, glyph
+from .pause_button import PauseButton
+from .save_button import SaveButton
 
 if TYPE_CHECKING:
     from gui.theme import Theme
 
 START_KEYS, STOP_KEYS = "Ctrl+Return", "Ctrl+."
-NO_PAUSE = "Pausing needs checkpoints, which this version does not write"
 
 
 class RunButtons(QWidget):
@@ -23,26 +26,32 @@ class RunButtons(QWidget):
     start_asked = Signal()
     stop_asked = Signal()
     force_asked = Signal()
+    pause_asked = Signal()
+    resume_asked = Signal()
+    save_asked = Signal()
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.start = self._button("startButton", "Start", "primary")
-        self.pause = self._button("pauseButton", "Pause", "")
+        self.pause = PauseButton(theme)
         self.stop = self._button("stopButton", "Stop", "danger")
+        self.save = SaveButton(theme)
         self.start.setShortcut(QKeySequence(START_KEYS))
-        self.pause.setEnabled(False)
-        self.pause.setToolTip(NO_PAUSE)
         self._forces = False
         self.start.clicked.connect(self.start_asked)
         self.stop.clicked.connect(self._stop_pressed)
+        self.pause.pause_asked.connect(self.pause_asked)
+        self.pause.resume_asked.connect(self.resume_asked)
+        self.save.clicked.connect(self.save_asked)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(8)
-        for button in (self.start, self.pause, self.stop):
+        for button in (self.start, self.pause, self.stop, self.save):
             layout.addWidget(button)
         self.set_theme(theme)
         self.allow_start("")
         self.show_stop(can_stop=False, can_force=False, stopping=False)
+        self.pause.show_face(NO_RUN)
 
     def allow_start(self, why_not: str) -> None:
         """Start can be pressed, unless there is a reason against it."""
@@ -65,8 +74,9 @@ class RunButtons(QWidget):
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
         self.start.setIcon(glyph("play", theme.on_accent, theme.disabled, gap=GAP_PX))
-        self.pause.setIcon(glyph("pause", theme.text, theme.disabled, gap=GAP_PX))
         self.stop.setIcon(glyph("stop", theme.bad, theme.disabled, gap=GAP_PX))
+        self.pause.set_theme(theme)
+        self.save.set_theme(theme)
 
     def _stop_pressed(self) -> None:
         if self._forces:

@@ -5,23 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core import catalog, recipes
 from core.compose import Choices, default_learning_rate
+from gui.views.strategies import strategy_rows
 
-from .fields import FormScroll, choice, form, label, select
+from .checkpoint_form import CheckpointForm
+from .fields import FormScroll, choice, form, label, select, stacked
 from .more import More
 from .recipe_form import RecipeForm
 from .recipe_picker import RecipePicker
+from .strategy_box import StrategyBox
 from .training_form import TrainingForm
 from .verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from PySide6.QtGui import QDragEnterEvent, QDropEvent
+
+    from core.devices.device import Device
+    from gui.theme import Theme
 
 
 class SetupPanel(QWidget):
@@ -29,18 +35,22 @@ class SetupPanel(QWidget):
 
     changed = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
         frameworks = [(_title(row), row.id) for row in catalog.FRAMEWORKS]
         self._framework = choice("frameworkBox", "Framework", "The library that trains", frameworks)
-        self._strategy = choice("strategyBox", "Strategy", "How the training is spread over the devices")
+        self._strategy = StrategyBox(theme)
         self._recipe = RecipePicker()
         self._training = TrainingForm()
         self._settings = RecipeForm()
-        self._more = More("More", self._training.more)
+        self._checkpoints = CheckpointForm()
+        self._more = More("More", stacked(self._training.more, self._checkpoints))
         self.verdict = Verdict()
         self._strategy_chosen = False
-        self._devices = 0
+        self._devices: tuple[Device, ...] = ()
+        self._shown = ""
+        self._left: dict[str, dict[str, Any]] = {}
+        """By framework, what was chosen of it before another was looked at."""
         self._lay_out()
         self._offer(self._framework.currentData())
         self.reread()
@@ -55,35 +65,46 @@ class SetupPanel(QWidget):
             strategy=self._strategy.currentData(),
             settings=self._settings.values(),
             training=self._training.values(),
+            checkpoints=self._checkpoints.values(),
         )
 
     def open_recipe(self, path: Path | str) -> None:
         """Choose a recipe file."""
         self._recipe.open_file(Path(path))
 
-    def show_device_count(self, count: int) -> None:
-        """So many devices are ticked: until the user has chosen a strategy, it is the usual one for so many."""
-        self._devices = count
+    def show_devices(self, devices: Sequence[Device]) -> None:
+        """These are ticked: until the user has chosen a strategy, it is the usual one for so many."""
+        self._devices = tuple(devices)
+        self._strategy.show_rows(strategy_rows(self._shown, self._devices))
         self._follow_devices()
 
     def reread(self) -> None:
         """Look at the recipe's file again: it may have been edited."""
         reference = self._recipe.reference
         try:
-            recipe = recipes.find(reference, self._framework.currentData())
+            recipe = recipes.find(reference, self._shown)
         except ValueError:
             recipe = None  # what is wrong with it is said by the outlook, which reads it as well
-        self._settings.show_recipe(reference, recipe)
+        # Workloads of the same name are others in another framework, and so are their settings.
+        folder = catalog.framework(self._shown).recipes
+        self._settings.show_recipe(reference if "/" in reference else f"{folder}/{reference}", recipe)
         if recipe is not None:
             self._training.offer_rate(default_learning_rate(recipe))
+        for number, row in enumerate(catalog.FRAMEWORKS):  # one may have been installed, too
+            self._framework.setItemText(number, _title(row))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._strategy.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
         """All choices, for another day."""
         return {
-            "framework": self._framework.currentData(),
-            "strategy": self._strategy.currentData() if self._strategy_chosen else None,
-            "recipe": self._recipe.reference,
+            "framework": self._shown,
+            **self._own(),
+            "left": self._left,
             "training": self._training.remember(),
+            "checkpoints": self._checkpoints.remember(),
             "settings": self._settings.remember(),
             "more": self._more.unfolded,
         }
@@ -91,15 +112,16 @@ class SetupPanel(QWidget):
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Choose again what was remembered; what there is no longer, or makes no sense, is left out."""
         select(self._framework, str(kept.get("framework")))
-        if select(self._strategy, str(kept.get("strategy"))):
+        self._left = _plain(kept.get("left"))
+        if self._strategy.show_strategy(str(kept.get("strategy"))):
             self._strategy_chosen = True
-        if isinstance(kept.get("settings"), dict):
-            self._settings.restore(kept["settings"])
-            self.reread()
+        self._settings.restore(_plain(kept.get("settings")))
+        self.reread()
         self._recipe.choose(str(kept.get("recipe")))
-        if isinstance(kept.get("training"), dict):
-            self._training.restore(kept["training"])
+        self._training.restore(_plain(kept.get("training")))
+        self._checkpoints.restore(_plain(kept.get("checkpoints")))
         self._more.unfold(kept.get("more") is True)
+        self._show_cell()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
         """Take Python files."""
@@ -113,33 +135,36 @@ class SetupPanel(QWidget):
             self.open_recipe(path)
 
     def _take_framework(self) -> None:
+        self._left[self._shown] = self._own()
         self._offer(self._framework.currentData())
         self.reread()
         self.changed.emit()
 
+    def _own(self) -> dict[str, Any]:
+        """What is chosen of the framework that is shown."""
+        strategy = self._strategy.currentData() if self._strategy_chosen else None
+        return {"strategy": strategy, "recipe": self._recipe.reference}
+
     def _offer(self, framework: str) -> None:
-        """Offer the strategies and workloads of a framework."""
-        before = self._strategy.currentData()
-        self._strategy.blockSignals(True)
-        self._strategy.clear()
-        for row in catalog.strategies(framework):
-            self._strategy.addItem(row.title, row.strategy)
-            self._strategy.setItemData(self._strategy.count() - 1, row.summary, Qt.ItemDataRole.ToolTipRole)
-        kept = select(self._strategy, before)
-        self._strategy.blockSignals(False)
-        self._strategy_chosen = self._strategy_chosen and kept
+        """Offer the strategies and workloads of a framework; what was chosen of it before is so again."""
+        self._shown = framework
+        left = _plain(self._left.get(framework))
+        self._strategy.show_rows(strategy_rows(framework, self._devices))
+        self._strategy_chosen = self._strategy.show_strategy(str(left.get("strategy")))
         self._follow_devices()
-        self._recipe.show_framework(framework)
+        self._recipe.show_framework(framework, str(left.get("recipe") or self._recipe.reference))
 
     def _follow_devices(self) -> None:
-        if self._strategy_chosen:
-            return
-        self._strategy.blockSignals(True)
-        select(self._strategy, catalog.default_strategy(self._framework.currentData(), self._devices))
-        self._strategy.blockSignals(False)
+        if not self._strategy_chosen:
+            self._strategy.show_strategy(catalog.default_strategy(self._shown, len(self._devices)))
+        self._show_cell()
+
+    def _show_cell(self) -> None:
+        self._training.show_cell(self._shown, self._strategy.currentData() or "")
 
     def _take_strategy(self) -> None:
         self._strategy_chosen = True
+        self._show_cell()
         self.changed.emit()
 
     def _take_recipe(self) -> None:
@@ -148,11 +173,11 @@ class SetupPanel(QWidget):
 
     def _connect(self) -> None:
         self._framework.currentIndexChanged.connect(lambda _: self._take_framework())
-        self._strategy.currentIndexChanged.connect(lambda _: self._take_strategy())
-        self._strategy.activated.connect(lambda _: self._take_strategy())
+        self._strategy.chosen.connect(self._take_strategy)
         self._recipe.changed.connect(self._take_recipe)
         self._training.changed.connect(self.changed)
         self._settings.changed.connect(self.changed)
+        self._checkpoints.changed.connect(self.changed)
         self.setAcceptDrops(True)
 
     def _lay_out(self) -> None:
@@ -172,6 +197,11 @@ class SetupPanel(QWidget):
         layout.addWidget(self.verdict)
         layout.addStretch(1)
         self.verdict.setContentsMargins(8, 0, 8, 0)
+
+
+def _plain(kept: object) -> dict[str, Any]:
+    """What was remembered as a mapping; empty where it is none."""
+    return kept if isinstance(kept, dict) else {}
 
 
 def _title(row: catalog.Framework) -> str:

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QSpinBox, QWidget
+from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
-from core.spec import PRECISIONS, Training
+from core.spec import Training
 
-from .fields import choice, form, label, line, select, whole_number
+from .computing_form import ComputingForm
+from .editors import MOST_CHARACTERS, typed_number
+from .ending_form import EndingForm
+from .fields import line, side_by_side, stacked, whole_number
+from .learning_form import LearningForm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WHOLE_NUMBERS = ("epochs", "batch_size", "seed", "accumulation", "loader_workers")
+    from .field_group import FieldGroup
 
 
 class TrainingForm(QWidget):
@@ -26,30 +30,28 @@ class TrainingForm(QWidget):
         super().__init__()
         usual = Training()
         self._epochs = whole_number(
-            "epochsBox",
-            "Epochs",
-            "How often the training data are gone through",
-            least=1,
-            value=usual.epochs,
-            arrows=False,
-        )
+            "epochsBox", "Epochs", "How often the training data are gone through",
+            least=1, value=usual.epochs, arrows=False,
+        )  # fmt: skip
         self._batch = whole_number(
             "batchBox", "Global batch", "Items per optimizer step, over all devices and accumulation steps",
             least=1, value=usual.batch_size, arrows=False,
         )  # fmt: skip
         self._rate = line("rateEdit", "Learning rate", "The learning rate; left empty, the recipe's own")
         self._offered = ""
-        self._more_fields(usual)
+        self._computing = ComputingForm()
+        self._groups: tuple[FieldGroup, ...] = (LearningForm(), EndingForm(), self._computing)
         self._lay_out()
-        for box in (self._epochs, self._batch, self._seed, self._accumulation, self._workers):
+        for box in self._boxes().values():
             box.valueChanged.connect(lambda _: self.changed.emit())
-        self._precision.currentIndexChanged.connect(lambda _: self.changed.emit())
         self._rate.textChanged.connect(lambda _: self.changed.emit())
+        for group in self._groups:
+            group.changed.connect(self.changed)
 
     def values(self) -> dict[str, object]:
         """Fields of `Training`, as they are in the form: a learning rate that is no number stays a text."""
-        numbers: dict[str, object] = {name: box.value() for name, box in self._boxes().items()}
-        return {**numbers, "learning_rate": _number(self._rate.text()), "precision": self._precision.currentData()}
+        others = {name: value for group in self._groups for name, value in group.values().items()}
+        return {**self._numbers(), "learning_rate": typed_number(self._rate.text()), **others}
 
     def offer_rate(self, rate: float | None) -> None:
         """Fill in a recipe's learning rate, unless the user has written another. None: it keeps it to itself."""
@@ -60,12 +62,15 @@ class TrainingForm(QWidget):
         if untouched:
             self._rate.setText(text)
 
+    def show_cell(self, framework: str, strategy: str) -> None:
+        """Show what there is to set for this framework and strategy."""
+        self._computing.show_cell(framework, strategy)
+
     def remember(self) -> dict[str, Any]:
         """What the user has set, for another day."""
         rate = self._rate.text().strip()
-        kept = self.values()
-        kept["learning_rate"] = None if rate == self._offered else rate
-        return kept
+        others = {name: value for group in self._groups for name, value in group.remember().items()}
+        return {**self._numbers(), "learning_rate": None if rate == self._offered else rate, **others}
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Set again what was remembered; what does not fit is left out."""
@@ -74,53 +79,20 @@ class TrainingForm(QWidget):
             if isinstance(value, int) and box.minimum() <= value <= box.maximum():
                 box.setValue(value)
         if isinstance(values.get("learning_rate"), str):
-            self._rate.setText(values["learning_rate"][:40])
-        select(self._precision, str(values.get("precision")))
+            self._rate.setText(values["learning_rate"][:MOST_CHARACTERS])
+        for group in self._groups:
+            group.restore(values)
 
     def _boxes(self) -> dict[str, QSpinBox]:
-        boxes = (self._epochs, self._batch, self._seed, self._accumulation, self._workers)
-        return dict(zip(WHOLE_NUMBERS, boxes, strict=True))
+        return {"epochs": self._epochs, "batch_size": self._batch}
 
-    def _more_fields(self, usual: Training) -> None:
-        self._seed = whole_number(
-            "seedBox", "Seed", "Of shuffling, splitting and initial weights", least=0, value=usual.seed
-        )
-        self._accumulation = whole_number(
-            "accumulationBox", "Accumulation", "Micro-batches per device and optimizer step: it saves memory",
-            least=1, value=usual.accumulation,
-        )  # fmt: skip
-        self._precision = choice(
-            "precisionBox", "Precision", "bfloat16 computes in half the memory where it can (autocast)",
-            [(name, name) for name in PRECISIONS],
-        )  # fmt: skip
-        self._workers = whole_number(
-            "workersBox", "Data-loader workers", "Processes per device that load data; 0 loads in the training process",
-            least=0, value=usual.loader_workers,
-        )  # fmt: skip
+    def _numbers(self) -> dict[str, object]:
+        return {name: box.value() for name, box in self._boxes().items()}
 
     def _lay_out(self) -> None:
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(7)
-        for widget in (self._epochs, self._batch, self._rate):
-            widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # a third each
-            row.addWidget(widget, 1)
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(side_by_side(self._epochs, self._batch, self._rate))
         self._rate.setStyleSheet("QLineEdit { padding: 5px 6px; }")
         self.setFocusProxy(self._epochs)
-        self.more = QWidget()
-        rows = form(self.more)
-        rows.addRow(label("S&eed", self._seed), self._seed)
-        rows.addRow(label("Acc&umulation", self._accumulation), self._accumulation)
-        rows.addRow(label("&Precision", self._precision), self._precision)
-        rows.addRow(label("&Loader workers", self._workers), self._workers)
-
-
-def _number(text: str) -> float | str | None:
-    """What was typed as a number; a decimal comma is one too. What is none stays a text, to be complained of."""
-    text = text.strip()
-    if not text:
-        return None
-    try:
-        return float(text.replace(",", "."))
-    except ValueError:
-        return text
+        self.more = stacked(*self._groups)

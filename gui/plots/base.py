@@ -105,8 +105,9 @@ class Plot(QFrame):
         raise NotImplementedError
 
     def _whole_span(self, book: SeriesBook) -> Span:
-        """All there is of the x axis."""
-        return 0.0, max(book.duration_s, 1.0)
+        """All there is of the x axis; the end of training, which is marked, may be later than the last reading."""
+        marked = book.training_ended - book.started if book.training_ended and book.started else 0.0
+        return 0.0, max(book.duration_s, marked, 1.0)
 
     def _y_span(self) -> Span | None:
         """What to show of the y axis for the lines as they are; None leaves it."""

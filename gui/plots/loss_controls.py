@@ -28,6 +28,8 @@ class LossControls(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        self._wanted = "loss"
+        """The metric that was chosen last, which a run may not have, or not yet."""
         self.metric_box = self._box("metricBox", "Metric", "Which measurement is drawn")
         self.metric_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.metric_box.setMinimumContentsLength(METRIC_CHARACTERS)  # a recipe may name its metrics as it likes
@@ -68,7 +70,7 @@ class LossControls(QWidget):
         return self.log_box.isChecked()
 
     def offer_families(self, families: Sequence[str]) -> None:
-        """Let the user choose among these metrics; the present choice stays if it is among them."""
+        """Let the user choose among these metrics; what was chosen is so again as soon as it is among them."""
         if families == [self.metric_box.itemData(row) for row in range(self.metric_box.count())]:
             return
         before = self.metric_box.currentData()
@@ -77,7 +79,7 @@ class LossControls(QWidget):
         for family in families:
             self.metric_box.addItem(family.replace("_", " ").upper(), family)
             self.metric_box.setItemData(self.metric_box.count() - 1, family, Qt.ItemDataRole.ToolTipRole)
-        self.metric_box.setCurrentIndex(max(self.metric_box.findData(before), 0))
+        self.metric_box.setCurrentIndex(max(self.metric_box.findData(self._wanted), 0))
         self.metric_box.blockSignals(False)
         self.metric_box.setVisible(len(families) > 1)
         if before not in {None, self.family}:
@@ -103,6 +105,10 @@ class LossControls(QWidget):
         layout.setSpacing(2)
         for widget in (self.axis_box, self.smoothing_box, self.log_box):
             layout.addWidget(widget)
+        self.metric_box.currentIndexChanged.connect(lambda _: self._want())
         for box in (self.metric_box, self.axis_box, self.smoothing_box):
             box.currentIndexChanged.connect(lambda _: self.changed.emit())
         self.log_box.toggled.connect(lambda _: self.changed.emit())
+
+    def _want(self) -> None:
+        self._wanted = self.family

@@ -10,6 +10,7 @@ from core import catalog
 from core.ladder import rungs
 from core.spec import StopLadder
 from core.state import RunState, row
+from gui.views.pausing import NO_RUN, PauseFace, pause_face, saved_words
 from gui.words import DASH, duration, rate
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SECOND_THOUGHT_S = 0.8
 """A stop cannot be forced sooner: the second half of a double click is no decision."""
+FRESH_S = 5.0
+"""So long it is said that a checkpoint was written which somebody asked for."""
 RUNG_NAMES = tuple(name for name, _, _ in rungs(StopLadder()))
 
 
@@ -35,18 +38,23 @@ class Head:
     epoch: str = ""
     fraction: float | None = None
     detail: str = ""
-    """How fast it goes; or while it is stopped, the rungs of the ladder."""
+    """How fast it goes; while it is stopped, the rungs of the ladder; when it was just saved, where."""
+    saved: str = ""
+    """What the last checkpoint is."""
     can_stop: bool = False
     can_force: bool = False
     stopping: bool = False
     """Stop has been asked for: the button is for forcing it."""
+    pause: PauseFace = NO_RUN
+    can_save: bool = False
+    saving: bool = False
 
 
-def head(session: Session) -> Head:
-    """The head for what a session looks at."""
+def head(session: Session, *, resuming: bool = False) -> Head:
+    """The head for what a session looks at; `resuming`: its run is being resumed."""
     if session.run is None:
         return Head()
-    facts, state = session.facts, row(session.facts.state)
+    facts, state, now = session.facts, row(session.facts.state), time.time()
     progress = session.progress()
     since_asked = time.monotonic() - session.stop_asked if session.stop_asked is not None else None
     return Head(
@@ -57,28 +65,48 @@ def head(session: Session) -> Head:
         what=_what(session.spec) if session.spec else "",
         epoch=f"epoch {progress.epoch} / {progress.epochs}" if progress else "",
         fraction=progress.fraction if progress else None,
-        detail=_detail(facts, progress),
+        detail="resuming …" if resuming else _detail(facts, progress, session.asked, now),
+        saved=saved_words(facts.checkpoint, now),
         can_stop=state.can_stop and since_asked is None,
         can_force=state.can_force and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=state.can_force or (state.can_stop and since_asked is not None),
+        pause=pause_face(facts, session.asked, resuming=resuming, now=now),
+        can_save=state.can_save,
+        saving=session.asked == "save",
     )
 
 
 def _what(spec: RunSpec) -> str:
-    """`PyTorch, data parallel (DDP) on 2 devices`."""
-    count = f"{len(spec.devices)} device{'s' if len(spec.devices) != 1 else ''}"
+    """`PyTorch, data parallel (DDP) on 2 devices`, `Keras, one device`."""
+    count = f" on {len(spec.devices)} device{'s' if len(spec.devices) != 1 else ''}"
     try:
-        title = catalog.cell(spec.framework, spec.strategy).title
-        return f"{catalog.framework(spec.framework).title}, {title[0].lower()}{title[1:]} on {count}"
+        cell = catalog.cell(spec.framework, spec.strategy)
+        how = f"{cell.title[0].lower()}{cell.title[1:]}"
+        return f"{catalog.framework(spec.framework).title}, {how}{'' if cell.parallel == 'one' else count}"
     except ValueError:  # a run of a version that had it
-        return f"{spec.framework}, {spec.strategy} on {count}"
+        return f"{spec.framework}, {spec.strategy}{count}"
 
 
-def _detail(facts: Facts, progress: Progress | None) -> str:
+def _detail(facts: Facts, progress: Progress | None, asked: str, now: float) -> str:
     if facts.state is RunState.STOPPING and facts.rungs:
-        return ladder_text(facts, time.time())
-    if progress is None:
-        return ""
+        return ladder_text(facts, now)
+    if row(facts.state).can_save and asked == "save":
+        return "saving …"
+    if _tells_where_saved(facts, now):
+        return saved_words(facts.checkpoint, now)
+    return "" if progress is None else _pace(facts, progress)
+
+
+def _tells_where_saved(facts: Facts, now: float) -> bool:
+    """What was asked for is answered: for as long as it is news, or for as long as the run is paused."""
+    written = facts.checkpoint
+    if written is None:
+        return False
+    fresh = written.reason == "asked" and now - written.time < FRESH_S
+    return facts.state is RunState.PAUSED or (fresh and row(facts.state).can_save)
+
+
+def _pace(facts: Facts, progress: Progress) -> str:
     parts = [rate(progress.samples_per_s) if progress.samples_per_s is not None else ""]
     if progress.took_s is not None:
         parts.append(f"took {duration(progress.took_s)}")

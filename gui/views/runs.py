@@ -61,7 +61,7 @@ def outcome(summary: Summary) -> str:
             detail = f"loss {summary.last_loss:.3g}" if summary.last_loss is not None else ""
         case RunState.FAILED | RunState.LOST:
             detail = short_reason(summary.error or "")
-        case RunState.STOPPED:
+        case RunState.STOPPED | RunState.PAUSED:
             detail = _epochs_of(summary)
         case RunState.RUNNING | RunState.STOPPING:
             detail = _epoch_now(summary)

@@ -53,7 +53,7 @@ def test_every_target_of_a_registry_is_there() -> None:
     from core.catalog import CELLS
     from core.devices import KINDS
 
-    for cell in CELLS:
+    for cell in (each for each in CELLS if each.target or not each.unavailable()):
         assert (CORE / "worker" / f"{cell.target.replace('.', '/')}.py").is_file()
     for kind in KINDS:
         assert (CORE.parent / f"{kind.target.replace('.', '/')}.py").is_file()

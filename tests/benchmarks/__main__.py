@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 
 def main() -> int:
     """Run every `bench_*.py`; 1 if one of them failed."""
-    failed = []
+    failed, spent = [], []
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
+        began = time.monotonic()
         done = subprocess.run([sys.executable, "-m", f"tests.benchmarks.{path.stem}"], check=False)
+        spent.append((path.stem, time.monotonic() - began))
         if done.returncode:
             failed.append(path.stem)
+    print(f"\nThis took {sum(seconds for _, seconds in spent) / 60:.0f} min:", end=" ")
+    print(", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in spent))
     if failed:
-        print(f"\nFailed: {', '.join(failed)}", file=sys.stderr)
+        print(f"Failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 

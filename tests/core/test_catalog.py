@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from core import catalog
+from core import catalog, recipes
 from core.devices import Device
 from tests.running import make_spec
 
@@ -37,8 +37,16 @@ def test_what_fits_has_no_problem() -> None:
         ),
         (("GPU-7",), {}, "There is no device 'GPU-7' here."),
         (("cpu:0", "cpu:0"), {"strategy": "ddp"}, "A device is named twice"),
+        (("cpu:0",), {"strategy": "pipeline"}, "Strategy pipeline needs 2 devices or more, and 1 is ticked."),
+        (("cpu:0", "cpu:1"), {"strategy": "data_parallel"}, "Strategy data_parallel runs on NVIDIA GPUs only."),
+        (("cpu:0",), {"framework": "tensorflow", "strategy": "tpu"}, "No TPU was found here"),
+        (
+            ("cpu:0", "cpu:1"),
+            {"framework": "keras", "strategy": "multi_worker_mirrored"},
+            "Keras 3's fit fails under MultiWorkerMirroredStrategy",
+        ),
         (("cpu:0",), {"framework": "jax"}, "There is no framework 'jax' here."),
-        (("cpu:0",), {"strategy": "fsdp"}, "PyTorch has no strategy 'fsdp' here."),
+        (("cpu:0",), {"strategy": "zero"}, "PyTorch has no strategy 'zero' here."),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(ids: tuple[str, ...], changes: dict[str, str], sentence: str) -> None:
@@ -60,6 +68,33 @@ def test_the_default_strategy_fits_the_number_of_devices() -> None:
     assert [catalog.default_strategy("pytorch", count) for count in (0, 1, 2, 8)] == ["single", "single", "ddp", "ddp"]
 
 
-def test_the_batch_arithmetic_is_spelled_out() -> None:
-    assert catalog.batch_arithmetic(128, 2, 2) == "128 = 2 devices × 32 × 2 accumulation"
-    assert catalog.batch_arithmetic(64, 1, 1) == "64 = 1 device × 64 × 1 accumulation"
+@pytest.mark.parametrize(
+    ("strategy", "devices", "batch", "accumulation", "text"),
+    [
+        ("ddp", "cpu:0,cpu:1", 128, 2, "128 = 2 devices × 32 × 2 accumulation"),
+        ("single", "cpu:0", 64, 1, "64 = 1 device × 64 × 1 accumulation"),
+        ("pipeline", "cpu:0,cpu:1", 64, 1, "64 = 1 pipeline of 2 stages × 4 micro-batches × 16 × 1 accumulation"),
+        ("placement", "cpu:0,cpu:1", 64, 2, "64 = 1 model on 2 devices × 32 × 2 accumulation"),
+        ("ddp", "cpu:0,cpu:1", 65, 1, ""),
+    ],
+)
+def test_the_batch_arithmetic_is_spelled_out(
+    strategy: str, devices: str, batch: int, accumulation: int, text: str
+) -> None:
+    spec = make_spec("digits_mlp", strategy=strategy, devices=devices, batch_size=batch, accumulation=accumulation)
+    assert catalog.batch_arithmetic(spec) == text
+
+
+def test_a_recipe_of_another_framework_is_refused() -> None:
+    keras_file = recipes.find("digits_mlp", "keras").path
+    with pytest.raises(ValueError, match="Recipe digits_mlp imports keras: it is for TensorFlow or Keras and"):
+        make_spec(str(keras_file), framework="pytorch")
+    torch_file = recipes.find("digits_mlp", "pytorch").path
+    with pytest.raises(ValueError, match=r"imports torch: it is for PyTorch .* with Keras. Choose framework pytorch"):
+        make_spec(str(torch_file), framework="keras")
+
+
+def test_settings_that_a_framework_has_not_are_refused() -> None:
+    spec = make_spec("digits_mlp", framework="keras", loader_workers=2)
+    (problem,) = catalog.problems(spec, CPUS)
+    assert problem.startswith("Keras loads data in threads of its own and has no data-loader workers.")

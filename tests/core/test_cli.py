@@ -47,17 +47,20 @@ RUN = ("run", "digits_mlp", "--devices", "cpu:0")
     [
         (
             ("run", "no_such", "--devices", "cpu:0"),
-            "There is no recipe 'no_such'. Built in for pytorch: digits_cnn, digits_mlp.",
+            "There is no recipe 'no_such'. Built in for pytorch: ",
         ),
         (("run", "/no/such.py", "--devices", "cpu:0"), "There is no recipe file /no/such.py. Check the path."),
-        ((*RUN, "--framework", "caffe"), "There is no framework 'caffe' here. Choose one of: pytorch."),
-        ((*RUN, "--strategy", "magic"), "PyTorch has no strategy 'magic' here. Choose one of: single, ddp."),
+        (
+            (*RUN, "--framework", "caffe"),
+            "There is no framework 'caffe' here. Choose one of: pytorch, tensorflow, keras.",
+        ),
+        ((*RUN, "--strategy", "magic"), "PyTorch has no strategy 'magic' here. Choose one of: single, ddp, "),
         (("run", "digits_mlp", "--devices", "cpu:9"), "There is no device 'cpu:9' here. Choose from: cpu:0, cpu:1."),
         (("run", "digits_mlp", "--devices", "cpu:0,cpu:0"), "A device is named twice in cpu:0, cpu:0. Name each once."),
         (("run", "digits_mlp"), "No device is chosen. Choose at least one of: cpu:0, cpu:1."),
         (
             ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--strategy", "single"),
-            "Untick the others, or choose ddp.",
+            "Untick the others, or choose ddp",
         ),
         (
             (*RUN, "--set", "depth=3"),
@@ -148,8 +151,11 @@ def test_facts_are_one_json_document(call: Call) -> None:
     rows = json.loads(call("devices", "--json")[1])
     assert [row["id"] for row in rows] == ["cpu:0", "cpu:1"]
     cells = json.loads(call("catalog", "--json")[1])
-    assert [(cell["framework"], cell["strategy"]) for cell in cells] == [("pytorch", "single"), ("pytorch", "ddp")]
-    digits = json.loads(call("recipes", "--json")[1])[0]
+    assert [(cell["framework"], cell["strategy"]) for cell in cells][:2] == [("pytorch", "single"), ("pytorch", "ddp")]
+    tpu = next(cell for cell in cells if cell["strategy"] == "tpu")
+    assert tpu["unavailable"].startswith("No TPU was found here")
+    assert cells[0]["devices"] == {"least": 1, "most": 1, "kinds": ["cpu", "nvidia"]}
+    digits = next(each for each in json.loads(call("recipes", "--json")[1]) if each["name"] == "digits_cnn")
     assert digits["settings"] == {"width": 16, "dropout": 0.0, "momentum": 0.9}
 
 

@@ -229,7 +229,7 @@ def test_the_learning_rate_is_the_one_that_was_asked_for(runs_root: Path, tmp_pa
 def test_the_digits_are_split_stratified_by_seed() -> None:
     sys.path.insert(0, str(ROOT / "recipes" / "pytorch"))
     try:
-        from _digits import split
+        from _data import digits as split
     finally:
         sys.path.pop(0)
     (images, labels), (val_images, val_labels) = split(0, "train"), split(0, "val")

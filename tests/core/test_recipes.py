@@ -64,8 +64,3 @@ def test_a_text_takes_the_type_of_the_default(
 def test_what_does_not_fit_is_refused(recipe: recipes.RecipeFile, name: str, given: object) -> None:
     with pytest.raises(ValueError, match=rf"Setting '{name}' is .*\. Give "):
         recipe.with_settings({name: given})  # type: ignore[dict-item]
-
-
-def test_the_built_in_recipes_are_such_files() -> None:
-    assert [each.name for each in recipes.built_in("pytorch")] == ["digits_cnn", "digits_mlp"]
-    assert all(each.summary for each in recipes.built_in("pytorch"))

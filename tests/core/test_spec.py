@@ -65,5 +65,14 @@ def test_defaults_are_valid() -> None:
 
 
 def test_a_placement_survives_a_command_line() -> None:
-    placement = Placement(rank=1, world_size=2, devices=("a", "b"), kind="cpu", cores=(3, 4), target="pytorch.ddp")
+    placement = Placement(
+        rank=1,
+        world_size=2,
+        devices=("a", "b"),
+        own=("b",),
+        kind="cpu",
+        cores=(3, 4),
+        target="pytorch.ddp",
+        addresses=("here:1", "here:2"),
+    )
     assert Placement.from_text(placement.to_text()) == placement

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from core.state import STATES, TRANSITIONS, Facts, Plan, ProcessId, RunState, fold, row
+from core.state import STATES, TRANSITIONS, Checkpoint, Facts, Plan, ProcessId, RunState, fold, row
 
 
 def state(name: str, t: float = 1.0, **fields: object) -> dict[str, object]:
@@ -16,10 +16,11 @@ def state(name: str, t: float = 1.0, **fields: object) -> dict[str, object]:
 def test_every_state_has_its_row_and_a_way_to_an_end() -> None:
     assert [each.state for each in STATES] == list(RunState)
     for first in RunState:
-        if row(first).over:
-            assert not [pair for pair in TRANSITIONS if pair[0] is first]
+        ways = {then for before, then in TRANSITIONS if before is first}
+        if row(first).can_resume:
+            assert ways == {RunState.STARTING}
         else:
-            assert [pair for pair in TRANSITIONS if pair[0] is first]
+            assert bool(ways) is not row(first).over
     assert not [pair for pair in TRANSITIONS if pair[1] is RunState.LOST]
 
 
@@ -71,3 +72,59 @@ def test_an_error_that_is_no_text_is_not_taken_for_one_and_said_once() -> None:
     facts = fold(Facts(), [wrong, wrong])
     assert facts.error is None
     assert facts.notices == ("An event of kind 'state' could not be read.",)
+
+
+def supervisor(t: float, pid: int = 7) -> dict[str, object]:
+    return {"t": t, "kind": "supervisor", "pid": pid, "created": 3.5}
+
+
+FIRST_LEG: list[dict[str, object]] = [
+    supervisor(1.0),
+    state("starting", 2.0),
+    {"t": 2.5, "kind": "worker", "rank": 0, "pid": 8, "created": 3.6, "devices": ["cpu:0"]},
+    state("running", 3.0),
+    {"t": 3.0, "kind": "plan", "epochs": 3, "steps_per_epoch": 10, "samples_per_epoch": 100},
+    {"t": 4.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 0.5, 0.3]}},
+    {"t": 4.1, "kind": "checkpoint", "step": 2, "epoch": 0, "name": "step-00000002", "reason": "asked", "best": False},
+    {"t": 4.2, "kind": "notice", "text": "Mind the gap."},
+    {"t": 4.3, "kind": "request", "asked": "pause"},
+]
+
+
+def test_a_request_is_known_until_it_is_answered() -> None:
+    facts = fold(Facts(), FIRST_LEG)
+    assert facts.asked == "pause"
+    assert fold(facts, [{"t": 5.0, "kind": "request", "asked": ""}]).asked == ""
+    assert fold(facts, [state("releasing", 5.0)]).asked == ""
+
+
+def test_a_checkpoint_is_known() -> None:
+    checkpoint = fold(Facts(), FIRST_LEG).checkpoint
+    assert checkpoint == Checkpoint(step=2, name="step-00000002", time=4.1, reason="asked")
+
+
+def test_a_second_supervisor_begins_a_new_leg() -> None:
+    """What told of the leg before is gone; what was reached is not."""
+    paused = fold(Facts(), [*FIRST_LEG, state("releasing", 5.0), state("paused", 6.0)])
+    assert (paused.legs, paused.ended) == (1, 6.0)
+    resumed = fold(paused, [supervisor(9.0, pid=70)])
+    assert (resumed.legs, resumed.state) == (2, RunState.PAUSED)
+    assert (resumed.workers, resumed.plan, resumed.notices, resumed.error, resumed.rungs) == ({}, None, (), None, ())
+    assert (resumed.step, resumed.checkpoint) == (3, paused.checkpoint)
+    again = fold(resumed, [state("starting", 10.0), {"t": 11.0, "kind": "rewind", "step": 2}])
+    assert (again.state, again.step, again.started, again.ended) == (RunState.STARTING, 2, 2.0, None)
+    assert again.notices == ()
+
+
+def test_a_leg_without_an_end_was_lost_at_its_last_word() -> None:
+    for pieces in (
+        [FIRST_LEG, [supervisor(9.0)]],
+        [[*FIRST_LEG, supervisor(9.0)]],
+        [[each] for each in [*FIRST_LEG, supervisor(9.0)]],
+    ):
+        facts = Facts()
+        for events in pieces:
+            facts = fold(facts, events)
+        assert facts.state is RunState.LOST
+        assert facts.history[-1] == (4.3, RunState.LOST)
+        assert fold(facts, [state("starting", 10.0)]).state is RunState.STARTING

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QLabel, QListWidget, QPlainTextEdit, QPushButton, QSpinBox, QTableWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QListWidget,
+    QPlainTextEdit,
+    QPushButton,
+    QSpinBox,
+    QTableWidget,
+)
 
 from gui.app import create_window
 
@@ -69,6 +78,12 @@ class Driver:
 
     def set_number(self, name: str, value: int) -> None:
         self.window.findChild(QSpinBox, name).setValue(value)
+
+    def set_text(self, name: str, text: str) -> None:
+        self.window.findChild(QLineEdit, name).setText(text)
+
+    def box(self, name: str) -> QComboBox:
+        return self.window.findChild(QComboBox, name)
 
     def choose(self, box: QComboBox, data: str) -> None:
         row = box.findData(data)

@@ -199,6 +199,51 @@ def test_another_metric_can_be_chosen(plots, book) -> None:
     draw(only_loss, loss)
     assert set(loss.curves()) == {"loss", "loss (mean)"}
     assert loss.title.isVisible()
+    draw(book, loss)
+    assert set(loss.curves()) == {"accuracy", "accuracy (mean)"}  # the choice was that of the user, and stays
+
+
+def another_leg(step: int) -> list[dict]:
+    """The run goes on at `step`, 100 s after its start, with losses of 7."""
+    again = START + 100
+    return [
+        {"t": again, "kind": "state", "state": "starting"},
+        {"t": again + 1, "kind": "plan", "steps_per_epoch": PER_EPOCH},
+        {"t": again + 1, "kind": "rewind", "step": step},
+        {"t": again + 4, "kind": "metrics", "since": again + 2, "first": step + 1,
+         "values": {"loss": [7.0] * 30, "accuracy": [0.5] * 30}},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", ["step", "time", "epoch"])
+def test_a_run_that_goes_on_from_an_older_step_is_drawn_from_there(plots, book, axis) -> None:
+    loss, step = plots["lossPlot"], 230
+    choose(loss, "axis_box", axis)
+    draw(book, *plots.values())
+    for event in another_leg(step):  # each followed by a redraw: what is void must not stay, nor break anything
+        book.fold([event])
+        for plot in plots.values():
+            plot.redraw()
+    curves = loss.curves()
+    np.testing.assert_array_equal(curves["loss"][1], [*losses()[:step], *[7.0] * 30])
+    assert (np.diff(curves["loss"][0]) > 0).all()
+    np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, step + 1, PER_EPOCH) / 100)
+    assert loss.read(loss.canvas.x_range[1]).text.splitlines()[1] == "train 7"
+    assert plots["memoryPlot"].end_line.isVisible() is False
+
+
+def test_a_run_that_begins_anew_keeps_the_chosen_metric(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    choose(loss, "metric_box", "accuracy")
+    *before, measured = another_leg(0)
+    book.fold(before)
+    loss.redraw()
+    assert not loss.curves()
+    assert loss.empty.isVisible()
+    book.fold([measured])
+    loss.redraw()
+    np.testing.assert_array_equal(loss.curves()["accuracy"][1], [0.5] * 30)
 
 
 def test_the_newest_values_stand_beside_the_title(plots, book) -> None:
@@ -453,3 +498,11 @@ def test_a_long_metric_name_does_not_widen_the_plot(plots) -> None:
     named.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0], "x" * 500: [2.0]}}])
     draw(named, loss)
     assert loss.minimumSizeHint().width() < 900
+
+
+def test_the_mark_of_the_end_is_seen_although_no_reading_came_after_it(plots, book) -> None:
+    memory = plots["memoryPlot"]
+    book.fold([{"t": START + 75, "kind": "state", "state": "releasing"}])
+    draw(book, memory)
+    assert memory.canvas.x_range == (0, 75)
+    assert memory.end_line.value() == 75

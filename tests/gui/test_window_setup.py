@@ -49,10 +49,17 @@ def test_a_learning_rate_that_is_none(drive, typed):
 
 
 def test_a_framework_that_is_not_installed(drive, monkeypatch):
-    monkeypatch.setattr(catalog, "is_installed", lambda row: False)
+    monkeypatch.setattr(catalog, "has", lambda python, module: module == "torch")
     panel = drive()
+    texts = [panel.framework.itemText(row) for row in range(panel.framework.count())]
+    assert texts == ["PyTorch", "TensorFlow  (not installed)", "Keras  (not installed)"]
     panel.tick("cpu:0")
-    panel.until(lambda: "PyTorch is not installed" in panel.verdict.text())
+    panel.choose(panel.framework, "keras")
+    panel.until(lambda: "Keras is not installed" in panel.verdict.text())
+    assert "pip install 'trainyard[tensorflow]'" in panel.verdict.text()
+    monkeypatch.undo()
+    panel.window._setup.reread()  # as when the window is come back to
+    assert panel.framework.currentText() == "Keras"
 
 
 def test_a_folder_that_cannot_be_written(drive, runs_root):

@@ -93,20 +93,32 @@ class Batches:
         self._rank, self._world_size, self._accumulation = rank, world_size, accumulation
         self.device = device
         self._order = torch.arange(self.items)
+        self._skip = 0
         self._tensors = dataset.tensors if isinstance(dataset, TensorDataset) and not loader_workers else None
         self._seed = seed
         self._loader = None if self._tensors else self._make_loader(dataset, loader_workers)
 
-    def shuffled(self, epoch: int) -> Iterator[list[MicroBatch]]:
-        """One epoch in the order that its number and the seed fix on any number of ranks: micro-batches by step."""
+    def shuffled(self, epoch: int, skip: int = 0) -> Iterator[list[MicroBatch]]:
+        """One epoch in the order that its number and the seed fix on any number of ranks: micro-batches by step.
+
+        `skip`: steps at its beginning to leave out, which were trained before a checkpoint.
+        """
         generator = torch.Generator().manual_seed(spread(self._seed, epoch))
         self._order = torch.randperm(self.items, generator=generator)
-        return self._batches()
+        if self._loader is not None:
+            # Anew for each epoch: what it draws must not depend on the epochs that this process has seen.
+            self._loader.generator.manual_seed(spread(spread(self._seed, self._rank), epoch))
+        return self._batches(skip)
 
     def in_order(self) -> Iterator[list[MicroBatch]]:
         """The dataset once, as it stands."""
         self._order = torch.arange(self.items)
         return self._batches()
+
+    @property
+    def skipped(self) -> int:
+        """Steps that the epoch under way leaves out."""
+        return self._skip
 
     def size(self, step: int) -> int:
         """Items of a global batch: the last may have fewer."""
@@ -114,10 +126,11 @@ class Batches:
 
     def slices(self) -> Iterator[Tensor]:
         """The indices of this rank's items, step by step; cut many at a time, since each cut costs microseconds."""
+        first = self._skip * self._batch_size
         whole = self.items // self._batch_size * self._batch_size
-        for many in self._order[:whole].split(self._batch_size * CUT_AT_ONCE):  # type: ignore[no-untyped-call]
+        for many in self._order[first:whole].split(self._batch_size * CUT_AT_ONCE):  # type: ignore[no-untyped-call]
             yield from many.view(-1, self._world_size, self._batch_size // self._world_size)[:, self._rank].unbind()
-        if whole < self.items:
+        if whole < self.items and first < self.items:
             mine = self._order[whole:].tensor_split(self._world_size)[self._rank]
             yield mine if len(mine) else self._order[whole : whole + 1]
 
@@ -127,10 +140,11 @@ class Batches:
             return 1 / self._world_size
         return len(torch.arange(size).tensor_split(self._world_size)[self._rank]) / size
 
-    def _batches(self) -> Iterator[list[MicroBatch]]:
+    def _batches(self, skip: int = 0) -> Iterator[list[MicroBatch]]:
+        self._skip = skip
         share, last_share = self._share(0), self._share(self.steps - 1)
         last = self.steps - 1
-        for step, tensors in enumerate(self._fetched()):
+        for step, tensors in enumerate(self._fetched(), start=skip):
             yield self._micro_batches(tensors, share if step != last else last_share)
 
     def _fetched(self) -> Iterator[Sequence[Tensor]]:
@@ -175,7 +189,7 @@ class _Slices:
         self._batches = batches
 
     def __len__(self) -> int:
-        return self._batches.steps
+        return self._batches.steps - self._batches.skipped
 
     def __iter__(self) -> Iterator[list[int]]:
         return (index.tolist() for index in self._batches.slices())

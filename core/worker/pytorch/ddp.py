@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
-from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
 from torch.nn.parallel import DistributedDataParallel
 
-from ._loop import Validation, backward, build, learning_rate, was_cut_short
+from ..course import Course
+from ._build import build
+from ._loop import Validation, backward, learning_rate
 from ._meter import SharedMeter
+from ._ranks import join
+from ._saver import WholeSaver
+from ._update import updater
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 learns that a stop is asked for."""
     task = build(recipe, context)
-    _join(context)
+    join(context)
     try:
         _train(task, context)
     except RuntimeError as error:
@@ -41,27 +44,25 @@ def _train(task: Task, context: Context) -> None:
     on_gpu = context.placement.kind != "cpu"
     model = DistributedDataParallel(task.model, device_ids=[context.rank] if on_gpu else None)
     optimizer = task.optimizer
+    course = Course(context, SharedMeter(context), WholeSaver(task.model, optimizer, context), **task.size)
+    update = updater(optimizer, context, course)
     validation = Validation(task, context, task.model)
-    meter = SharedMeter(context)
 
     model.train()  # type: ignore[no-untyped-call]
-    context.ready(steps_per_epoch=task.train.steps, samples_per_epoch=task.train.items)
-    for epoch in range(context.training.epochs):
-        for micro_batches in task.train.shuffled(epoch):
+    course.begin(learning_rate(optimizer))
+    for epoch in course.epochs():
+        for micro_batches in task.train.shuffled(epoch, skip=course.done_in_epoch):
             optimizer.zero_grad()
             loss, share = _accumulate(task, model, micro_batches, context.world_size)
-            optimizer.step()
-            if meter.step(loss, share):
+            update()
+            if course.stepped(loss, share):
                 return
 
-        meter.learning_rate(learning_rate(optimizer))
-        if task.val is not None:
-            meter.report()  # the curve is up to date while a long validation lasts
-            total = _validate(task, validation)
-            meter.validated(validation.named(total))
-            if was_cut_short(total):  # on any rank: all see the same total, so all end here
-                return
-    meter.report()
+        course.epoch_trained(learning_rate(optimizer))
+        means = validation.named(_validate(task, validation)) if task.val is not None else {}
+        if course.validated(means):
+            return
+    course.end()
 
 
 def _accumulate(
@@ -103,15 +104,4 @@ def _explained(error: RuntimeError, model: nn.Module) -> RuntimeError | None:
     return RuntimeError(
         f"These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for each: "
         "use them in forward(), leave them out of the model, or set their requires_grad to False."
-    )
-
-
-def _join(context: Context) -> None:
-    """Meet the other ranks, through a file of the run: no port that could be taken."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine; its name need not resolve
-    dist.init_process_group(
-        "gloo" if context.placement.kind == "cpu" else "nccl",
-        store=FileStore(str(context.run_dir / "rendezvous"), context.world_size),
-        rank=context.rank,
-        world_size=context.world_size,
     )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._loop import Validation, build, learning_rate, passes
+from ..course import Course
+from ._build import build
+from ._loop import Validation, learning_rate, passes
 from ._meter import Meter
+from ._saver import WholeSaver
+from ._update import updater
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -13,26 +17,25 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop is asked for."""
+    """Train to the last epoch, or until a stop or a pause is asked for."""
     task = build(recipe, context)
     model, optimizer = task.model, task.optimizer
+    course = Course(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
+    update = updater(optimizer, context, course)
     validation = Validation(task, context, model)
-    meter = Meter(context)
 
     model.train()
-    context.ready(steps_per_epoch=task.train.steps, samples_per_epoch=task.train.items)
-    for epoch in range(context.training.epochs):
-        for micro_batches in task.train.shuffled(epoch):
+    course.begin(learning_rate(optimizer))
+    for epoch in course.epochs():
+        for micro_batches in task.train.shuffled(epoch, skip=course.done_in_epoch):
             optimizer.zero_grad()
             loss = passes(task, model, micro_batches)
-            optimizer.step()
-            if meter.step(loss):
+            update()
+            if course.stepped(loss):
                 return
 
-        meter.learning_rate(learning_rate(optimizer))
-        if task.val is not None:
-            meter.report()  # the curve is up to date while a long validation lasts
-            meter.validated(validation.named(validation.sums()))
-            if context.stop_requested():
-                return
-    meter.report()
+        course.epoch_trained(learning_rate(optimizer))
+        means = validation.named(validation.sums()) if task.val is not None else {}
+        if course.validated(means):
+            return
+    course.end()

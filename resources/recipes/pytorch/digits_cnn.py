@@ -1,7 +1,7 @@
 """A small convolutional network that reads handwritten digits of 8x8 pixels."""
 
 import torch
-from _digits import accuracy, split
+from _data import accuracy, digits
 from torch import nn
 
 
@@ -22,11 +22,11 @@ def model(width=16, dropout=0.0):
 
 
 def train_data(seed=0):
-    return split(seed, "train")
+    return digits(seed, "train")
 
 
 def val_data(seed=0):
-    return split(seed, "val")
+    return digits(seed, "val")
 
 
 def optimizer(params, learning_rate=0.05, momentum=0.9):

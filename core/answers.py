@@ -1,0 +1,57 @@
+"""What the command line says: facts on stdout, everything else on stderr. The one place that prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from core import report
+from core.run import Run
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Mapping, Sequence
+
+
+def say(text: str) -> None:
+    """A line of what was asked for."""
+    print(text)
+
+
+def warn(text: str) -> None:
+    """A sentence for people, beside what was asked for."""
+    print(f"trainyard: {text}", file=sys.stderr)
+
+
+def say_json(document: object) -> None:
+    """The one JSON document of a command with `--json`."""
+    say(json.dumps(document, indent=2, allow_nan=False))
+
+
+def say_run(options: Namespace, run: Run, line: str) -> None:
+    """A run: what `show --json` prints, or this line for people."""
+    if options.json:
+        again = Run.attach(run.dir)
+        say_json(report.document(again, report.read_all(again)))
+    else:
+        say(line)
+
+
+def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> int:
+    """Facts as one JSON document, or these of their fields as columns for people. Returns the exit code."""
+    if options.json:
+        say_json(rows)
+        return 0
+    lines = [[short(each[column]) for column in columns] for each in rows]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))] if lines else []
+    for line in lines:
+        say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    return 0
+
+
+def short(value: object) -> str:
+    """A field for people."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value) if value is not None else "-"

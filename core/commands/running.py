@@ -1,0 +1,175 @@
+"""Commands that start, follow and steer runs."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from core import catalog, options, runs
+from core.answers import say, say_json, say_run, warn
+from core.commands.common import find, survey
+from core.compose import compose
+from core.errors import RunError
+from core.follow import POLL_S, follow
+from core.run import Run
+from core.state import RunState, row
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from core.state import Checkpoint
+
+EXIT_CODES = {
+    RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.PAUSED: 3, RunState.LOST: 4,
+}  # fmt: skip
+ANSWER_S = 2.0
+"""A request that was taken back without a word was answered by what there is already."""
+
+
+def run(given: Namespace) -> int:
+    """Start a run; wait for its end unless detached."""
+    found = survey()
+    spec = compose(options.choices(given), found.devices)
+    problems = catalog.problems(spec, found.devices)
+    if problems:
+        raise ValueError(" ".join([*problems, *([found.banner] if found.banner else [])]))
+    with _uninterrupted():  # a run that was started is always told
+        started = Run.start(spec, given.runs)
+    return _go_on(given, started)
+
+
+def resume(given: Namespace) -> int:
+    """Go on with a run that was paused or stopped, that failed or was lost; wait for its end unless detached."""
+    run_dir = runs.find(given.runs, given.run)
+    with _uninterrupted():
+        resumed = Run.resume(run_dir)
+    return _go_on(given, resumed)
+
+
+def attach(given: Namespace) -> int:
+    """Follow a run to its end; Ctrl-C leaves it alone."""
+    return _follow(given, find(given), stops=False)
+
+
+def stop(given: Namespace) -> int:
+    """Ask a run to stop, and wait until it has."""
+    asked = _live(given)
+    asked.request("stop")
+    state = _wait(asked, "stop")
+    say_run(given, asked, _ending(asked))
+    return 0 if state is RunState.STOPPED else EXIT_CODES[state]
+
+
+def pause(given: Namespace) -> int:
+    """Ask a run to save itself and end, and wait until it has; `resume` goes on with it."""
+    asked = _live(given)
+    if not row(asked.facts.state).can_pause and asked.facts.state is not RunState.CREATED:
+        raise ValueError(f"Run {asked.id} cannot be paused: it is {row(asked.facts.state).label.lower()}.")
+    asked.request("pause")
+    state = _wait(asked, "pause")
+    say_run(given, asked, _ending(asked))
+    return 0 if state is RunState.PAUSED else EXIT_CODES[state]
+
+
+def save(given: Namespace) -> int:
+    """Ask a run for a checkpoint now, and wait until it is written."""
+    asked = _live(given)
+    asked.request("save")
+    try:
+        written = _answer(asked, asked.facts.checkpoint)
+    except KeyboardInterrupt:
+        raise RunError(f"Run {asked.id} has been asked to save and will; nobody waits for it now.") from None
+    path = asked.dir / "checkpoints" / written.name
+    if given.json:
+        say_json({"run": asked.id, "checkpoint": written.name, "step": written.step, "path": str(path)})
+    else:
+        say(str(path))
+    return 0
+
+
+# -- what they share -----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until this is over."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _go_on(given: Namespace, started: Run) -> int:
+    if given.detach:
+        say_run(given, started, started.id)
+        return 0
+    return _follow(given, started)
+
+
+def _follow(given: Namespace, followed: Run, *, stops: bool = True) -> int:
+    follow(followed, None if given.json else sys.stderr, stops=stops)
+    if followed.facts.error and not given.json:
+        warn(followed.facts.error)
+    say_run(given, followed, _ending(followed))
+    return EXIT_CODES[followed.facts.state]
+
+
+def _ending(ended: Run) -> str:
+    return f"{ended.id}: {row(ended.facts.state).label.lower()}"
+
+
+def _live(given: Namespace) -> Run:
+    found = find(given)
+    found.catch_up()
+    if row(found.facts.state).over:
+        raise ValueError(f"Run {found.id} is over already: {row(found.facts.state).label.lower()}.")
+    return found
+
+
+def _wait(asked: Run, what: str) -> RunState:
+    """Until the run is over. Raises `RunError` when Ctrl-C comes first, or a pause cannot be had."""
+    try:
+        while not row(asked.facts.state).over:
+            asked.poll()
+            if what == "pause" and asked.facts.state is RunState.RUNNING and not _is_asked(asked, what):
+                asked.poll()  # once more: why it was taken back is written before it is
+                raise RunError(f"Run {asked.id} could not be paused and goes on. {_last_notice(asked)}".strip())
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        raise RunError(f"Run {asked.id} has been asked to {what} and will; nobody waits for it now.") from None
+    return asked.facts.state
+
+
+def _answer(asked: Run, before: Checkpoint | None) -> Checkpoint:
+    """The checkpoint that answers a request. Raises `RunError` when none does."""
+    notices = len(asked.facts.notices)
+    answered_at: float | None = None
+    while True:
+        asked.poll()
+        facts = asked.facts
+        answered = not _is_asked(asked, "save")
+        if answered and facts.checkpoint is not None and facts.checkpoint != before:
+            return facts.checkpoint
+        if row(facts.state).over:
+            raise RunError(f"Run {asked.id} was over before it could be saved: {row(facts.state).label.lower()}.")
+        if answered and len(facts.notices) > notices:
+            raise RunError(f"Run {asked.id} could not be saved. {_last_notice(asked)}")
+        answered_at = (answered_at or time.monotonic()) if answered else None
+        if answered_at is not None and time.monotonic() - answered_at > ANSWER_S:
+            if facts.checkpoint is None:
+                raise RunError(f"Run {asked.id} could not be saved. The end of its log may say why.")
+            return facts.checkpoint
+        time.sleep(POLL_S)
+
+
+def _is_asked(asked: Run, what: str) -> bool:
+    return (asked.dir / "control" / what).exists()
+
+
+def _last_notice(asked: Run) -> str:
+    return asked.facts.notices[-1] if asked.facts.notices else ""

@@ -1,0 +1,93 @@
+"""The states of a run, the legal transitions between them, and what each means to people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class RunState(Enum):
+    """The values are what event logs and `--json` carry."""
+
+    CREATED = "created"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    RELEASING = "releasing"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    PAUSED = "paused"
+    FAILED = "failed"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRow:
+    """What a state means to people, and what they may do in it."""
+
+    state: RunState
+    label: str
+    sentence: str
+    colour: str
+    """A role of the theme: `accent`, `good`, `warn`, `bad` or `muted`."""
+    can_stop: bool = False
+    can_force: bool = False
+    can_pause: bool = False
+    """A pause that is asked for before training has begun is answered once it has."""
+    can_save: bool = False
+    can_resume: bool = False
+    over: bool = False
+
+
+STATES = (
+    StateRow(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
+             sentence="The run has been written down; its supervisor is coming up."),
+    StateRow(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True, can_pause=True, can_save=True,
+             sentence="The workers are loading their framework and the recipe."),
+    StateRow(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
+             sentence="Training is under way."),
+    StateRow(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
+             sentence="The workers were asked to stop; they are made to if they do not."),
+    StateRow(state=RunState.RELEASING, label="Releasing", colour="warn",
+             sentence="Training has ended; what it left behind is being looked for."),
+    StateRow(state=RunState.FINISHED, label="Finished", colour="good", over=True,
+             sentence="Training went through to its end."),
+    StateRow(state=RunState.STOPPED, label="Stopped", colour="warn", over=True, can_resume=True,
+             sentence="Training was stopped on request. It can be resumed from its last checkpoint."),
+    StateRow(state=RunState.PAUSED, label="Paused", colour="warn", over=True, can_resume=True,
+             sentence="Training was saved and its devices are free. It goes on from here when it is resumed."),
+    StateRow(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
+             sentence="Training ended with an error. It can be resumed from its last checkpoint."),
+    StateRow(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
+             sentence="The run's supervisor ended without a word; its workers ended with it."),
+)  # fmt: skip
+
+TRANSITIONS = frozenset({
+    (RunState.CREATED, RunState.STARTING),
+    (RunState.STARTING, RunState.RUNNING),
+    (RunState.STARTING, RunState.STOPPING),
+    (RunState.STARTING, RunState.RELEASING),
+    (RunState.RUNNING, RunState.STOPPING),
+    (RunState.RUNNING, RunState.RELEASING),
+    (RunState.STOPPING, RunState.RELEASING),
+    (RunState.RELEASING, RunState.FINISHED),
+    (RunState.RELEASING, RunState.STOPPED),
+    (RunState.RELEASING, RunState.PAUSED),
+    (RunState.RELEASING, RunState.FAILED),
+    # A run whose workers could not be started has nothing to release.
+    (RunState.CREATED, RunState.FAILED),
+    (RunState.STARTING, RunState.FAILED),
+    # Resumed.
+    (RunState.PAUSED, RunState.STARTING),
+    (RunState.STOPPED, RunState.STARTING),
+    (RunState.FAILED, RunState.STARTING),
+    (RunState.LOST, RunState.STARTING),
+})  # fmt: skip
+"""Every transition that a log may hold. LOST is concluded by readers and never written."""
+
+_ROWS = {row.state: row for row in STATES}
+
+
+def row(state: RunState) -> StateRow:
+    """The table's row of a state."""
+    return _ROWS[state]

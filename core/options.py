@@ -1,0 +1,163 @@
+"""The options of the command line, and what they mean as choices."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from core import catalog, runs
+from core.compose import Choices
+from core.spec import CHECKPOINT_UNITS, PRECISIONS, SCHEDULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+WRONG_USE = 2
+TRAINING = (
+    "epochs", "batch_size", "learning_rate", "seed", "accumulation", "precision", "loader_workers", "schedule",
+    "warmup_steps", "weight_decay", "gradient_clip", "patience", "stop_on_nan", "compile", "micro_batches",
+)  # fmt: skip
+"""The options that are fields of `Training`; None for those that were not given."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence instead of a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with the sentence."""
+        self.exit(WRONG_USE, f"trainyard: {message}. See {self.prog} --help.\n")
+
+
+def common() -> Parser:
+    """What all commands take. Suppressed here, so that it may stand before or after the command: see `core.cli`."""
+    parser = Parser(add_help=False)
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="DIR",
+        help=f"where runs are kept ({runs.default_root()})",
+    )
+    return parser
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """What `run` takes."""
+    _add_choices(parser)
+    _add_training(parser)
+    _add_checkpoints(parser)
+    add_detach(parser)
+
+
+def _add_choices(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", help="a built-in name or a Python file")
+    add("--framework", default="pytorch", help=f"{_either(row.id for row in catalog.FRAMEWORKS)}; default: pytorch")
+    add("--strategy", help=f"default: what fits the number of devices. {_strategies()}")
+    add("--devices", default="", metavar="ID,ID", help="as `trainyard devices` lists them; gpu:0 for GPU 0")
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; may be repeated")
+    add("--name", help="what to call the run; default: the recipe's name")
+
+
+def _add_training(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--epochs", type=int, metavar="N")
+    add("--batch-size", type=int, metavar="N", help="the global batch, over all devices")
+    add("--learning-rate", type=float, metavar="X", help="default: the recipe's")
+    add("--schedule", help=f"of the learning rate: {_either(SCHEDULES)}")
+    add("--warmup-steps", type=int, metavar="N", help="steps in which the learning rate rises to its full height")
+    add("--weight-decay", type=float, metavar="X", help="decoupled, as in AdamW; default: the recipe's optimizer's own")
+    add("--gradient-clip", type=float, metavar="X", help="the largest norm of the whole gradient")
+    add("--patience", type=int, metavar="N", help="end after so many epochs without a better loss")
+    add("--seed", type=int, metavar="N")
+    add("--accumulation", type=int, metavar="N", help="gradient accumulation steps")
+    add("--micro-batches", type=int, metavar="N", help="pipeline only: micro-batches per pass")
+    add("--precision", help=_either(PRECISIONS))
+    add("--loader-workers", type=int, metavar="N", help="data-loader processes per rank")
+    add("--compile", action="store_true", default=None, help=_compilers())
+    add("--stop-on-nan", action="store_true", default=None, help="fail at a loss that is no number")
+
+
+def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint-every", metavar="TEXT",
+        help="epoch, '5 epochs', '100 steps', '10 minutes', auto (the default: as often as costs little) or never",
+    )  # fmt: skip
+    parser.add_argument("--keep-checkpoints", type=int, metavar="N", help="so many of the latest; the best stays, too")
+
+
+def add_detach(parser: argparse.ArgumentParser) -> None:
+    """Of the commands that start something."""
+    parser.add_argument("--detach", action="store_true", help="return at once; the run goes on")
+
+
+def add_export_options(parser: argparse.ArgumentParser) -> None:
+    """What `export` takes."""
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--csv", metavar="FILE", help="the measurements, every step; - for stdout")
+    what.add_argument("--model", metavar="FOLDER", help="the model of a checkpoint, for use elsewhere: a new folder")
+    parser.add_argument(
+        "--format", choices=("state_dict", "keras", "saved_model"),
+        help="of the model: state_dict for PyTorch; keras (the default) or saved_model for Keras and TensorFlow",
+    )  # fmt: skip
+    parser.add_argument("--checkpoint", metavar="NAME", help="as `show` lists them, or best; default: the latest")
+
+
+def choices(options: argparse.Namespace) -> Choices:
+    """What was chosen. Raises `ValueError` with a sentence."""
+    return Choices(
+        recipe=options.recipe,
+        devices=tuple(name.strip() for name in options.devices.split(",") if name.strip()),
+        framework=options.framework,
+        strategy=options.strategy,
+        name=options.name,
+        settings=dict(_setting(text) for text in options.set),
+        training={name: getattr(options, name) for name in TRAINING if getattr(options, name) is not None},
+        checkpoints=_checkpoints(options),
+    )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"--set {text!r} is not of the form name=value.")
+    return name, value
+
+
+def _checkpoints(options: argparse.Namespace) -> dict[str, object]:
+    chosen: dict[str, object] = {}
+    if options.checkpoint_every is not None:
+        chosen = _distance(options.checkpoint_every)
+    if options.keep_checkpoints is not None:
+        chosen["keep"] = options.keep_checkpoints
+    return chosen
+
+
+def _distance(text: str) -> dict[str, object]:
+    """`100 steps` as fields of `Checkpoints`. Raises `ValueError` with a sentence."""
+    words = text.strip().lower()
+    if words in {"auto", "never"}:
+        return {"unit": words}
+    found = re.fullmatch(r"(?:(\d+)\s*)?(epoch|step|minute)s?", words)
+    if found is None or (unit := f"{found[2]}s") not in CHECKPOINT_UNITS:
+        raise ValueError(
+            f"--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
+            "auto or never."
+        )
+    return {"unit": unit, "every": int(found[1] or 1)}
+
+
+def _strategies() -> str:
+    rows = [(row, _either(cell.strategy for cell in catalog.strategies(row.id))) for row in catalog.FRAMEWORKS]
+    return "; ".join(f"{row.title}: {names}" for row, names in rows)
+
+
+def _compilers() -> str:
+    return ", ".join(f"{row.compiler} for {row.title}" for row in catalog.FRAMEWORKS)
+
+
+def _either(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last

@@ -1,0 +1,79 @@
+"""Making a run directory and starting its supervisor, and the sentences for when that cannot be done."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core import processes
+from core.events import EVENTS
+
+if TYPE_CHECKING:
+    from core.state import ProcessId
+
+_CODE_ROOT = Path(__file__).resolve().parents[1]
+
+
+def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
+    """Start the supervisor of a run directory; None when it has ended already. `options`: `--resume`.
+
+    A shell starts it in the background and ends: the supervisor then is no child of ours, so a
+    window that stays open for weeks gathers no zombies, and one that is closed leaves none behind.
+    It starts in the folder that holds `core`, so that no `core` of the user's can take its place.
+    """
+    with (run_dir / "log.txt").open("ab") as log:
+        shell = subprocess.run(
+            [
+                "/bin/sh",
+                "-c",
+                '"$@" >&2 & echo $!',
+                "sh",
+                sys.executable,
+                "-m",
+                "core.supervisor",
+                str(run_dir.resolve()),
+                *options,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=_CODE_ROOT,
+            start_new_session=True,
+            check=True,
+        )
+    return processes.identify(int(shell.stdout))
+
+
+def new_directory(runs_root: Path, name: str) -> Path:
+    """An empty run directory that nobody else has: made, not looked for."""
+    runs_root.mkdir(parents=True, exist_ok=True)
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
+    run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
+    run_dir.mkdir(mode=0o700)
+    for part in (EVENTS, "control", "checkpoints"):
+        (run_dir / part).mkdir(mode=0o700)
+    return run_dir
+
+
+def cannot_start(runs_root: Path, error: OSError | subprocess.CalledProcessError) -> str:
+    """Why no run could be started under a root: a sentence."""
+    if isinstance(error, OSError):
+        return cannot_write(runs_root, error)
+    return f"The run's supervisor could not be started in {runs_root}: {error}."
+
+
+def cannot_write(folder: Path, error: OSError) -> str:
+    """Why nothing could be written into a folder: a sentence."""
+    if error.errno == errno.ENOENT:
+        return f"{folder} is not there any more. Start another run."
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"The disk that holds {folder} is full. Free some space, or keep runs elsewhere with --runs DIR."
+    return (
+        f"{folder} cannot be written: {error.strerror}. Change its permissions, or keep runs elsewhere with --runs DIR."
+    )

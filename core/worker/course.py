@@ -1,0 +1,284 @@
+"""Where a training stands and what is due: epochs, requests, checkpoints, early stopping; of no framework."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from .checkpoint import Stand
+from .context import Asked
+from .schedule import Schedule
+from .shelf import Shelf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from .checkpoint import Saver
+    from .context import Context
+    from .meter import Meter
+
+DUE = 8
+"""Beside the bits of `Asked`: a checkpoint is due by the run's own settings."""
+ENOUGH = 16
+"""And: early stopping says that it is enough."""
+SHARE = 1 / 50
+"""Of the training time, what checkpoints may take where it is left to us how often they are written."""
+FIRST_GUESS_S = 0.05  # how long one takes, before there was any
+
+
+class Size(TypedDict):
+    """How much there is in an epoch."""
+
+    steps_per_epoch: int
+    samples_per_epoch: int
+    validates: bool
+    """Whether a validation follows the steps."""
+
+
+class Course:
+    """One training's way from its first step, or a checkpoint, to its end. A loop tells it each step and each epoch.
+
+    Rank 0 decides; with several ranks the meter's reduction carries its decisions, so that all ranks
+    stop or save at the same step.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        meter: Meter,
+        saver: Saver,
+        *,
+        steps_per_epoch: int,
+        samples_per_epoch: int,
+        validates: bool,
+    ) -> None:
+        self._context, self._meter = context, meter
+        self._shelf = Shelf(context, meter, saver)
+        self._per_epoch, self._samples, self._validates = steps_per_epoch, samples_per_epoch, validates
+        self._schedule = Schedule(context.training, steps_per_epoch * context.training.epochs)
+        self._when = context.spec.checkpoints
+        self.epoch = 0
+        """The epoch under way, from 0."""
+        self._enough = False
+        self._best, self._since_best = math.inf, 0
+        self._value: float | None = None
+        """The monitored loss at the end of the last epoch."""
+        self._taken_up = (0, 0)
+        """Step and epoch of the checkpoint that this leg began with."""
+        self._ending = False
+        """Whether the report that is being made is that of an epoch's end."""
+        self._began = self._saved = time.monotonic()
+        self._save_at = self._when.every if self._when.unit == "steps" else 0
+        meter.look = self._look
+
+    # -- what a loop asks ------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Optimizer steps done."""
+        return self._meter.steps
+
+    @property
+    def done_in_epoch(self) -> int:
+        """Those of the epoch under way: a resumed loop leaves out as many."""
+        return self._meter.steps - self.epoch * self._per_epoch
+
+    @property
+    def varies(self) -> bool:
+        """Whether the learning rate changes from step to step."""
+        return self._schedule.varies
+
+    def rate_factor(self) -> float:
+        """The next step's learning rate over the base rate."""
+        return self._schedule.factor(self._meter.steps + 1)
+
+    def begin(self, base_rate: float) -> None:
+        """Go to the newest checkpoint, if there is one; announce what there is to do."""
+        if self._schedule.varies:
+            self._meter.rate = lambda step: base_rate * self._schedule.factor(step)
+        stand = self._shelf.take_up()
+        if stand is not None:
+            self._go_to(stand)
+        if self._context.rank == 0 and (stand is not None or self._context.resumed):
+            self._context.rewound(self._meter.steps)
+        if self._context.rank == 0 and stand is None and self._context.resumed:
+            self._context.notice("There was no checkpoint to go on from: training begins anew.")
+        self._context.ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
+        self._began = self._saved = time.monotonic()
+
+    def epochs(self) -> Iterator[int]:
+        """The epochs that are left, from the one under way."""
+        while self.epoch < self._context.training.epochs and not self._enough:
+            yield self.epoch
+
+    # -- what a loop tells -----------------------------------------------------------------------
+
+    def stepped(self, loss: Any, share: float = 1.0) -> bool:  # noqa: ANN401 (a scalar of the framework's)
+        """Count one optimizer step with its loss, left on its device; True when the loop shall return.
+
+        `share`: what this rank's loss weighs in the global batch's, where ranks have parts of it.
+        """
+        asked = self._meter.step(loss, share)
+        if asked or self._meter.steps == self._save_at:
+            return self._attend(asked)
+        return False
+
+    def epoch_trained(self, rate: float) -> None:
+        """The steps of an epoch are done: the curve is up to date while a long validation lasts."""
+        if self._validates:
+            self._meter.report()
+        self._meter.learning_rate(rate)
+
+    def validated(self, values: Mapping[str, Sequence[float]]) -> bool:
+        """An epoch is done, with these means of its validation, if there was one; True when the loop shall return.
+
+        No means of a validation that there was: a request has cut it short.
+        """
+        if not self._validates and not self._has_to_look:
+            self.epoch += 1
+            return False
+        self._meter.validated(values)
+        before = self._best, self._since_best, self._meter.mean.sum, self._meter.mean.count
+        asked = self._meter.asked | self._report_the_end(values)
+        if asked & Asked.STOP:
+            return True
+        if asked & Asked.PAUSE and not values:
+            self._best, self._since_best = before[:2]
+            self._meter.mean.restore(*before[2:])
+            if self._pause():
+                return True  # the end of the epoch, its validation too, comes when training goes on
+        self.epoch += 1
+        self._enough = bool(asked & ENOUGH)
+        if self._enough:
+            self._tell_enough()
+        if self.epoch == self._context.training.epochs or self._enough:
+            return False  # `end` writes the last checkpoint
+        if asked & Asked.PAUSE and values:
+            return self._pause()
+        if asked & (Asked.SAVE | DUE):
+            self._save("asked" if asked & Asked.SAVE else self._reason)
+        return False
+
+    def end(self) -> None:
+        """All epochs are done: the last measurements and the last checkpoint. Not after a stop or a pause."""
+        self._meter.report()
+        is_new = (self.step, self.epoch) != self._taken_up
+        if is_new and (self._when.unit != "never" or self._meter.asked & Asked.SAVE):
+            self._save("end")
+
+    # -- requests and checkpoints ----------------------------------------------------------------
+
+    @property
+    def _has_to_look(self) -> bool:
+        """Whether this end of an epoch needs a decision: epochs may be of one step, thousands in a second."""
+        training = self._context.training
+        wanted = self._when.unit == "epochs" or training.patience is not None
+        return wanted or self.epoch + 1 == training.epochs or self._meter.is_due
+
+    def _look(self) -> int:
+        """Rank 0's decision, a few times a second and at each end of an epoch."""
+        asked = int(self._context.asked())
+        if self._ending:
+            return asked | (DUE if self._is_due() else 0) | (ENOUGH if self._is_enough() else 0)
+        timed = self._when.unit == "minutes" and time.monotonic() - self._saved >= 60 * self._when.every
+        return asked | (DUE if timed else 0)
+
+    def _attend(self, asked: int) -> bool:
+        self._meter.asked = 0
+        if asked & Asked.STOP:
+            return True
+        if asked & Asked.PAUSE:
+            return self._pause()
+        by_step = self._meter.steps == self._save_at
+        if by_step:
+            self._save_at += self._when.every
+        if asked & Asked.SAVE or asked & DUE or by_step:
+            self._save("asked" if asked & Asked.SAVE else self._reason)
+        return False
+
+    def _report_the_end(self, values: Mapping[str, Sequence[float]]) -> int:
+        """What rank 0 decides at the end of an epoch."""
+        mean = self._meter.mean.take()
+        self._value = values["val_loss"][0] if "val_loss" in values else mean
+        if self._value is not None and self._value < self._best:
+            self._best, self._since_best = self._value, 0
+        else:
+            self._since_best += 1
+        self._ending = True
+        self._meter.report()
+        self._ending = False
+        asked, self._meter.asked = self._meter.asked, 0
+        return asked
+
+    def _is_due(self) -> bool:
+        """Whether a checkpoint is due at this end of an epoch."""
+        if self._when.unit == "epochs":
+            return (self.epoch + 1) % self._when.every == 0
+        if self._when.unit == "minutes":
+            return time.monotonic() - self._saved >= 60 * self._when.every
+        affordable = (time.monotonic() - self._began) * SHARE
+        return self._when.unit == "auto" and self._shelf.spent_s + (self._shelf.last_s or FIRST_GUESS_S) <= affordable
+
+    def _is_enough(self) -> bool:
+        patience = self._context.training.patience
+        return patience is not None and self._since_best >= patience
+
+    def _tell_enough(self) -> None:
+        if self._context.rank == 0:
+            self._context.notice(
+                f"Early stopping after epoch {self.epoch}: none of the last {self._since_best} was better than "
+                f"{self._best:.6g}."
+            )
+
+    @property
+    def _reason(self) -> str:
+        return {"epochs": "epoch"}.get(self._when.unit, self._when.unit)
+
+    def _pause(self) -> bool:
+        """Whether all is saved, so that training can end here to be resumed."""
+        self._context.paused = self._save("pause")
+        if not self._context.paused and self._context.rank == 0:
+            self._context.answered(Asked.PAUSE)
+        return self._context.paused
+
+    def _save(self, reason: str) -> bool:
+        self._meter.report()  # what was measured before a checkpoint must not be lost with what comes after it
+        self._meter.asked &= ~(Asked.PAUSE | Asked.SAVE | DUE)  # this is the answer
+        written = self._shelf.put(self._stand(), reason)
+        self._saved = time.monotonic()
+        if self._context.rank == 0:
+            self._context.answered(Asked.SAVE)
+        return written
+
+    def _stand(self) -> Stand:
+        mean = self._meter.mean
+        return Stand(
+            step=self._meter.steps,
+            epoch=self.epoch,
+            steps_per_epoch=self._per_epoch,
+            value=self._value if self.done_in_epoch == 0 and _is_finite(self._value) else None,
+            progress={
+                "best": self._best if math.isfinite(self._best) else None, "since_best": self._since_best,
+                "loss_sum": mean.sum if math.isfinite(mean.sum) else None, "loss_count": mean.count,
+            },
+        )  # fmt: skip
+
+    def _go_to(self, stand: Stand) -> None:
+        if stand.steps_per_epoch != self._per_epoch:
+            raise ValueError(
+                f"The checkpoint was written with {stand.steps_per_epoch} steps per epoch, and now there are "
+                f"{self._per_epoch}: the data have changed. Bring them back, or start a new run."
+            )
+        self.epoch, self._meter.steps = stand.epoch, stand.step
+        self._taken_up = (stand.step, stand.epoch)
+        kept = stand.progress
+        self._best = math.inf if kept["best"] is None else kept["best"]
+        self._since_best = kept["since_best"]
+        self._meter.mean.restore(math.nan if kept["loss_sum"] is None else kept["loss_sum"], kept["loss_count"])
+        if self._when.unit == "steps":
+            self._save_at = (stand.step // self._when.every + 1) * self._when.every
+
+
+def _is_finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)

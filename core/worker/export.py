@@ -1,0 +1,47 @@
+"""The exporter's outer border: no run, no devices; one answer, or one sentence on what went wrong."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ..spec import read_spec
+from . import checkpoint, deadman, keepsake
+from .recipe import LoadedRecipe
+
+PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
+"""By framework, the package that has its exporter: one for both that train Keras models."""
+
+
+def main(request_json: str) -> int:
+    """Do what the request says; returns the exit code."""
+    deadman.hold()
+    request = json.loads(request_json)
+    answer = Path(request["answer"])
+    try:
+        told = _export(request)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
+        traceback.print_exception(error)
+        told = {"error": _sentence(error)}
+    answer.write_text(json.dumps(told), encoding="utf-8")
+    return 1 if "error" in told else 0
+
+
+def _export(request: dict[str, Any]) -> dict[str, Any]:
+    run_dir, source, folder = (Path(request[name]) for name in ("run_dir", "checkpoint", "folder"))
+    spec = read_spec(run_dir)
+    stand = checkpoint.read(source)
+    exporter = importlib.import_module(f".{PACKAGES[spec.framework]}.export", package=__package__)
+    recipe = LoadedRecipe(spec)
+    exporter.export(recipe, source, folder, request["format"])
+    keepsake.write(recipe, spec, stand, source.name, folder)
+    return {"step": stand.step}
+
+
+def _sentence(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0] or type(error).__name__
+    sentence = text if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {text}"
+    return sentence + ("" if sentence.endswith((".", "!", "?")) else ".")

@@ -1,0 +1,104 @@
+"""What `fit` tells the run, and the run tells `fit`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from ..context import REPORT_EVERY_S
+from ..tensorflow._loop import learning_rate, rate_setter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..context import Context
+    from ..course import Course
+    from ..tensorflow._loop import Task
+
+
+class Reporter(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+    """Tells the course each step and each epoch, and ends `fit` when the course says so."""
+
+    def __init__(self, course: Course, task: Task, context: Context) -> None:
+        super().__init__()
+        self._course, self._context, self._optimizer = course, context, task.optimizer
+        self._steps = task.train.steps
+        self._set_rate = rate_setter(task.optimizer, course)
+        self.over = False
+        """Whether a stop or a pause ended the training."""
+        self.validations = Validations(self)
+        self._cut_short = False
+        self._due = 0.0
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (Keras' signature)
+        """The learning rate of this step, where it is another than the last one's."""
+        self._set_rate()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
+        """Count the step; a resumed epoch ends when all its steps are done, though `fit` has not counted as many."""
+        self.over = self._course.stepped(logs["loss"])
+        epoch_done = self._course.done_in_epoch == self._steps
+        if self.over or epoch_done:
+            self.model.stop_training = True  # looked at after each batch, and again after the validation
+        if epoch_done and not self.over:
+            self._course.epoch_trained(learning_rate(self._optimizer))
+
+    def on_test_begin(self, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
+        """Nothing is asked for yet."""
+        self._cut_short = False
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
+        """Leave a validation when asked to stop or to pause."""
+        now = time.monotonic()
+        if now >= self._due:
+            self._due = now + REPORT_EVERY_S
+            self._cut_short = self._cut_short or self._context.end_requested()
+            self.model.stop_evaluating = self._cut_short
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
+        """The end of an epoch, and of the training when the course says so: `fit` goes on only if neither."""
+        if not self.over:
+            self.validated(logs)
+            self.model.stop_training = self.over or self.finished
+
+    def validated(self, logs: Mapping[str, float]) -> None:
+        """Tell what a validation measured, if it was not cut short."""
+        values = {name: [value] for name, value in logs.items() if name.startswith("val_")}
+        self.over = self._course.validated({} if self._cut_short else values)
+
+    @property
+    def finished(self) -> bool:
+        """Whether no epoch is left."""
+        return next(self._course.epochs(), None) is None
+
+
+class Validations(list[int]):
+    """What `fit` takes for the epochs after which to validate: all but one that was left in the middle."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        super().__init__()
+        self._reporter = reporter
+
+    def __contains__(self, epoch: object) -> bool:
+        return not self._reporter.over
+
+
+class Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
+    """Keras' list of callbacks, which would fetch each batch's logs from the device before passing them on."""
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401 (as above)
+        """Pass it on."""
+        for callback in self.callbacks:
+            callback.on_train_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401 (as above)
+        """Pass it on as it is."""
+        for callback in self.callbacks:
+            callback.on_train_batch_end(batch, logs)
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401 (as above)
+        """Pass it on as it is."""
+        for callback in self.callbacks:
+            callback.on_test_batch_end(batch, logs)

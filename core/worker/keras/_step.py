@@ -1,0 +1,102 @@
+"""What one batch of `fit` does: Keras' own `train_step`, or one that cuts the batch by size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+
+from ..tensorflow._step import Passes, Update
+from ._data import part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..context import Context
+    from ..tensorflow._data import Feed
+    from ..tensorflow._loop import Task
+    from ..tensorflow._step import Gradient
+    from ._data import Cut
+
+    Logs = dict[str, tf.Tensor]
+
+
+def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None = None) -> Callable[[Any], Logs]:
+    """What `fit` shall call for each batch. Its log `loss` is that batch's own, which is not what Keras logs.
+
+    Keras' own is left in place where it does what the run asks for. It clips the gradient of each
+    replica by itself, and gives all parts of a batch the same weight, however many items they have.
+    """
+    if cut.needed or gradient or context.training.gradient_clip:
+        _needs_kerass_own(task.model)
+        return CutStep(task, context, cut, gradient)
+    return _with_its_own_loss(task.model)
+
+
+def _with_its_own_loss(model: keras.Model) -> Callable[[Any], Logs]:
+    """Keras' step, or that of the recipe's model, its mean loss begun anew each time."""
+    step = model.train_step
+
+    def begin_anew_and_step(data: Any) -> Logs:  # noqa: ANN401 (the data set's elements)
+        for metric in model.metrics:
+            if metric.name == "loss":
+                metric.reset_state()
+        logs: Logs = step(data)
+        return logs
+
+    return begin_anew_and_step
+
+
+class CutStep:
+    """An optimizer step on the parts of a global batch, each weighted by its size."""
+
+    def __init__(self, task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
+        self._passes, self._update = CutPasses(task, context, gradient), Update(task, context)
+        self._replicas = cut.replicas
+
+    def __call__(self, data: Any) -> Logs:  # noqa: ANN401 (as above)
+        """One replica's part of the step. The logs of all are averaged by Keras, and here they add up."""
+        inputs, target, weights = keras.utils.unpack_x_y_sample_weight(data)
+        inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+        loss, gradients = self._passes.weighted((*inputs, target), tf.ones([1]) if weights is None else weights)
+        self._update(gradients)
+        return {"loss": loss * self._replicas}
+
+
+class CutPasses(Passes):
+    """The passes over a replica's slice, whose size is known only when it comes."""
+
+    def weighted(self, tensors: Feed, weights: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        """The mean loss of the slice by the sum of its weights, and its gradients."""
+        loss, gradients = self._passes(tensors, weights)
+        return loss, gradients
+
+    def _all(self, tensors: Feed, weights: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        if self._accumulation == 1:
+            return self._one(tensors, tf.reduce_sum(weights))
+        total: tf.Tensor = tf.zeros([])
+        sums: list[tf.Tensor | None] = []
+        done: list[tf.Tensor] = []
+        for number in range(self._accumulation):
+            with tf.control_dependencies(done):  # one after another, or all would be in memory at once
+                start, size = part(tf.shape(weights)[0], number, self._accumulation)
+                mine = tuple(each[start : start + size] for each in tensors)
+                loss, gradients = self._one(mine, tf.reduce_sum(weights[start : start + size]))
+            gradients = [each if each is None else tf.convert_to_tensor(each) for each in gradients]
+            total += loss
+            sums = [_plus(*pair) for pair in zip(sums, gradients, strict=True)] if sums else gradients
+            done = [total, *(each for each in sums if each is not None)]
+        return total, sums
+
+
+def _plus(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
+    return None if one is None else one + other
+
+
+def _needs_kerass_own(model: keras.Model) -> None:
+    if type(model).train_step is not keras.Model.train_step:
+        raise ValueError(
+            f"model() returned a {type(model).__name__} with a train_step of its own, which cannot weight the parts of "
+            "a batch. Train it on one device, without gradient accumulation and gradient clipping."
+        )

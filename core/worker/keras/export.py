@@ -1,0 +1,70 @@
+"""A Keras model for use elsewhere, of a run of Keras or of TensorFlow: a `.keras` file, or a SavedModel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..recipe import LoadedRecipe
+
+WEIGHTS = "model.npz"
+
+
+def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: str) -> None:
+    """Write `model.keras`, or the folder `saved_model`. Raises `ValueError` when the weights are another model's."""
+    model = recipe.call("model")
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"model() of {recipe.name} returned {type(model).__name__}. Return a keras.Model.")
+    if not model.built:
+        _build(model, recipe)
+    fill(model, checkpoint)
+    if format_name == "keras":
+        model.save(folder / "model.keras")
+    else:
+        model.export(str(folder / "saved_model"), format="tf_saved_model", verbose=False)
+
+
+def _build(model: keras.Model, recipe: LoadedRecipe) -> None:
+    """A model without an Input has its weights once it has seen what its inputs look like."""
+    data = recipe.call("train_data")
+    *inputs, _ = data if isinstance(data, tuple) else data.element_spec
+    whole_batches = isinstance(data, tuple)
+    shapes = [tuple(each.shape)[1:] if whole_batches else tuple(each.shape) for each in inputs]
+    symbols = [
+        keras.KerasTensor((None, *shape), keras.backend.standardize_dtype(each.dtype))
+        for shape, each in zip(shapes, inputs, strict=True)
+    ]
+    model(symbols if len(symbols) > 1 else symbols[0])
+
+
+def fill(model: keras.Model, checkpoint: Path) -> None:
+    """Set the weights from a checkpoint, by position: a model that was placed on devices has other paths.
+
+    Raises `ValueError` with a sentence when number or shapes are others.
+    """
+    path = checkpoint / WEIGHTS
+    if not path.exists():
+        raise ValueError(f"Checkpoint {checkpoint.name} holds no weights of a whole model.")
+    with np.load(path, allow_pickle=False) as file:
+        saved = sorted((int(key.partition(":")[0]), key.partition(":")[2], file[key]) for key in file.files)
+    fault = _difference(model, saved)
+    if fault:
+        raise ValueError(
+            f"Checkpoint {checkpoint.name} is of another model: {fault}. Set the recipe back to what it was."
+        )
+    model.set_weights([array for _, _, array in saved])
+
+
+def _difference(model: keras.Model, saved: list[tuple[int, str, np.ndarray]]) -> str:
+    """The first weight that does not fit, in words; "" when all do."""
+    if len(saved) != len(model.weights):
+        return f"it has {len(saved)} weights where this one has {len(model.weights)}"
+    for (_, path, array), weight in zip(saved, model.weights, strict=True):
+        if array.shape != tuple(weight.shape):
+            return f"its {path} has the shape {array.shape}, this one's {weight.path} {tuple(weight.shape)}"
+    return ""

@@ -1,0 +1,24 @@
+"""Data parallel on several devices in one process: MirroredStrategy keeps a copy of the model on each.
+
+This is what replaces `keras.utils.multi_gpu_model`, which is gone since TensorFlow 2.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from ..tensorflow._devices import claim
+from ..tensorflow._loop import build
+from ._fit import fit
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """Train to the last epoch, or until a stop or a pause is asked for."""
+    strategy = tf.distribute.MirroredStrategy(claim(context))
+    fit(build(recipe, context, scope=strategy.scope()), context)

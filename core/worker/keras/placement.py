@@ -1,0 +1,29 @@
+"""One model on several devices, in one process: its parts are where the recipe puts them, or follow one another."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from ..tensorflow._devices import claim
+from ..tensorflow._loop import build
+from ..tensorflow._placing import placed_model, tell
+from ..tensorflow.placement import where_it_was_computed
+from ._fit import fit
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """Train to the last epoch, or until a stop or a pause is asked for."""
+    devices = claim(context)
+    if context.training.compile:
+        raise ValueError("XLA compiles for one device, and this model is on several. Switch compiling off.")
+    with tf.device(devices[0]):  # for all that is not placed
+        task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
+    tell(context, task.model, devices)
+    fit(task, context, where_it_was_computed)

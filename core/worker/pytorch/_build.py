@@ -1,0 +1,179 @@
+"""Building from a recipe, in two halves: between them, a strategy may shard or cut the model."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ...spec import DEFAULT_LEARNING_RATE
+from ._data import Batches, as_dataset
+from ._loop import Task
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from torch.utils.data import Dataset
+
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raw:
+    """A recipe's model, as it is on the CPU, and its data."""
+
+    model: nn.Module
+    train: Batches
+    val: Batches | None
+    device: torch.device
+
+
+def build(recipe: LoadedRecipe, context: Context) -> Task:
+    """The recipe's parts on this worker's device, for strategies that keep the whole model on each.
+
+    The random states are set before each part, so that no part depends on what another drew. The model
+    comes last: its weights and its dropout are those of a hand-written loop that calls
+    `torch.manual_seed(seed)`, then `model()`, then trains. Ranks above 0 go on with a state of their
+    own: else all would drop the same units.
+    """
+    raw = prepare(recipe, context)
+    return complete(recipe, context, raw, raw.model.to(raw.device))
+
+
+def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = False) -> Raw:
+    """Data and model, the model still on the CPU.
+
+    `whole_batches`: each rank gets the global batches whole, instead of its slices of them.
+    """
+    seed = context.training.seed
+    datasets = {name: _dataset(recipe, name, seed) for name in ("train_data", "val_data")}
+    model = build_model(recipe, "model", seed)
+    device = claim_device(context)
+    passes = 1 if whole_batches else context.training.accumulation
+    train = _batches(datasets["train_data"], context, device, passes, whole=whole_batches)
+    val = _batches(datasets["val_data"], context, device, 1, whole=whole_batches)
+    assert train is not None
+    if context.training.batch_size > train.items and not context.rank:
+        context.notice(
+            f"The batch is {context.training.batch_size}, but there are {train.items} items: each step takes them all."
+        )
+    return Raw(model=model, train=train, val=val, device=device)
+
+
+def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: object) -> nn.Module:
+    """What this function of the recipe returns, its weights fixed by the seed."""
+    seed_everything(seed)
+    model = recipe.call(function, *arguments)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"{function}() of {recipe.name} returned {type(model).__name__}. Return a torch.nn.Module.")
+    return model
+
+
+def complete(recipe: LoadedRecipe, context: Context, raw: Raw, model: nn.Module) -> Task:
+    """The task on what the strategy has made of the model: the optimizer is built on its parameters."""
+    if context.training.compile:
+        model.compile()  # in place: the names in its state_dict stay
+    if context.rank:
+        seed_everything(context.training.seed + context.rank)  # else all ranks would drop the same units
+    return Task(
+        model=model,
+        loss=recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss(),
+        optimizer=_optimizer(recipe, context, model),
+        train=raw.train,
+        val=raw.val,
+        metrics=_metrics(recipe),
+        autocast=autocast_of(context, raw.device),
+    )
+
+
+def autocast_of(context: Context, device: torch.device) -> AbstractContextManager[Any] | None:
+    """For bfloat16, reusable; None for float32."""
+    return torch.autocast(device.type, torch.bfloat16) if context.training.precision == "bfloat16" else None
+
+
+def _batches(
+    dataset: Dataset[Any] | None, context: Context, device: torch.device, accumulation: int, *, whole: bool
+) -> Batches | None:
+    if dataset is None:
+        return None
+    return Batches(
+        dataset,
+        batch_size=context.training.batch_size,
+        device=device,
+        rank=0 if whole else context.rank,
+        world_size=1 if whole else context.world_size,
+        accumulation=accumulation,
+        loader_workers=context.training.loader_workers,
+        seed=context.training.seed,
+    )
+
+
+def seed_everything(seed: int) -> None:
+    """Set the random states of Python, numpy (where torch brought it) and torch, on all devices."""
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def claim_device(context: Context) -> torch.device:
+    """This rank's device, after a check that the process sees exactly the devices that were ticked.
+
+    Raises `RuntimeError` with a sentence when it sees more or fewer.
+    """
+    placement = context.placement
+    ticked = len(placement.devices)
+    gpus = torch.cuda.device_count()
+    context.seen(gpus=gpus, threads=torch.get_num_threads())
+    if placement.kind == "cpu":
+        if gpus:
+            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were ticked. Please report this.")
+        return torch.device("cpu")
+    if gpus != ticked:
+        raise RuntimeError(
+            f"This worker sees {gpus} CUDA devices where {ticked} were ticked ({', '.join(placement.devices)}). "
+            f"{_cuda_advice()}"
+        )
+    device = torch.device("cuda", placement.rank)
+    torch.cuda.set_device(device)
+    return device
+
+
+def _cuda_advice() -> str:
+    if torch.version.cuda is None and torch.version.hip is None:
+        return f"PyTorch {torch.__version__} is built without CUDA: install a build that has it."
+    return "Check that the driver fits this PyTorch: python -c 'import torch; torch.cuda.init()' says why."
+
+
+def _dataset(recipe: LoadedRecipe, function: str, seed: int) -> Dataset[Any] | None:
+    if function != "train_data" and not recipe.has(function):
+        return None
+    seed_everything(seed)
+    return as_dataset(recipe.call(function), function)
+
+
+def _optimizer(recipe: LoadedRecipe, context: Context, model: nn.Module) -> torch.optim.Optimizer:
+    """The recipe's optimizer at the run's learning rate; Adam where the recipe has none."""
+    rate = context.training.learning_rate
+    if not recipe.has("optimizer"):
+        return torch.optim.Adam(model.parameters(), lr=rate or DEFAULT_LEARNING_RATE)
+    optimizer: torch.optim.Optimizer = recipe.call("optimizer", model.parameters())
+    if rate is not None and not recipe.takes("optimizer", "learning_rate"):
+        base = float(optimizer.defaults.get("lr") or 0)
+        for group in optimizer.param_groups:  # groups keep the proportions that the recipe gave them
+            group["lr"] = rate * float(group["lr"]) / base if base else rate
+    return optimizer
+
+
+def _metrics(recipe: LoadedRecipe) -> dict[str, Any]:
+    metrics: dict[str, Any] = recipe.call("metrics") if recipe.has("metrics") else {}
+    if "loss" in metrics:
+        raise ValueError(
+            f"metrics() of {recipe.name} has a metric called loss, which is the loss's own name. Rename it."
+        )
+    return metrics

@@ -1,0 +1,104 @@
+"""What each layer of a model costs: the time of its forward and backward pass on one micro-batch of real data."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from ._cut import Layer
+
+    Autocast = AbstractContextManager[Any] | None
+
+REPEATS = 5
+"""Measured so often, after once for warming up; the median counts."""
+LONG_ENOUGH_S = 1.0
+"""A layer that took so long is not measured again."""
+
+
+class Call(NamedTuple):
+    """One call of a layer."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+
+
+def calls(model: nn.Module, layers: Sequence[Layer], inputs: Sequence[Tensor]) -> dict[str, list[Call]]:
+    """What each layer is given and gives when the model computes this micro-batch, in the order of the first calls."""
+    seen: dict[str, list[Call]] = {}
+
+    def note(name: str) -> Any:  # noqa: ANN401 (a hook, whatever the layer takes)
+        return lambda _, args, kwargs, output: seen.setdefault(name, []).append(Call(args, kwargs, output))
+
+    hooks = [layer.register_forward_hook(note(name), with_kwargs=True) for name, layer in layers]
+    try:
+        with unchanged(model), torch.no_grad():
+            model(*inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen
+
+
+def seconds(layer: nn.Module, call: Call, device: torch.device, autocast: Autocast, *, first: bool) -> float:
+    """The time of one forward and backward pass on the device, where the layer is for no longer than this.
+
+    `first`: nothing before it learns, so its inputs want no gradient.
+    """
+    given = tree_map_only(Tensor, lambda tensor: tensor.detach().to(device), (call.args, call.kwargs))
+    layer.to(device)
+    times: list[float] = []
+    with unchanged(layer):
+        while len(times) <= REPEATS and sum(times) < LONG_ENOUGH_S:
+            began = _now(device)
+            _there_and_back(layer, given, autocast, first=first)
+            times.append(_now(device) - began)
+    layer.zero_grad(set_to_none=True)
+    layer.to("cpu")
+    return statistics.median(times[1:] or times)
+
+
+def _there_and_back(layer: nn.Module, given: Any, autocast: Autocast, *, first: bool) -> None:  # noqa: ANN401
+    args, kwargs = given if first else tree_map_only(Tensor, _wanting_gradient, given)
+    with torch.enable_grad(), autocast or contextlib.nullcontext():
+        outputs = [each for each in tensors(layer(*args, **kwargs)) if each.requires_grad]
+    if outputs:
+        torch.autograd.backward(outputs, [torch.ones_like(each) for each in outputs])
+
+
+def _wanting_gradient(tensor: Tensor) -> Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.detach().requires_grad_().clone()  # no leaf: the layer may work in place
+
+
+@contextlib.contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Buffers (running statistics) and random states are afterwards what they were."""
+    kept = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
+        yield
+    with torch.no_grad():
+        for buffer, value in kept:
+            buffer.copy_(value)
+
+
+def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer gives)
+    """All tensors in a value."""
+    return [each for each in tree_leaves(value) if isinstance(each, Tensor)]
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

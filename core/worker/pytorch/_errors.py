@@ -1,0 +1,52 @@
+"""What PyTorch's errors mean to people: which device, what happened, what would help."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+GIB = 2**30
+
+
+def explain(error: BaseException, context: Context) -> str | None:
+    """A sentence with the remedy; None where torch's own words have to do."""
+    text = str(error)
+    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text:
+        return _out_of_memory(text, context)
+    if out_of_bounds := re.search(r"Target (-?\d+) is out of bounds", text):
+        return _label(out_of_bounds[1])
+    if "device-side assert" in text:
+        return (
+            "A check on the GPU failed (device-side assert). The usual cause is a label or an index out of range: "
+            "train a few steps on a CPU device, which names it."
+        )
+    return None
+
+
+def _out_of_memory(text: str, context: Context) -> str:
+    own = ", ".join(context.placement.own)
+    wanted = re.search(r"[Tt]ried to allocate ([\d.]+ ?\w+)", text)
+    more = f" when {wanted[1]} more were wanted" if wanted else ""
+    return (
+        f"Device {own} ran out of memory{more}. {_peak()}A smaller batch, gradient accumulation, bfloat16 or fsdp "
+        "(on several devices) need less."
+    )
+
+
+def _peak() -> str:
+    if not torch.cuda.is_available():
+        return ""
+    peak, total = torch.cuda.max_memory_allocated(), torch.cuda.get_device_properties().total_memory
+    return f"This run's peak on it was {peak / GIB:.1f} of {total / GIB:.1f} GB. "
+
+
+def _label(label: str) -> str:
+    return (
+        f"A label is {label}, which is not among the model's outputs: they are counted from 0. "
+        "Check the labels in train_data() and val_data(), or give model() as many outputs as there are classes."
+    )

@@ -1,0 +1,67 @@
+"""Checkpoints of a sharded model: gathered on rank 0, which writes the whole model under its own names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
+
+from ._saver import MODEL, OPTIMIZER, another_model, random_file, random_states, read, set_random_states, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+    from torch import nn
+
+    from ..context import Context
+
+
+class ShardedSaver:
+    """Rank 0 writes model and optimizer, which then fit any number of ranks; each rank its random states."""
+
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, context: Context) -> None:
+        self._model, self._optimizer = model, optimizer
+        self._rank = context.rank
+
+    def save(self, folder: Path) -> None:
+        """Write this rank's files."""
+        gather = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        model = get_model_state_dict(self._model, options=gather)
+        optimizer = get_optimizer_state_dict(self._model, self._optimizer, options=gather)
+        if self._rank == 0:
+            write(folder / MODEL, model)
+            write(folder / OPTIMIZER, optimizer)
+        write(folder / random_file(self._rank), random_states())
+
+    def load(self, folder: Path) -> None:
+        """Take up what was saved. Raises `ValueError` with a sentence when it is of another model."""
+        first = self._rank == 0
+        model: dict[str, Any] = read(folder / MODEL) if first else {}
+        optimizer: dict[str, Any] = read(folder / OPTIMIZER) if first else {}
+        spread = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+        try:
+            if first:
+                self._compare(model)
+            set_model_state_dict(self._model, model, options=spread)
+            set_optimizer_state_dict(self._model, self._optimizer, optimizer, options=spread)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise ValueError(another_model(folder, error)) from error
+        set_random_states(read(folder / random_file(self._rank)))
+
+    def _compare(self, found: dict[str, Any]) -> None:
+        """Before anything is sent, for the others would wait for ever for a rest that does not come."""
+        wanted = {name: value.shape for name, value in self._model.state_dict().items()}
+        for name, shape in wanted.items():
+            if name not in found:
+                raise ValueError(f"it has no {name}")
+            if found[name].shape != shape:
+                raise ValueError(f"{name} has the shape {tuple(found[name].shape)} where {tuple(shape)} is wanted")
+        for name in found.keys() - wanted.keys():
+            raise ValueError(f"this model has no {name}")

@@ -1,0 +1,108 @@
+"""What a parameter server's chief stands on: the cluster's description, steps under way, checkpoints between them."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from ._data import gather
+from ._saver import Saver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    import keras
+    from tensorflow.distribute.coordinator import ClusterCoordinator
+
+    from ...spec import Placement
+    from ..context import Context
+    from ._data import Batches, Feed
+
+AHEAD = 4  # batches per worker under way or waiting: no worker waits for the chief, and a stop waits for few
+
+
+def cluster_of(placement: Placement) -> str:
+    """`TF_CONFIG`: the first address is the chief's, the last the parameter server's."""
+    chief, *workers, server = placement.addresses
+    index = placement.rank - 1 if placement.role == "worker" else 0
+    return json.dumps({
+        "cluster": {"chief": [chief], "worker": workers, "ps": [server]},
+        "task": {"type": placement.role, "index": index},
+    })  # fmt: skip
+
+
+def serve(placement: Placement) -> None:
+    """Compute, or keep variables, for the chief; for ever: the supervisor ends servers when the others are done."""
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    # An operation that waits for another process occupies a thread, and what it waits for needs one, too:
+    # with a thread per core, servers of one core would wait for each other for ever.
+    threads = tf.compat.v1.ConfigProto(
+        intra_op_parallelism_threads=len(placement.cores),
+        inter_op_parallelism_threads=len(placement.cores) + len(placement.addresses),
+    )
+    server = tf.distribute.Server(
+        resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc",
+        config=threads,
+    )  # fmt: skip
+    server.join()
+
+
+class Workers:
+    """Gives batches to whichever worker is free."""
+
+    def __init__(self, strategy: tf.distribute.Strategy, coordinator: ClusterCoordinator, workers: int) -> None:
+        self._strategy, self._coordinator, self._workers = strategy, coordinator, workers
+
+    def computing(self, compute: Callable[[Feed], tf.Tensor], batches: Batches) -> Callable[..., Any]:
+        """Makes of `compute(tensors)` a function that a worker runs on a feed; it gives what `each` waits for.
+
+        Arrays are sent to each worker once; then the indices of a batch are all that travels.
+        """
+        arrays = batches.arrays or (tf.zeros([]),)
+        sent = self._coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensors(arrays).repeat())
+        iterator = iter(sent)
+
+        def on_worker(iterator: Any, *feed: tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (the worker's own)
+            everything = next(iterator)
+            tensors = gather(everything, feed) if batches.arrays else feed
+            return self._strategy.run(compute, args=(tensors,))
+
+        function = tf.function(on_worker)
+        return lambda *feed: self._coordinator.schedule(function, args=(iterator, *feed))
+
+    def each(self, function: Callable[..., Any], feeds: Iterable[Feed]) -> Iterator[tf.Tensor]:
+        """The results in the order given; some are always under way."""
+        pending: deque[Any] = deque()
+        most = AHEAD * self._workers
+        for feed in feeds:
+            pending.append(function(*feed))
+            if len(pending) > most:
+                yield pending.popleft().fetch()
+        while pending:
+            yield pending.popleft().fetch()
+
+
+class CoordinatedSaver(Saver):
+    """Waits for the steps that are under way, so that all variables are of the same moment.
+
+    Such steps are in the weights, but not counted yet: a resumed run does those few once more.
+    """
+
+    def __init__(
+        self,
+        coordinator: ClusterCoordinator,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        context: Context,
+    ) -> None:
+        super().__init__(model, optimizer, context)
+        self._coordinator = coordinator
+
+    def save(self, folder: Path) -> None:
+        """Write the variables, fetched from the parameter server."""
+        self._coordinator.join()
+        super().save(folder)

@@ -1,0 +1,152 @@
+"""The global batches of an epoch, in an order that depends on nothing but the seed and the epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from ._devices import HOST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Feed = tuple[tf.Tensor, ...]
+    """What a step's function is called with: each of shape (items of the global batch, ...)."""
+
+CUT_AT_ONCE = 1024  # steps; an epoch of millions must not become millions of tensors
+SHUFFLE_BUFFER = 10_000  # items of a tf.data.Dataset, which can only be read in order
+
+WHAT_TO_RETURN = (
+    "Return a tuple of arrays or tensors, inputs first, target last, or an unbatched tf.data.Dataset of such tuples."
+)
+
+
+class Batches:
+    """A data set in global batches.
+
+    Arrays stay in the host's memory, and a batch of them travels as the indices of its items: the
+    step's function gathers them (`tensors`), each device its own slice. A `tf.data.Dataset` is read
+    batch by batch. Both orders are fixed by seed and epoch: one device and many see the same batches.
+    """
+
+    def __init__(self, data: object, function: str, *, batch_size: int, seed: int = 0) -> None:
+        """`data`: what this function of the recipe returned. Raises `TypeError` and `ValueError`, a sentence each."""
+        self.dataset = data if isinstance(data, tf.data.Dataset) else None
+        self.arrays = () if self.dataset is not None else _as_tensors(data, function)
+        """The whole data set, inputs first, target last; nothing where it is read."""
+        self.items: int = _cardinality(data, function) if self.dataset is not None else len(self.arrays[0])
+        """Of the whole data set."""
+        self.batch_size = batch_size
+        self.steps = -(-self.items // batch_size)
+        self._seed = seed
+
+    def shuffled(self, epoch: int, skip: int = 0) -> Iterator[Feed]:
+        """One epoch in the order that its number and the seed fix, without its first `skip` steps."""
+        if self.dataset is not None:
+            return self._read(self.mixed(epoch), skip)
+        return self._cut(self.order(epoch), skip)
+
+    def order(self, epoch: int | tf.Tensor) -> tf.Tensor:
+        """The indices of arrays' items in an epoch's order. `epoch` may be a tensor of `tf.data`, of type int64."""
+        seed = spread(self._seed, epoch)
+        with tf.device(HOST):
+            return tf.random.experimental.stateless_shuffle(tf.range(self.items), seed=[seed % 2**31, seed // 2**31])
+
+    def mixed(self, epoch: int | tf.Tensor) -> tf.data.Dataset:
+        """The items of a `tf.data.Dataset` in an epoch's order."""
+        assert self.dataset is not None
+        buffer, seed = min(self.items, SHUFFLE_BUFFER), spread(self._seed, epoch)
+        return self.dataset.shuffle(buffer, seed=seed, reshuffle_each_iteration=False)
+
+    def in_order(self) -> Iterator[Feed]:
+        """The data set once, as it stands."""
+        if self.dataset is not None:
+            return self._read(self.dataset, 0)
+        with tf.device(HOST):
+            return self._cut(tf.range(self.items), 0)
+
+    def size(self, step: int) -> int:
+        """Items of a global batch: the last may have fewer."""
+        return min(self.batch_size, self.items - step * self.batch_size)
+
+    def tensors(self, feed: Feed) -> Feed:
+        """The model's inputs and the target of these items. Used inside a step's function."""
+        if not self.arrays:
+            return feed
+        with tf.device(HOST):
+            return gather(self.arrays, feed)
+
+    def specs(self) -> tuple[tf.TensorSpec, ...]:
+        """What a batch looks like, inputs first, target last: of any number of items."""
+        arrays = tuple(tf.TensorSpec(array.shape[1:], array.dtype) for array in self.arrays)
+        one = arrays if self.dataset is None else self.dataset.element_spec
+        return tuple(tf.TensorSpec([None, *spec.shape], spec.dtype) for spec in one)
+
+    def _cut(self, order: tf.Tensor, skip: int) -> Iterator[Feed]:
+        """The indices of each step's items; cut many at a time, since each cut costs microseconds."""
+        whole = self.items // self.batch_size
+        for start in range(skip, whole, CUT_AT_ONCE):
+            many = order[start * self.batch_size : min(start + CUT_AT_ONCE, whole) * self.batch_size]
+            for index in tf.unstack(tf.reshape(many, [-1, self.batch_size])):
+                yield (index,)
+        if whole < self.steps and skip < self.steps:
+            yield (order[whole * self.batch_size :],)
+
+    def _read(self, dataset: tf.data.Dataset, skip: int) -> Iterator[Feed]:
+        batches = dataset.skip(skip * self.batch_size).batch(self.batch_size)
+        return iter(batches.prefetch(tf.data.AUTOTUNE))
+
+
+def gather(arrays: Feed, feed: Feed) -> Feed:
+    """The items of a feed, which has their indices."""
+    (index,) = feed
+    return tuple(tf.gather(array, index) for array in arrays)
+
+
+def spread(seed: int, number: Any) -> Any:  # noqa: ANN401 (a number, or a tensor of type int64)
+    """A seed of its own for each seed and number, within what TensorFlow takes."""
+    return (seed * 1_000_003 % 2**62 + number) % 2**62
+
+
+def _as_tensors(data: object, function: str) -> tuple[tf.Tensor, ...]:
+    if not isinstance(data, (tuple, list)):
+        raise TypeError(f"{function}() returned {type(data).__name__}. {WHAT_TO_RETURN}")
+    if len(data) < 2 or not all(hasattr(part, "shape") for part in data):
+        kinds = ", ".join(type(part).__name__ for part in data)
+        raise TypeError(f"{function}() returned ({kinds}). {WHAT_TO_RETURN}")
+    sizes = [int(part.shape[0]) if len(part.shape) else 0 for part in data]
+    if len(set(sizes)) > 1 or not sizes[0]:
+        raise ValueError(f"{function}() returned arrays of {sizes} items. Return as many targets as inputs, and some.")
+    return tuple(_on_host(part, function) for part in data)
+
+
+def _on_host(array: Any, function: str) -> tf.Tensor:  # noqa: ANN401 (numpy's or TensorFlow's)
+    try:
+        with tf.device(HOST):
+            return tf.identity(tf.convert_to_tensor(array))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{function}() returned {type(array).__name__}, of which TensorFlow makes no tensor: {error}. "
+            f"{WHAT_TO_RETURN}"
+        ) from error
+
+
+def _cardinality(data: tf.data.Dataset, function: str) -> int:
+    spec = data.element_spec
+    if not isinstance(spec, tuple) or len(spec) < 2 or not all(isinstance(part, tf.TensorSpec) for part in spec):
+        raise TypeError(
+            f"{function}() returned a tf.data.Dataset of {spec}. "
+            "Each item must be a tuple of two or more tensors: the model's inputs first, the target last."
+        )
+    items = int(data.cardinality())
+    if items == 0:
+        raise ValueError(f"{function}() returned an empty tf.data.Dataset. There is nothing to train on.")
+    if items == tf.data.INFINITE_CARDINALITY:
+        raise ValueError(f"{function}() returned an endless tf.data.Dataset. Leave repeat() out: the run has epochs.")
+    if items < 0:
+        raise ValueError(
+            f"{function}() returned a tf.data.Dataset that does not know how many items it has. "
+            "Tell it: dataset.apply(tf.data.experimental.assert_cardinality(items))."
+        )
+    return items

@@ -1,0 +1,68 @@
+"""A worker's own devices: claimed before TensorFlow makes its first tensor, and checked against what was ticked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from ..context import Context
+
+HOST = "/cpu:0"
+"""Where data sets stay, and what coordinates."""
+
+
+def claim(context: Context) -> list[str]:
+    """This worker's own devices by TensorFlow's names, such as `/gpu:1`, in the order ticked.
+
+    Call it first: TensorFlow takes its devices with the first tensor, and takes no other ones later.
+    Raises `RuntimeError` with a sentence when the process sees more or fewer devices than it should.
+    """
+    own = len(context.placement.own)
+    _use_cores(len(context.placement.cores))
+    gpus = tf.config.list_physical_devices("GPU")
+    context.seen(gpus=len(gpus), threads=tf.config.threading.get_intra_op_parallelism_threads())
+    _check(len(gpus), context)
+    if not gpus:
+        _split_cpu(max(1, own))
+        return [f"/cpu:{number}" for number in range(own)]
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, True)  # else it takes all memory at once, whatever it needs
+    return [f"/gpu:{number}" for number in range(own)]  # the environment lists them in the order ticked
+
+
+def _use_cores(cores: int) -> None:
+    """As many threads as this process has cores of its own; TensorFlow's choice where it is not pinned."""
+    if cores:
+        tf.config.threading.set_intra_op_parallelism_threads(cores)
+        tf.config.threading.set_inter_op_parallelism_threads(cores)
+
+
+def _split_cpu(number: int) -> None:
+    """As many logical CPU devices as this worker has."""
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
+
+
+def _check(gpus: int, context: Context) -> None:
+    placement = context.placement
+    # Workers that meet over the network see only their own, one process for all sees all.
+    ticked = placement.own if placement.addresses else placement.devices
+    if placement.kind == "cpu":
+        if gpus:
+            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were ticked. Please report this.")
+    elif gpus != len(ticked):
+        raise RuntimeError(
+            f"This worker sees {gpus} CUDA devices where {len(ticked)} were ticked ({', '.join(ticked)}). "
+            f"{_cuda_advice()}"
+        )
+
+
+def _cuda_advice() -> str:
+    if not tf.test.is_built_with_cuda():
+        return f"TensorFlow {tf.__version__} is built without CUDA: install tensorflow[and-cuda]."
+    return (
+        "Check that the driver fits this TensorFlow and that tensorflow[and-cuda] is installed: "
+        "python -c 'import tensorflow as tf; print(tf.config.list_physical_devices())' says why."
+    )

@@ -1,0 +1,182 @@
+"""What one device does of a step: the loss and the gradients of its slice, weighted by its size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from ._loop import call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import keras
+
+    from ..context import Context
+    from ._data import Feed
+    from ._loop import Task
+
+    Forward = Callable[[], tuple[tf.Tensor, tf.Tensor]]
+    """Gives the loss, and the same as its optimizer wants it scaled."""
+    Gradient = Callable[[Forward, list[tf.Variable]], tuple[tf.Tensor, list[tf.Tensor | None]]]
+    """The loss, and the gradients by variable."""
+
+
+def slice_of(feed: Feed, part: int, parts: int) -> tuple[Feed, float]:
+    """The `part`-th of so many contiguous slices of a global batch, and its share of the items.
+
+    All shares add up to 1. A device that gets no item of a small last batch takes one with share 0,
+    because all devices have to take part in every step.
+    """
+    items = int(feed[0].shape[0])
+    least, more = divmod(items, parts)
+    start, size = part * least + min(part, more), least + (part < more)
+    if not size:
+        return tuple(each[:1] for each in feed), 0.0
+    return tuple(each[start : start + size] for each in feed), size / items
+
+
+class Passes:
+    """Forward and backward passes over a slice, and sums over one for validation; for use inside a `tf.function`."""
+
+    def __init__(self, task: Task, context: Context, gradient: Gradient | None = None) -> None:
+        """`gradient`: what to use instead of a tape."""
+        self._task = task
+        self._gradient = gradient or _by_tape
+        self._accumulation = context.training.accumulation
+        self._passes: Callable[..., Any] = self._all
+        if context.training.compile:
+            # The passes alone: gathering a batch and exchanging gradients stay with TensorFlow.
+            self._passes = tf.function(self._all, jit_compile=True)
+
+    def gradients(self, feed: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        """`share` times the mean loss of a slice of a global batch, and its gradients."""
+        return self.gradients_of(self._task.train.tensors(feed), share)
+
+    def gradients_of(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        """The same where the items themselves are at hand."""
+        loss, gradients = self._passes(tensors, share)
+        if share:
+            return loss, gradients
+        # The idle item of a device without any must not count, even if its loss is NaN.
+        return tf.zeros_like(loss), list(map(_nothing, gradients))
+
+    def sums(self, feed: Feed, share: float) -> tf.Tensor:
+        """The sums of loss, metrics and items over a slice of a batch of the validation set."""
+        assert self._task.val is not None
+        return self.sums_of(self._task.val.tensors(feed), share)
+
+    def sums_of(self, tensors: Feed, share: float) -> tf.Tensor:
+        """The same where the items themselves are at hand."""
+        task = self._task
+        *inputs, target = tensors
+        output = call(task.model, inputs, training=False)
+        items = tf.cast(tf.shape(target)[0], tf.float64) if share else tf.zeros([], tf.float64)
+        values = [self._mean_loss(target, output), *(_mean(each(target, output)) for each in task.metrics.values())]
+        means = tf.cast(tf.stack([*values, tf.ones([])]), tf.float64)
+        return means * items if share else tf.zeros_like(means)
+
+    def _all(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        if self._accumulation == 1:
+            return self._one(tensors, share)
+        return self._one_after_another(tensors, share)
+
+    def _one_after_another(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        """Gradient accumulation: each pass waits for the one before it, or all would be in memory at once."""
+        total, sums = self._micro_batch(tensors, 0, share)
+        for part in range(1, min(self._accumulation, int(tensors[0].shape[0]))):
+            with tf.control_dependencies([total, *(each for each in sums if each is not None)]):
+                loss, gradients = self._micro_batch(tuple(map(tf.identity, tensors)), part, share)
+            total += loss
+            sums = list(map(_plus, sums, gradients))
+        return total, sums
+
+    def _micro_batch(self, tensors: Feed, part: int, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        micro_batch, part_of_it = slice_of(tensors, part, self._accumulation)
+        loss, gradients = self._one(micro_batch, share * part_of_it)
+        return loss, [each if each is None else tf.convert_to_tensor(each) for each in gradients]
+
+    def _one(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+        task = self._task
+        *inputs, target = tensors
+
+        def forward() -> tuple[tf.Tensor, tf.Tensor]:
+            loss = self._mean_loss(target, call(task.model, inputs, training=True)) * share
+            return loss, task.optimizer.scale_loss(loss)
+
+        return self._gradient(forward, [each.value for each in task.model.trainable_variables])
+
+    def _mean_loss(self, target: tf.Tensor, output: Any) -> tf.Tensor:  # noqa: ANN401 (the model's output)
+        """With the losses that the model's own layers add (regularisation)."""
+        return tf.add_n([self._task.loss(target, output), *(_mean(each) for each in self._task.model.losses)])
+
+
+class Update:
+    """One optimizer step from the gradients of a slice; under a strategy all replicas' are added up."""
+
+    def __init__(self, task: Task, context: Context) -> None:
+        self._model, self._optimizer = task.model, task.optimizer
+        self._clips = _clips(task.optimizer, context.training.gradient_clip)
+
+    def __call__(self, gradients: list[tf.Tensor]) -> None:
+        variables = self._model.trainable_variables
+        if self._clips:
+            known = [at for at, each in enumerate(gradients) if each is not None]
+            clipped = self._clipped([tf.convert_to_tensor(gradients[at]) for at in known])
+            gradients, variables = clipped, [variables[at] for at in known]
+        self._optimizer.apply(gradients, variables)
+
+    def _clipped(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        """The norm is that of the global batch's gradient, so the slices' have to be added up before."""
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        if replicas > 1:
+            gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        for clip in self._clips:
+            gradients = clip(gradients)
+        # The optimizer adds up once more: all replicas have the same now.
+        return [each / replicas for each in gradients] if replicas > 1 else gradients
+
+
+def _clips(
+    optimizer: keras.optimizers.Optimizer, limit: float | None
+) -> list[Callable[[list[tf.Tensor]], list[tf.Tensor]]]:
+    """The clipping that the run asks for, and before it that of the recipe's optimizer.
+
+    An optimizer of Keras would clip each replica's gradient by itself, and many devices would not
+    do what one does: so it is done here, on the whole.
+    """
+    norm, whole, value = optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue
+    optimizer.clipnorm = optimizer.global_clipnorm = optimizer.clipvalue = None
+    found: list[Callable[[list[tf.Tensor]], list[tf.Tensor]]] = []
+    if norm:
+        found.append(lambda gradients: [tf.clip_by_norm(each, norm) for each in gradients])
+    if value:
+        found.append(lambda gradients: [tf.clip_by_value(each, -value, value) for each in gradients])
+    found += [_by_global_norm(each) for each in (whole, limit) if each]
+    return found
+
+
+def _by_global_norm(limit: float) -> Callable[[list[tf.Tensor]], list[tf.Tensor]]:
+    return lambda gradients: tf.clip_by_global_norm(gradients, limit)[0]
+
+
+def _by_tape(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+    with tf.GradientTape() as tape:
+        loss, scaled = forward()
+    return loss, tape.gradient(scaled, variables)
+
+
+def _mean(value: Any) -> tf.Tensor:  # noqa: ANN401 (what a user's function gave)
+    return tf.reduce_mean(tf.cast(value, tf.float32))
+
+
+def _nothing(gradient: Any) -> Any:  # noqa: ANN401 (a tensor, one of some rows only, or none)
+    """Zeros of the same kind: all devices' gradients are added up."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(tf.zeros_like(gradient.values), gradient.indices, gradient.dense_shape)
+    return None if gradient is None else tf.zeros_like(gradient)
+
+
+def _plus(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
+    return None if one is None else one + other

@@ -1,0 +1,21 @@
+"""Data parallel on several devices in one process: MirroredStrategy keeps a copy of the model on each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from ._devices import claim
+from ._meter import Meter
+from ._replicas import train_replicas
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """Train to the last epoch, or until a stop or a pause is asked for."""
+    strategy = tf.distribute.MirroredStrategy(claim(context))
+    train_replicas(strategy, recipe, context, Meter(context))

@@ -1,0 +1,54 @@
+"""Asynchronous data parallel: workers take batches as they come, and each changes the server's variables by itself."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from ._coordinator import CoordinatedSaver, Workers, cluster_of, serve
+from ._devices import claim
+from ._loop import build, loop
+from ._meter import Meter
+from ._step import Passes, Update
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+    from ._data import Feed
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """As the chief, train to the last epoch or until a stop or a pause is asked for; as another, serve the chief."""
+    claim(context)
+    os.environ["TF_CONFIG"] = cluster_of(context.placement)
+    if context.placement.role == "chief":
+        _coordinate(recipe, context)
+    else:
+        serve(context.placement)
+
+
+def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
+    context.notice(
+        "Parameter server training is asynchronous: each step starts from weights that other steps are changing. "
+        "The curve is not that of one device, nor the same twice."
+    )
+    strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    task = build(recipe, context, scope=strategy.scope())
+    passes, update = Passes(task, context), Update(task, context)
+
+    def train_on(tensors: Feed) -> tf.Tensor:
+        loss, gradients = passes.gradients_of(tensors, 1.0)
+        update(gradients)
+        return loss
+
+    def measure_on(tensors: Feed) -> tf.Tensor:
+        return passes.sums_of(tensors, 1.0)
+
+    workers = Workers(strategy, coordinator, len(context.placement.devices))
+    step = workers.computing(train_on, task.train)
+    measure = workers.computing(measure_on, task.val) if task.val is not None else step
+    saver = CoordinatedSaver(coordinator, task.model, task.optimizer, context)
+    loop(task, context, Meter(context), step, measure, each=workers.each, saver=saver)

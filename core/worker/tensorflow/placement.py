@@ -1,0 +1,46 @@
+"""One model on several devices, in one process: its parts are where the recipe puts them, or follow one another."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from ._devices import claim
+from ._loop import build, loop
+from ._meter import Meter
+from ._placing import placed_model, tell
+from ._step import Passes, Update
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+    from ._step import Forward
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """Train to the last epoch, or until a stop or a pause is asked for."""
+    devices = claim(context)
+    if context.training.compile:
+        raise ValueError("XLA compiles for one device, and this model is on several. Switch compiling off.")
+    with tf.device(devices[0]):  # for all that is not placed
+        task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
+        tell(context, task.model, devices)
+        passes, update = Passes(task, context, where_it_was_computed), Update(task, context)
+
+        def step(*feed: tf.Tensor) -> tf.Tensor:
+            loss, gradients = passes.gradients(feed, 1.0)
+            update(gradients)
+            return loss
+
+        def measure(*feed: tf.Tensor) -> tf.Tensor:
+            return passes.sums(feed, 1.0)
+
+        loop(task, context, Meter(context), tf.function(step), tf.function(measure))
+
+
+def where_it_was_computed(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
+    """A tape would compute all gradients on the first device; this puts each beside its forward operation."""
+    loss, scaled = forward()
+    return loss, tf.gradients(scaled, variables)

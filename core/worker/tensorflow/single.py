@@ -1,0 +1,34 @@
+"""One device, one process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from ._devices import claim
+from ._loop import build, loop
+from ._meter import Meter
+from ._step import Passes, Update
+
+if TYPE_CHECKING:
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """Train to the last epoch, or until a stop or a pause is asked for."""
+    (device,) = claim(context)
+    with tf.device(device):
+        task = build(recipe, context)
+        passes, update = Passes(task, context), Update(task, context)
+
+        def step(*feed: tf.Tensor) -> tf.Tensor:
+            loss, gradients = passes.gradients(feed, 1.0)
+            update(gradients)
+            return loss
+
+        def measure(*feed: tf.Tensor) -> tf.Tensor:
+            return passes.sums(feed, 1.0)
+
+        loop(task, context, Meter(context), tf.function(step), tf.function(measure))

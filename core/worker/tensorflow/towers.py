@@ -1,0 +1,53 @@
+"""Data parallel by hand, as it was written before there were strategies: a tower per device on one set of variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from ._devices import claim
+from ._loop import build, loop
+from ._meter import Meter
+from ._step import Passes, Update, slice_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..context import Context
+    from ..recipe import LoadedRecipe
+    from ._data import Feed
+
+
+def train(recipe: LoadedRecipe, context: Context) -> None:
+    """Train to the last epoch, or until a stop or a pause is asked for."""
+    devices = claim(context)
+    with tf.device(devices[0]):  # the variables are here, and the other towers read them each step
+        task = build(recipe, context)
+    passes, update = Passes(task, context), Update(task, context)
+
+    def step(*feed: tf.Tensor) -> tf.Tensor:
+        losses, gradients = zip(*_towers(devices, passes.gradients, feed), strict=True)
+        with tf.device(devices[0]):
+            update([_average(each) for each in zip(*gradients, strict=True)])
+            return tf.add_n(losses)
+
+    def measure(*feed: tf.Tensor) -> tf.Tensor:
+        return tf.add_n(_towers(devices, passes.sums, feed))
+
+    loop(task, context, Meter(context), tf.function(step), tf.function(measure))
+
+
+def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:
+    """What each device computes of its slice of the global batch."""
+    results = []
+    for number, device in enumerate(devices):
+        with tf.device(device):
+            results.append(compute(*slice_of(feed, number, len(devices))))
+    return results
+
+
+def _average(gradients: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
+    """Over the towers, each of which has weighted its own by its share of the items."""
+    known = [tf.convert_to_tensor(each) for each in gradients if each is not None]
+    return tf.add_n(known) if known else None

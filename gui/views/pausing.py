@@ -1,0 +1,58 @@
+"""What the pause button says and does: pause a run that goes on, resume one that can be, or wait for either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.state import row
+from gui.words import moment
+
+if TYPE_CHECKING:
+    from core.state import Checkpoint, Facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseFace:
+    """One face of the button."""
+
+    text: str
+    tip: str
+    enabled: bool = False
+    resumes: bool = False
+    """Pressed, it resumes; else it pauses."""
+
+
+NO_RUN = PauseFace(text="Pause", tip="No run is going on that could be paused")
+NOT_NOW = PauseFace(text="Pause", tip="This run cannot be paused now")
+
+
+def pause_face(facts: Facts, asked: str, *, resuming: bool, now: float) -> PauseFace:
+    """The face for a run. `asked`: what its workers have yet to answer; `resuming`: its supervisor is coming up."""
+    state = row(facts.state)
+    if resuming:
+        return PauseFace(text="Resume", tip="The run is coming up again", resumes=True)
+    if state.can_resume:
+        return PauseFace(text="Resume", enabled=True, tip=_from_where(facts.checkpoint, now), resumes=True)
+    if not state.can_pause:
+        return NOT_NOW
+    if asked == "pause":
+        return PauseFace(text="Pausing…", tip="The run saves first; then it ends and frees its devices")
+    return PauseFace(
+        text="Pause", enabled=True, tip="Pause this run: it saves a checkpoint, ends, and frees its devices"
+    )
+
+
+def saved_words(checkpoint: Checkpoint | None, now: float) -> str:
+    """`saved at step 230, 18:03`; no text where nothing was."""
+    return f"saved at {_place(checkpoint, now)}" if checkpoint else ""
+
+
+def _place(checkpoint: Checkpoint, now: float) -> str:
+    return f"step {checkpoint.step}, {moment(checkpoint.time, now)}"
+
+
+def _from_where(checkpoint: Checkpoint | None, now: float) -> str:
+    if checkpoint is None:
+        return "Start this run over: no checkpoint of it was written"
+    return f"Go on with this run from its last checkpoint: {_place(checkpoint, now)}"

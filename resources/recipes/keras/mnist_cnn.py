@@ -1,0 +1,37 @@
+"""A convolutional network in LeNet's manner that reads handwritten digits of 28x28 pixels (MNIST, fetched once)."""
+
+import keras
+from _data import mnist
+from keras import layers
+
+
+def model(width=8, dropout=0.0):
+    return keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            layers.Conv2D(width, 5, padding="same", activation="tanh"),
+            layers.AveragePooling2D(2),
+            layers.Conv2D(2 * width, 5, activation="tanh"),
+            layers.AveragePooling2D(2),
+            layers.Flatten(),
+            layers.Dropout(dropout),
+            layers.Dense(84, activation="tanh"),
+            layers.Dense(10),
+        ]
+    )
+
+
+def train_data(items=60_000):
+    return mnist("train", items)
+
+
+def val_data(val_items=2_000):
+    return mnist("val", val_items)
+
+
+def optimizer(learning_rate=0.05, momentum=0.9):
+    return keras.optimizers.SGD(learning_rate, momentum=momentum)
+
+
+def metrics():
+    return {"accuracy": keras.metrics.sparse_categorical_accuracy}

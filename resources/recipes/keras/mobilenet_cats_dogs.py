@@ -1,0 +1,64 @@
+"""MobileNetV2 tells cats from dogs (tensorflow_datasets' cats_vs_dogs: 23 262 photographs, 0.8 GB, fetched once)."""
+
+import keras
+import tensorflow as tf
+from _shared.fetch import fetch, folder
+
+# As in tensorflow_datasets' own list. Fetched here: it would try for minutes where there is no connection.
+FOLDER = "https://download.microsoft.com/download/3/E/1/3E1C3F21-ECDB-4869-8368-6DEBA77B919F/"
+ARCHIVE = "kagglecatsanddogs_5340.zip"
+SHA256 = "b7974bd00a84a99921f36ee4403f089853777b5ae8d151c76a86e64900334af9"
+SPLITS = {"train": "train[:95%]", "val": "train[95%:]"}
+
+
+def model(size=128, width=1.0, weights=""):
+    """`weights`: "" for random ones, "imagenet" for those that Keras fetches, or the path of a file of weights."""
+    base = keras.applications.MobileNetV2(
+        (size, size, 3), alpha=width, include_top=False, weights=weights or None, pooling="avg"
+    )
+    return keras.Sequential([keras.Input((size, size, 3)), base, keras.layers.Dense(2)])
+
+
+def train_data(size=128):
+    return photographs("train", size)
+
+
+def val_data(size=128):
+    return photographs("val", size)
+
+
+def photographs(part, size):
+    """Pictures (size, size, 3) from -1 to 1 and labels, 0 for a cat and 1 for a dog, read when they are needed."""
+
+    def prepared(picture, label):
+        return tf.image.resize(picture, (size, size)) / 127.5 - 1, label
+
+    try:
+        pictures = cats_vs_dogs(SPLITS[part])
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"cats_vs_dogs is read by tensorflow_datasets, which is not whole here ({error}): "
+            "install it with `pip install 'trainyard[datasets]'`."
+        ) from error
+    return pictures.map(prepared, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def cats_vs_dogs(split):
+    """The data set of (picture, label) as tensorflow_datasets has it; made of the archive the first time."""
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder("cats_vs_dogs")
+    try:
+        return builder.as_dataset(split=split, as_supervised=True)
+    except AssertionError:  # its way to say that the data set has not been made yet
+        archive = fetch(folder("cats_vs_dogs") / ARCHIVE, FOLDER + ARCHIVE, SHA256)
+        builder.download_and_prepare(download_config=tfds.download.DownloadConfig(manual_dir=archive.parent))
+    return builder.as_dataset(split=split, as_supervised=True)
+
+
+def optimizer(learning_rate=0.001):
+    return keras.optimizers.Adam(learning_rate)
+
+
+def metrics():
+    return {"accuracy": keras.metrics.sparse_categorical_accuracy}

@@ -1,0 +1,207 @@
+"""What `make run` would install, with a driver and without, and which Python then trains. Nothing is installed here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import core
+from core.cells import framework
+from core.interpreters import has, interpreter
+
+ROOT = Path(core.__file__).resolve().parents[1]
+DRIVER = ROOT / "tools" / "nvidia_driver.sh"
+BUILDS = ROOT / "tools" / "gpu_builds.py"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """What make reads, without an environment: everything is still to be done. It has no driver but by CUDA=1."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / DRIVER.name).write_bytes(DRIVER.read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for environments: ours is `.venv` there, and no variable names another Python."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    for name in ("TENSORFLOW", "KERAS", "PYTORCH", "TORCH"):
+        monkeypatch.delenv(f"TRAINYARD_PYTHON_{name}", raising=False)
+    return tmp_path
+
+
+def would_do(project: Path, *arguments: str) -> list[str]:
+    """The commands of a dry run of `make run`."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "CUDA"))}
+    done = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", "run", *arguments],
+        cwd=project, env=variables, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def installed(commands: list[str]) -> list[tuple[str, str]]:
+    """(environment, what is installed there), in order."""
+    installs = [line for line in commands if " -m pip install " in line]
+    assert all("--constraint constraints.txt" in line for line in installs)
+    return [(line.split("/", 1)[0], line.split("constraints.txt ", 1)[1]) for line in installs]
+
+
+def make_environment(folder: Path, *modules: str) -> Path:
+    """An environment without pip, with modules that are there and do nothing."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    packages = next(folder.glob("lib/python3*/site-packages"))
+    for module in modules:
+        (packages / module).mkdir()
+        (packages / module / "__init__.py").touch()
+    return folder / "bin" / "python"
+
+
+def driver(root: Path, **variables: str) -> str:
+    """What the script prints for a machine whose files lie below a folder."""
+    path = f"{root}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", str(DRIVER), str(root)], env={"PATH": path, **variables}, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def machine(root: Path, *, module: bool = False, libraries: tuple[str, ...] = ()) -> Path:
+    """A machine with the driver's module or not, whose loader knows these libraries."""
+    if module:
+        (root / "proc/driver/nvidia").mkdir(parents=True)
+        (root / "proc/driver/nvidia/version").touch()
+    lines = "".join(f"echo '\tlibcuda.so.1 (libc6,x86-64) => {library}'\n" for library in libraries)
+    (root / "ldconfig").write_text(f"#!/bin/sh\n{lines}", encoding="utf-8")
+    (root / "ldconfig").chmod(0o755)
+    return root
+
+
+def test_without_a_driver_one_environment_and_nothing_of_cuda(project: Path) -> None:
+    commands = would_do(project, "CUDA=0")
+    assert installed(commands) == [(".venv", "--editable '.[torch,tensorflow]'")]
+    assert "nothing of CUDA is asked for" in "\n".join(commands)
+    assert "and-cuda" not in "\n".join(commands)
+
+
+def test_with_a_driver_two_environments_and_it_is_said(project: Path) -> None:
+    commands = would_do(project, "CUDA=1")
+    assert installed(commands) == [
+        (".venv-tensorflow", "\"tensorflow[and-cuda]; python_version < '3.14'\""),
+        (".venv", "--editable '.[torch]'"),
+    ]
+    said = [line for line in commands if line.startswith("echo") and "An NVIDIA driver is here" in line]
+    assert len(said) == 2
+    assert "TensorFlow" in said[0]
+    assert "PyTorch" in said[1]
+
+
+def test_a_machine_that_gets_a_driver_is_set_up_anew(project: Path) -> None:
+    """What was installed without a driver does not count as installed with one, and a second start installs nothing."""
+    names = ("bin/python", "run-plain", "test")
+    for number, name in enumerate(names):
+        stamp = project / ".venv" / name
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.touch()
+        os.utime(stamp, (4_000_000_000 + number,) * 2)
+    assert would_do(project, "CUDA=0") == [".venv/bin/trainyard"]
+    assert len(installed(would_do(project, "CUDA=1"))) == 2
+
+
+def test_a_driver_is_seen_by_its_module_or_by_its_library(tmp_path: Path) -> None:
+    for number, (facts, seen) in enumerate([
+        ({}, "0"),
+        ({"module": True}, "1"),
+        ({"libraries": ("/usr/lib/x86_64-linux-gnu/libcuda.so.1",)}, "1"),
+        ({"libraries": ("/usr/lib/wsl/lib/libcuda.so.1",)}, "1"),
+        ({"libraries": ("/usr/local/cuda/compat/libcuda.so.1", "/usr/local/cuda/lib64/stubs/libcuda.so.1")}, "0"),
+    ]):  # fmt: skip
+        root = tmp_path / str(number)
+        root.mkdir()
+        assert driver(machine(root, **facts)) == seen, facts
+
+
+def test_the_variable_overrides_what_is_seen_and_other_values_do_not(tmp_path: Path) -> None:
+    root = machine(tmp_path, module=True)
+    assert driver(root, CUDA="0") == "0"
+    assert driver(root, CUDA="/usr/local/cuda") == "1"
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "says"),
+    [
+        ("torch", "class version: cuda = None\nclass cuda: is_available = staticmethod(lambda: False)", "without CUDA"),
+        (
+            "torch",
+            "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)",
+            "sees no GPU",
+        ),
+        (
+            "torch",
+            (
+                "class version: cuda = '13.0'\n"
+                "class cuda: is_available = staticmethod(lambda: True); device_count = staticmethod(lambda: 2)"
+            ),
+            "is built for CUDA 13.0 and sees 2 GPUs.",
+        ),
+        (
+            "tensorflow",
+            (
+                "class sysconfig: get_build_info = staticmethod(lambda: {'cuda_version': '12.5.1'})\n"
+                "class config: list_physical_devices = staticmethod(lambda kind: [kind])"
+            ),
+            "is built for CUDA 12.5.1 and sees 1 GPU.",
+        ),
+        ("tensorflow", "raise ImportError('libcudnn.so.9 is missing')", "does not start: ImportError: libcudnn.so.9"),
+    ],
+)
+def test_what_was_installed_is_said_in_a_sentence(tmp_path: Path, module: str, code: str, says: str) -> None:
+    (tmp_path / f"{module}.py").write_text(f"__version__ = '1.0'\n{code}\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(BUILDS), module],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert says in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_framework_in_an_environment_of_its_own_trains_there(environment: Path) -> None:
+    python = make_environment(environment / ".venv-tensorflow", "tensorflow", "keras")
+    assert interpreter(framework("tensorflow")) == interpreter(framework("keras")) == str(python)
+    assert interpreter(framework("pytorch")) == sys.executable
+
+
+def test_an_environment_without_the_framework_is_passed_over(environment: Path) -> None:
+    make_environment(environment / ".venv-tensorflow")
+    assert interpreter(framework("tensorflow")) == sys.executable
+
+
+def test_without_another_environment_our_own_python_trains(environment: Path) -> None:
+    assert {interpreter(framework(name)) for name in ("pytorch", "tensorflow", "keras")} == {sys.executable}
+
+
+def test_the_environment_variable_names_the_python(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_environment(environment / ".venv-tensorflow", "tensorflow", "keras")
+    monkeypatch.setenv("TRAINYARD_PYTHON_TENSORFLOW", "/somewhere/bin/python")
+    assert interpreter(framework("tensorflow")) == interpreter(framework("keras")) == "/somewhere/bin/python"
+    monkeypatch.setenv("TRAINYARD_PYTHON_KERAS", "~/keras/bin/python")
+    assert interpreter(framework("keras")) == str(Path.home() / "keras/bin/python")
+
+
+def test_whether_a_python_has_a_module_is_found_without_importing_it(tmp_path: Path) -> None:
+    python = str(make_environment(tmp_path / "other", "tensorflow"))
+    init = next((tmp_path / "other").glob("lib/python3*/site-packages/tensorflow/__init__.py"))
+    init.write_text("raise SystemExit('imported')", encoding="utf-8")
+    assert has(python, "tensorflow")
+    assert has(python, "json")  # not among its packages: it is asked
+    assert not has(python, "no_such_framework")
+    assert not has(str(tmp_path / "missing" / "bin" / "python"), "tensorflow")
+    assert has(sys.executable, "pytest")
+    assert not has(sys.executable, "no_such_framework")

@@ -1,0 +1,306 @@
+"""TensorFlow's own loops: one curve on any devices, resumed to the bit, and sentences for what cannot be used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.events import EVENTS, Tail
+from core.run import Run
+from core.state import RunState
+from tests.core.test_checkpoints import EVERY_STEP, broken_off, resumed
+from tests.running import CAME_UP, FOREVER, Followed, make_spec, start, train, write_recipe
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+TWO = "cpu:0,cpu:1"
+PARALLEL = ("mirrored", "central_storage", "multi_worker_mirrored", "towers", "placement")
+
+AWKWARD = """
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras import layers, losses
+
+    def model(dropout=0.0, outputs=3):
+        return keras.Sequential([
+            layers.Embedding(20, 8), layers.Flatten(),
+            layers.Dense(16, activation="tanh", kernel_regularizer=keras.regularizers.L2(0.01)),
+            layers.Dropout(dropout), layers.Dense(outputs),
+        ])
+
+    def train_data(items=65, read=False):
+        words = np.random.default_rng(0).integers(0, 20, (items, 6)).astype("int32")
+        arrays = words, words.sum(axis=1) % 3
+        return tf.data.Dataset.from_tensor_slices(arrays) if read else arrays
+
+    def val_data(read=False):
+        return train_data(33, read)
+
+    def loss():
+        mean = losses.SparseCategoricalCrossentropy(from_logits=True)
+        return lambda target, output: mean(target, output)
+
+    def optimizer(learning_rate=0.05):
+        return keras.optimizers.SGD(learning_rate, momentum=0.9)
+
+    def metrics():
+        return {"accuracy": keras.metrics.sparse_categorical_accuracy}
+"""
+"""65 items in batches of 16: of two devices, one has no item of the last. Sparse gradients, regularisation, and a loss
+within a function, which Keras would divide by the number of replicas."""
+
+
+@pytest.fixture
+def awkward(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, AWKWARD, "awkward")
+
+
+def spec(recipe: str, strategy: str = "single", **more: Any) -> Any:
+    devices = "cpu:0" if strategy == "single" else TWO
+    chosen = {"batch_size": 16, "devices": devices} | more
+    return make_spec(recipe, framework="tensorflow", strategy=strategy, **chosen)
+
+
+def assert_same_curve(one: Followed, other: Followed, relative: float = 1e-5) -> None:
+    assert other.run.facts.error is None
+    for metric, series in one.book.metrics.items():
+        values = other.book.metrics[metric].values.tolist()
+        assert values == pytest.approx(series.values.tolist(), rel=relative), metric
+
+
+def cut_off(followed: Followed, step: int, runs_root: Path) -> Path:
+    """As `broken_off`, under a name that no other test uses: a run's processes are known by it."""
+    run_dir = broken_off(followed, step, runs_root).rename(runs_root / f"{followed.run.id}-from-{step}")
+    wait_until(lambda: is_lost(run_dir), 10, "the supervisor's end")
+    return run_dir
+
+
+def is_lost(run_dir: Path) -> bool:
+    run = Run.attach(run_dir)
+    run.catch_up()
+    return run.facts.state is RunState.LOST
+
+
+def outside(lines: str) -> Any:
+    """What these lines print as JSON, in a process of their own: this one never loads TensorFlow."""
+    command = [sys.executable, "-c", f"import core.worker.tensorflow\n{textwrap.dedent(lines)}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+BY_HAND = """
+    import json, runpy
+    import keras, tensorflow as tf
+    recipe = runpy.run_path({recipe!r})
+    inputs, targets = map(tf.constant, recipe["train_data"]())
+    keras.utils.set_random_seed(5)
+    model, optimizer = recipe["model"](), recipe["optimizer"]()
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    losses = []
+    for epoch in range(3):
+        order = tf.random.experimental.stateless_shuffle(tf.range(65), seed=[5 * 1_000_003 + epoch, 0])
+        for index in (order[start : start + 16] for start in range(0, 65, 16)):
+            with tf.GradientTape() as tape:
+                output = model(tf.gather(inputs, index), training=True)
+                loss = cross_entropy(tf.gather(targets, index), output) + sum(model.losses)
+            optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_weights), model.trainable_weights))
+            losses.append(float(loss))
+    print(json.dumps(losses))
+"""
+
+
+def test_single_is_the_hand_written_loop(runs_root: Path, awkward: str) -> None:
+    followed = train(spec(awkward, epochs=3, seed=5), runs_root)
+    assert followed.losses() == pytest.approx(outside(BY_HAND.format(recipe=awkward)), rel=1e-6)
+
+
+STRICT = {"epochs": 13, "accumulation": 2, "gradient_clip": 0.1, "weight_decay": 0.1, "warmup_steps": 5}
+
+
+@pytest.fixture(scope="module")
+def one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    """Without accumulation, which must change nothing."""
+    root = tmp_path_factory.mktemp("one")
+    return train(spec(write_recipe(root, AWKWARD, "awkward"), **(STRICT | {"accumulation": 1})), root / "runs")
+
+
+@pytest.mark.parametrize("strategy", PARALLEL)
+def test_parts_of_a_batch_are_weighted_and_clipped_as_a_whole(
+    runs_root: Path, awkward: str, one_device: Followed, strategy: str
+) -> None:
+    followed = train(spec(awkward, strategy, **STRICT), runs_root)
+    assert followed.state is RunState.FINISHED
+    assert followed.book.metrics["loss"].count == 65
+    assert_same_curve(one_device, followed)
+
+
+def test_a_data_set_that_is_read_is_split_alike(runs_root: Path, awkward: str) -> None:
+    one, two = (
+        train(spec(awkward, strategy, epochs=3, settings={"read": True}), runs_root)
+        for strategy in ("single", "mirrored")
+    )
+    assert one.book.metrics["loss"].count == 15
+    assert_same_curve(one, two)
+
+
+def events(run: Run, kind: str) -> list[dict[str, Any]]:
+    return [event for event in Tail(run.dir / EVENTS / "worker-0.jsonl").read() if event["kind"] == kind]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_parts_of_a_placed_model_are_on_the_devices_ticked(
+    runs_root: Path, tmp_path: Path, awkward: str, *, own: bool
+) -> None:
+    """Where the recipe puts them, or a row of layers cut in two of about the same size."""
+    recipe = str(ROOT / "resources" / "recipes" / "keras" / "two_branch_lstm.py") if own else awkward
+    followed = train(spec(recipe, "placement", epochs=1, settings={"items": 65}), runs_root)
+    first, second = events(followed.run, "parts")
+    assert [part["device"] for part in (first, second)] == ["cpu:0", "cpu:1"]
+    assert [part["where"][-5:] for part in (first, second)] == ["CPU:0", "CPU:1"]
+    assert first["parameters"]
+    assert second["parameters"]
+    assert not set(first["parameters"]) & set(second["parameters"])
+
+
+DROPS = AWKWARD.replace("layers.Dropout(dropout)", "layers.BatchNormalization(), layers.Dropout(0.5)").replace(
+    "keras.optimizers.SGD(learning_rate, momentum=0.9)", "keras.optimizers.Adam(learning_rate)"
+)
+SCHEDULED = {"epochs": 3, "schedule": "cosine", "warmup_steps": 4, "weight_decay": 0.1, "gradient_clip": 0.5}
+
+
+def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, tmp_path: Path) -> None:
+    """From the middle of an epoch, and from its last step before the validation."""
+    drops = write_recipe(tmp_path, DROPS, "drops")
+    whole = train(spec(drops, checkpoints={"unit": "never"}, **SCHEDULED), runs_root)
+    stepwise = train(spec(drops, checkpoints=EVERY_STEP, **SCHEDULED), runs_root)
+    assert stepwise.losses() == whole.losses()
+    for step in (3, 5):
+        again = resumed(cut_off(stepwise, step, runs_root))
+        assert again.state is RunState.FINISHED, again.run.facts.error
+        for metric, series in whole.book.metrics.items():
+            assert again.book.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
+
+
+@pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
+def test_many_devices_resume_within_rounding(runs_root: Path, awkward: str, strategy: str) -> None:
+    settings = SCHEDULED | {"settings": {"read": True}}
+    stepwise = train(spec(awkward, strategy, checkpoints=EVERY_STEP, **settings), runs_root)
+    assert_same_curve(stepwise, resumed(cut_off(stepwise, 7, runs_root)), relative=1e-6)
+
+
+@pytest.mark.parametrize("strategy", ["single", "multi_worker_mirrored", "parameter_server"])
+def test_a_stop_is_heard_in_the_middle_by_all_that_take_part(runs_root: Path, awkward: str, strategy: str) -> None:
+    followed = start(spec(awkward, strategy, epochs=FOREVER, checkpoints={"unit": "never"}), runs_root)
+    followed.until_trained(20)
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    assert followed.book.metrics["loss"].count >= 20
+
+
+def test_the_asynchronous_cell_says_so_and_goes_on_from_a_pause(runs_root: Path, awkward: str) -> None:
+    followed = start(spec(awkward, "parameter_server", epochs=60), runs_root).until_trained(10)
+    followed.run.request("pause")
+    assert followed.until_over().state is RunState.PAUSED
+    again = resumed(followed.run.dir)
+    assert again.state is RunState.FINISHED, again.run.facts.error
+    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 301))
+    assert again.book.metrics["val_accuracy"].values[-1] >= 0.9
+    assert any("asynchronous" in notice for notice in again.run.facts.notices)
+
+
+def test_xla_and_bfloat16_walk_the_curve_as_far_as_they_can(runs_root: Path, awkward: str) -> None:
+    plain = train(spec(awkward, epochs=2), runs_root)
+    assert_same_curve(plain, train(spec(awkward, "mirrored", epochs=2, compile=True), runs_root), relative=1e-4)
+    half = train(spec(awkward, epochs=2, precision="bfloat16"), runs_root)
+    assert half.losses() == pytest.approx(plain.losses(), rel=0.05)
+    assert half.losses() != pytest.approx(plain.losses(), rel=1e-5)
+
+
+def test_a_checkpoint_of_another_model_is_told_by_name(runs_root: Path, tmp_path: Path, awkward: str) -> None:
+    followed = train(spec(awkward, epochs=1, checkpoints=EVERY_STEP), runs_root)
+    run_dir = cut_off(followed, 3, runs_root)
+    write_recipe(tmp_path, AWKWARD.replace("Dense(16", "Dense(24"), "awkward")
+    again = resumed(run_dir)
+    assert again.state is RunState.FAILED
+    assert "Checkpoint step-00000003 is of another model" in str(again.run.facts.error)
+    assert "kernel has the shape" in str(again.run.facts.error)
+
+
+@pytest.mark.parametrize(
+    ("change", "strategy", "words"),
+    [
+        (
+            lambda source: source.replace("% 3", "% 4"),
+            "single",
+            "A label is 3, which is not among the model's 3 outputs",
+        ),
+        (
+            lambda source: source.replace("keras.Sequential([", "Own(["),
+            "placement",
+            "cannot be placed on 2 devices because it is a Own, not a keras.Sequential.",
+        ),
+        (
+            lambda source: source.replace("SGD(learning_rate", "SGD(keras.optimizers.schedules.CosineDecay(0.1, 9)"),
+            "single",
+            "has a learning rate schedule of its own",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_told_in_a_sentence(
+    runs_root: Path, tmp_path: Path, change: Callable[[str], str], strategy: str, words: str
+) -> None:
+    own = (
+        "\nclass Own(keras.Model):\n    def __init__(self, row):\n        super().__init__()\n        self.row = row\n"
+    )
+    source = change(textwrap.dedent(AWKWARD)) + own
+    followed = train(spec(write_recipe(tmp_path, source, "wrong"), strategy, epochs=1, warmup_steps=2), runs_root)
+    assert followed.state is RunState.FAILED
+    assert words in str(followed.run.facts.error)
+
+
+RETURNED = """
+    import json
+    import numpy as np, tensorflow as tf
+    from core.worker.tensorflow._data import Batches
+    numbers = tf.data.Dataset.range(8)
+    pairs = tf.data.Dataset.zip((numbers, numbers))
+    sentences = []
+    for data in (
+        None, (np.zeros(8),), (np.zeros((8, 4)), np.zeros(7)), (np.zeros((0, 4)), np.zeros(0)),
+        numbers, pairs.repeat(), pairs.filter(lambda one, other: one > 3), pairs.take(0), (np.zeros(8), [1] * 8),
+    ):
+        try:
+            Batches(data, "train_data", batch_size=4)
+            sentences.append("")
+        except (TypeError, ValueError) as error:
+            sentences.append(str(error))
+    print(json.dumps(sentences))
+"""
+
+
+def test_what_train_data_may_not_return_is_told_with_what_it_may() -> None:
+    expected = [
+        "train_data() returned NoneType. Return a tuple of arrays",
+        "train_data() returned (ndarray). Return a tuple of arrays",
+        "train_data() returned arrays of [8, 7] items. Return as many targets as inputs, and some.",
+        "train_data() returned arrays of [0, 0] items.",
+        "Each item must be a tuple of two or more tensors",
+        "returned an endless tf.data.Dataset. Leave repeat() out",
+        "does not know how many items it has. Tell it: dataset.apply(tf.data.experimental.assert_cardinality(items)).",
+        "returned an empty tf.data.Dataset.",
+        "train_data() returned (ndarray, list). Return a tuple of arrays",
+    ]
+    for sentence, words in zip(outside(RETURNED), expected, strict=True):
+        assert words in sentence

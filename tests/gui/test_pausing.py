@@ -1,0 +1,91 @@
+"""Pausing in words and numbers: the button, what is in the way of resuming, and the pace of several legs."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from core.compose import Choices, compose
+from core.devices.cpu import cpu_devices
+from core.devices.device import Sample, Survey
+from core.state import Checkpoint, Facts, Plan, RunState
+from gui.progress import progress
+from gui.resumable import resume_problems
+from gui.views.pausing import pause_face, saved_words
+from tests.gui.test_panels import losses
+
+PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
+NOW = time.mktime((2026, 11, 20, 18, 30, 0, 0, 0, -1))
+SAVED = Checkpoint(step=230, name="step-00000230", time=NOW - 27 * 60, reason="pause")
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "resuming", "text", "enabled", "resumes"),
+    [
+        (RunState.CREATED, "", False, "Pause", False, False),
+        (RunState.RUNNING, "", False, "Pause", True, False),
+        (RunState.RUNNING, "save", False, "Pause", True, False),
+        (RunState.RUNNING, "pause", False, "Pausing…", False, False),
+        (RunState.STOPPING, "", False, "Pause", False, False),
+        (RunState.FINISHED, "", False, "Pause", False, False),
+        (RunState.PAUSED, "", False, "Resume", True, True),
+        (RunState.STOPPED, "", False, "Resume", True, True),
+        (RunState.FAILED, "", False, "Resume", True, True),
+        (RunState.LOST, "", False, "Resume", True, True),
+        (RunState.PAUSED, "", True, "Resume", False, True),
+    ],
+)
+def test_the_button_says_what_it_would_do(state, asked, resuming, text, enabled, resumes):
+    face = pause_face(Facts(state=state), asked, resuming=resuming, now=NOW)
+    assert (face.text, face.enabled, face.resumes) == (text, enabled, resumes)
+    assert face.tip
+
+
+def test_it_is_said_from_where_a_run_would_go_on():
+    assert saved_words(None, NOW) == ""
+    assert saved_words(SAVED, NOW) == "saved at step 230, 18:03"
+    tip = pause_face(Facts(state=RunState.LOST, checkpoint=SAVED), "", resuming=False, now=NOW).tip
+    assert tip == "Go on with this run from its last checkpoint: step 230, 18:03"
+    assert "over" in pause_face(Facts(state=RunState.FAILED), "", resuming=False, now=NOW).tip
+
+
+def test_a_run_is_resumed_only_where_it_was_and_only_where_nobody_else_is():
+    devices = tuple(cpu_devices())
+    spec = compose(Choices(recipe="digits_mlp", devices=("cpu:0", "cpu:1"), strategy="ddp"), devices)
+    facts = Facts(devices={"cpu:1": {"id": "cpu:1", "label": "CPU 1"}})
+    assert spec.python == sys.executable
+    assert resume_problems(spec, facts, Survey(devices=devices), {}) == []
+    used = resume_problems(spec, facts, Survey(devices=devices), {"cpu:1": "18:03 mnist"})
+    assert used == ["CPU 1 is used by 18:03 mnist. Stop or pause that run first."]
+    gone = resume_problems(spec, facts, Survey(devices=devices[:1]), {})
+    assert gone == ["CPU 1 (cpu:1) is not there any more. digits_mlp can only go on where it was trained."]
+    lost = Survey(devices=devices, samples=(Sample(device_id="cpu:0", time=NOW, lost="fell off the bus"),))
+    assert resume_problems(spec, facts, lost, {})[0].startswith("CPU 0 is lost")
+
+
+def legs(*moments):
+    return tuple((float(when), state) for when, state in moments)
+
+
+def test_a_pause_takes_no_time():
+    history = legs(
+        (1000, RunState.STARTING), (1001, RunState.RUNNING), (1009, RunState.RELEASING), (1010, RunState.PAUSED),
+        (9000, RunState.STARTING), (9020, RunState.RELEASING), (9025, RunState.FINISHED),
+    )  # fmt: skip
+    end = progress(Facts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history), None, now=9999)
+    assert end.took_s == 10 + 25
+
+
+def test_after_a_pause_the_pace_is_that_since_then():
+    history = legs(
+        (1000, RunState.STARTING), (1100, RunState.PAUSED), (1190, RunState.STARTING), (1191, RunState.RUNNING)
+    )
+    facts = Facts(state=RunState.RUNNING, plan=PLAN, step=100, history=history)
+    before = losses(100, per_s=50, began=1000)
+    assert progress(facts, before, now=1191).left_s is None  # nothing is known of this leg yet
+    for number in range(100):
+        before.append(*([float(value)] for value in (101 + number, 1192 + number / 10, 1.0)))
+    now = progress(facts, before, now=1202)
+    assert now.samples_per_s == pytest.approx(10 * 64, rel=0.05)

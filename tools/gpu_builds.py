@@ -1,0 +1,60 @@
+"""Says which framework builds an environment has, and whether they see GPUs: a sentence each, for `make run`.
+
+    python tools/gpu_builds.py torch
+    python tools/gpu_builds.py tensorflow
+
+Never fails: a build that cannot use the GPUs still trains on CPU devices, and the window opens all the same.
+"""
+# ruff: noqa: INP001 - a script, in no package
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def torch_build(torch: ModuleType) -> tuple[str, int]:
+    """The CUDA that PyTorch was built for ("" for none), and how many GPUs it sees."""
+    return torch.version.cuda or "", torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def tensorflow_build(tensorflow: ModuleType) -> tuple[str, int]:
+    """The CUDA that TensorFlow was built for ("" for none), and how many GPUs it sees."""
+    info = tensorflow.sysconfig.get_build_info()
+    return info.get("cuda_version", ""), len(tensorflow.config.list_physical_devices("GPU"))
+
+
+BUILDS = {"torch": ("PyTorch", torch_build), "tensorflow": ("TensorFlow", tensorflow_build)}
+
+
+def sentence(module: str) -> str:
+    """What the build at hand can do, and the remedy where it cannot use a GPU."""
+    title, ask = BUILDS[module]
+    where = sys.prefix
+    try:
+        library = importlib.import_module(module)
+        cuda, gpus = ask(library)
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a framework becomes the sentence
+        return f"{title} in {where} does not start: {type(error).__name__}: {error}"
+    build = f"{title} {library.__version__} in {where}"
+    if not cuda:
+        return (
+            f"{build} is a build without CUDA, which pip's own settings led it to: it trains on CPU devices only. "
+            "docs/installing.md says how to have another."
+        )
+    if not gpus:
+        return (
+            f"{build} is built for CUDA {cuda} and sees no GPU: is the driver new enough for CUDA {cuda}? "
+            "nvidia-smi names the newest CUDA that the driver serves."
+        )
+    return f"{build} is built for CUDA {cuda} and sees {gpus} GPU{'s' if gpus > 1 else ''}."
+
+
+if __name__ == "__main__":
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the sentence says what the frameworks would log by the page
+    print(sentence(sys.argv[1]))  # noqa: T201
