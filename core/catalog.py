@@ -123,6 +123,8 @@ def _setting_problems(spec: RunSpec, row: Cell) -> list[str]:
             f"{spec.training.micro_batches} micro-batches cannot fill a pipeline of {len(spec.devices)} stages. "
             "Choose at least as many micro-batches as there are devices."
         )
+    if row.strategy == "placement" and row.framework != "pytorch" and spec.training.compile:
+        found.append("XLA compiles for one device, and a placed model is on several. Switch compiling off.")
     if row.strategy == "data_parallel" and spec.training.compile:
         found.append("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
     return found

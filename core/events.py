@@ -127,8 +127,8 @@ def _numbers(array: Sequence[float]) -> str:
 
 def _sentence(error: OSError, path: Path) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return f"The disk is full: {path} could not be written. Free some space, then start the run again."
-    return f"{path} could not be written: {error.strerror}. Make the folder writable, then start the run again."
+        return f"The disk is full: {path} could not be written. Free some space, then resume the run."
+    return f"{path} could not be written: {error.strerror}. Make the folder writable, then resume the run."
 
 
 def parse(line: bytes) -> Event | None:

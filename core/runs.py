@@ -183,4 +183,4 @@ def _last_loss(path: Path) -> tuple[int, float | None]:
         elif event is not None and event["kind"] == "metrics" and "loss" in event["values"] and event["first"] <= most:
             losses = event["values"]["loss"][: most - event["first"] + 1]
             return event["first"] + len(losses) - 1, losses[-1]
-    return 0, None
+    return (0 if most == sys.maxsize else most), None

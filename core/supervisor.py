@@ -215,7 +215,8 @@ class Supervisor:
         self._workers.send(signal.SIGKILL)
         processes.end_tagged(self._run_dir.name, signal.SIGKILL)
         if row(self._facts.state).over:
-            return  # the end was reached; only the disk did not take it at once
+            print(sentence, file=sys.stderr)  # noqa: T201 (into log.txt, where `Run.resume` looks)
+            return  # the end was reached, or a resumed leg never began: only the disk did not take it
         try:
             _wait_until(lambda: self._record_exits(self._workers.poll()) or not self._workers.working, SURVIVOR_GRACE_S)
             if self._facts.state is not RunState.RELEASING and self._workers.members:
@@ -284,6 +285,7 @@ def main() -> int:
         signal.signal(number, told)
     # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT.
     signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # who started us may have blocked it; workers inherit
     try:
         lock, facts = claim_again(run_dir) if resumes else (claim(run_dir), Facts())
         if resumes:

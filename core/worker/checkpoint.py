@@ -90,7 +90,8 @@ def begin(run_dir: Path, name: str) -> Path:
     parent = run_dir / FOLDER
     parent.mkdir(mode=0o700, exist_ok=True)
     for path in parent.glob("*"):
-        if path.suffix == ".tmp" or (path.is_dir() and not (path / MANIFEST).exists()):
+        ours = path.name.startswith(("step-", ".step-"))  # anything else here is somebody's
+        if ours and (path.suffix == ".tmp" or (path.is_dir() and not (path / MANIFEST).exists())):
             shutil.rmtree(path, ignore_errors=True)
     temporary = temporary_folder(run_dir, name)
     temporary.mkdir(mode=0o700)
@@ -118,8 +119,9 @@ def prune(run_dir: Path, keep: int, *, best: bool) -> None:
         kept.add(winner)
     for path in every:
         if path not in kept:
-            (path / MANIFEST).unlink(missing_ok=True)  # first: half removed, it is none any more
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):  # one too many does no harm
+                (path / MANIFEST).unlink(missing_ok=True)  # first: half removed, it is none any more
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def best_of(every: list[Path]) -> Path | None:

@@ -64,6 +64,8 @@ class Course:
         self._best, self._since_best = math.inf, 0
         self._value: float | None = None
         """The monitored loss at the end of the last epoch."""
+        self._late = False
+        """Whether a checkpoint by steps waits for the end of its epoch, to have its value."""
         self._taken_up = (0, 0)
         """Step and epoch of the checkpoint that this leg began with."""
         self._ending = False
@@ -138,6 +140,8 @@ class Course:
         if not self._validates and not self._has_to_look:
             self.epoch += 1
             return False
+        if not self._validates:
+            self._meter.report()  # the mean is over all of the epoch's losses
         self._meter.validated(values)
         before = self._best, self._since_best, self._meter.mean.sum, self._meter.mean.count
         asked = self._meter.asked | self._report_the_end(values)
@@ -156,7 +160,8 @@ class Course:
             return False  # `end` writes the last checkpoint
         if asked & Asked.PAUSE and values:
             return self._pause()
-        if asked & (Asked.SAVE | DUE):
+        late, self._late = self._late, False
+        if asked & (Asked.SAVE | DUE) or late:
             self._save("asked" if asked & Asked.SAVE else self._reason)
         return False
 
@@ -173,7 +178,7 @@ class Course:
     def _has_to_look(self) -> bool:
         """Whether this end of an epoch needs a decision: epochs may be of one step, thousands in a second."""
         training = self._context.training
-        wanted = self._when.unit == "epochs" or training.patience is not None
+        wanted = self._when.unit == "epochs" or training.patience is not None or self._late
         return wanted or self.epoch + 1 == training.epochs or self._meter.is_due
 
     def _look(self) -> int:
@@ -186,13 +191,15 @@ class Course:
 
     def _attend(self, asked: int) -> bool:
         self._meter.asked = 0
+        by_step = self._meter.steps == self._save_at
+        if by_step:
+            self._save_at += self._when.every
+        if by_step and self.done_in_epoch == self._per_epoch:
+            by_step, self._late = False, True
         if asked & Asked.STOP:
             return True
         if asked & Asked.PAUSE:
             return self._pause()
-        by_step = self._meter.steps == self._save_at
-        if by_step:
-            self._save_at += self._when.every
         if asked & Asked.SAVE or asked & DUE or by_step:
             self._save("asked" if asked & Asked.SAVE else self._reason)
         return False
@@ -201,7 +208,9 @@ class Course:
         """What rank 0 decides at the end of an epoch."""
         mean = self._meter.mean.take()
         self._value = values["val_loss"][0] if "val_loss" in values else mean
-        if self._value is not None and self._value < self._best:
+        if self._validates and not values:
+            self._value = None  # cut short: there is nothing to compare
+        elif self._value is not None and self._value < self._best:
             self._best, self._since_best = self._value, 0
         else:
             self._since_best += 1
@@ -229,6 +238,8 @@ class Course:
             self._context.notice(
                 f"Early stopping after epoch {self.epoch}: none of the last {self._since_best} was better than "
                 f"{self._best:.6g}."
+                if math.isfinite(self._best)
+                else f"Early stopping after epoch {self.epoch}: none so far had a loss that is a number."
             )
 
     @property
@@ -275,6 +286,7 @@ class Course:
         kept = stand.progress
         self._best = math.inf if kept["best"] is None else kept["best"]
         self._since_best = kept["since_best"]
+        self._enough = self._is_enough()
         self._meter.mean.restore(math.nan if kept["loss_sum"] is None else kept["loss_sum"], kept["loss_count"])
         if self._when.unit == "steps":
             self._save_at = (stand.step // self._when.every + 1) * self._when.every

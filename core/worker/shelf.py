@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,8 @@ class Shelf:
     def __init__(self, context: Context, meter: Meter, saver: Saver) -> None:
         self._context, self._meter, self._saver = context, meter, saver
         self._run_dir = context.run_dir
+        self._fault: OSError | None = None
+        """What kept this rank from writing."""
         self.spent_s = 0.0
         """Seconds that writing has taken so far."""
         self.last_s = 0.0
@@ -38,6 +42,10 @@ class Shelf:
             return None
         chosen = self._newest_whole(every) if self._context.rank == 0 else 0
         folder = every[round(self._meter.agree(chosen))]
+        if self._context.rank == 0:
+            for broken in every[:chosen]:  # else they would be kept as the latest, or the best, in place of whole ones
+                with contextlib.suppress(OSError):
+                    broken.rename(broken.with_name(f"broken-{broken.name}"))
         stand = checkpoint.read(folder)
         self._saver.load(folder)
         return stand
@@ -106,19 +114,31 @@ class Shelf:
             lambda: self._saver.save(temporary),
             lambda: finish() if first else None,
         )
-        return size if all(self._together(step, stand) for step in steps) else None
+        if all(self._together(step) for step in steps):
+            return size
+        self._give_up(temporary, stand)
+        return None
 
-    def _together(self, action: Callable[[], object], stand: Stand) -> bool:
+    def _together(self, action: Callable[[], object]) -> bool:
         """Whether it went well on all ranks; none goes on before all are done."""
         try:
             action()
         except OSError as error:
-            self._context.notice(
-                f"The checkpoint at step {stand.step} could not be written to {self._run_dir / checkpoint.FOLDER}: "
-                f"{error.strerror or error}. Training goes on; the earlier ones are kept."
-            )
+            self._fault = error
             return self._meter.all_well(ok=False)
         return self._meter.all_well(ok=True)
+
+    def _give_up(self, temporary: Path, stand: Stand) -> None:
+        """Room first: on a disk that it has filled, the notice itself would end the run."""
+        if self._context.rank == 0:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self._meter.all_well(ok=True)  # no rank tells of it before the room is there
+        fault, self._fault = self._fault, None
+        if fault is not None:
+            self._context.notice(
+                f"The checkpoint at step {stand.step} could not be written to {self._run_dir / checkpoint.FOLDER}: "
+                f"{fault.strerror or fault}. Training goes on; the earlier ones are kept."
+            )
 
     def _facts(self) -> dict[str, object]:
         spec = self._context.spec

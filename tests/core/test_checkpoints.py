@@ -95,7 +95,7 @@ SETTINGS = {
 
 
 def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, drops: str) -> None:
-    """From the middle of an epoch, from its last step before the validation, and from the next epoch."""
+    """From the middle of an epoch, from its end, and from the next epoch."""
     whole = train(make_spec(drops, checkpoints={"unit": "never"}, **SETTINGS), runs_root)
     stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
     assert names(whole.run) == []
@@ -188,7 +188,7 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(runs_root: Pa
     failed = resumed(run_dir)
     assert "Checkpoint step-00000007 is of another model or optimizer" in str(failed.run.facts.error)
     assert "Set the recipe back to what it was, or start a new run." in str(failed.run.facts.error)
-    recipe.write_text(textwrap.dedent(DROPS).replace("        generator", "        items += 20\n        generator"))
+    recipe.write_text(textwrap.dedent(DROPS).replace("    generator = ", "    items += 20\n    generator = "))
     assert "5 steps per epoch, and now there are 6: the data have changed" in str(resumed(run_dir).run.facts.error)
     recipe.write_text(textwrap.dedent(DROPS))
     assert resumed(run_dir).losses() == stepwise.losses()

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
+from ..tensorflow._data import read_ahead
+
 if TYPE_CHECKING:
     from ..tensorflow._data import Batches, Feed
-
-AHEAD = 2
-"""Batches made beforehand."""
 
 
 class Cut(NamedTuple):
@@ -73,10 +72,7 @@ def _gathered(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool) -> tf
         *inputs, target = batches.tensors(feed[:-1] if weighted else feed)
         return (inputs[0] if len(inputs) == 1 else tuple(inputs), target, *weights)
 
-    options = tf.data.Options()
-    # Its thread sleeps for up to a minute and is not woken when the stream is let go: training would be slow to end.
-    options.autotune.enabled = False
-    return feeds.map(gather).repeat().prefetch(AHEAD).with_options(options)
+    return read_ahead(feeds.map(gather).repeat())
 
 
 def _shuffled_arrays(batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import keras
-import tensorflow as tf
 
 from ..course import Course
 from ..tensorflow._loop import call, learning_rate
@@ -16,6 +16,8 @@ from ._data import Cut, training, validation
 from ._step import train_step
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from ..context import Context
     from ..tensorflow._loop import Measure, Task
     from ..tensorflow._step import Gradient
@@ -47,6 +49,8 @@ def fit(task: Task, context: Context, gradient: Gradient | None = None) -> None:
         )
     if not reporter.over:
         course.end()
+    # A stream under a strategy may take a minute to be let go of (see `_data`): the process ends without.
+    gc.freeze()
 
 
 def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
@@ -106,9 +110,7 @@ def _dealt(
     """As `fit` takes them: where there are replicas, they get theirs in turn."""
     if strategy.num_replicas_in_sync == 1:
         return batches
-    # Fetched by the step itself: beforehand it would be by streams of TensorFlow's own, which are slow to let go of.
-    options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
-    return strategy.distribute_datasets_from_function(lambda _: batches, options)
+    return strategy.distribute_datasets_from_function(lambda _: batches)
 
 
 def _finish_epoch(task: Task, reporter: Reporter, checks: dict[str, Any]) -> None:

@@ -51,9 +51,9 @@ def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = Fal
     `whole_batches`: each rank gets the global batches whole, instead of its slices of them.
     """
     seed = context.training.seed
+    device = claim_device(context)  # first: what the recipe puts on "cuda" goes to this rank's own
     datasets = {name: _dataset(recipe, name, seed) for name in ("train_data", "val_data")}
     model = build_model(recipe, "model", seed)
-    device = claim_device(context)
     passes = 1 if whole_batches else context.training.accumulation
     train = _batches(datasets["train_data"], context, device, passes, whole=whole_batches)
     val = _batches(datasets["val_data"], context, device, 1, whole=whole_batches)
@@ -80,13 +80,17 @@ def complete(recipe: LoadedRecipe, context: Context, raw: Raw, model: nn.Module)
         model.compile()  # in place: the names in its state_dict stay
     if context.rank:
         seed_everything(context.training.seed + context.rank)  # else all ranks would drop the same units
+    if raw.device.type == "cuda" and context.world_size == 1:  # nor may several devices in one process
+        for number, generator in enumerate(torch.cuda.default_generators):
+            generator.manual_seed(context.training.seed + number)
+    loss = recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss()
     return Task(
         model=model,
-        loss=recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss(),
+        loss=_on(raw.device, loss),
         optimizer=_optimizer(recipe, context, model),
         train=raw.train,
         val=raw.val,
-        metrics=_metrics(recipe),
+        metrics={name: _on(raw.device, each) for name, each in _metrics(recipe).items()},
         autocast=autocast_of(context, raw.device),
     )
 
@@ -94,6 +98,10 @@ def complete(recipe: LoadedRecipe, context: Context, raw: Raw, model: nn.Module)
 def autocast_of(context: Context, device: torch.device) -> AbstractContextManager[Any] | None:
     """For bfloat16, reusable; None for float32."""
     return torch.autocast(device.type, torch.bfloat16) if context.training.precision == "bfloat16" else None
+
+
+def _on(device: torch.device, measure: Any) -> Any:  # noqa: ANN401 (a function, or a module with tensors: class weights)
+    return measure.to(device) if isinstance(measure, nn.Module) else measure
 
 
 def _batches(

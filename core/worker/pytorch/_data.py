@@ -169,7 +169,7 @@ class Batches:
             dataset,
             batch_sampler=_Slices(self),
             num_workers=workers,
-            persistent_workers=workers > 0,
+            persistent_workers=False,  # torch seeds them when they start: anew for each epoch, as a resumed one is
             pin_memory=self.device.type == "cuda",
             # Its own: the loader would draw from the global one, and dropout would change with the loader.
             # Its workers are seeded from it: by the run's seed, and each rank's otherwise.

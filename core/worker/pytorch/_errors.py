@@ -29,19 +29,21 @@ def explain(error: BaseException, context: Context) -> str | None:
 
 
 def _out_of_memory(text: str, context: Context) -> str:
-    own = ", ".join(context.placement.own)
+    found = re.search(r"GPU (\d+) has a total capacity", text)
+    gpu = int(found[1]) if found and int(found[1]) < len(context.placement.devices) else None
+    own = ", ".join(context.placement.own) if gpu is None else context.placement.devices[gpu]
     wanted = re.search(r"[Tt]ried to allocate ([\d.]+ ?\w+)", text)
     more = f" when {wanted[1]} more were wanted" if wanted else ""
     return (
-        f"Device {own} ran out of memory{more}. {_peak()}A smaller batch, gradient accumulation, bfloat16 or fsdp "
+        f"Device {own} ran out of memory{more}. {_peak(gpu)}A smaller batch, gradient accumulation, bfloat16 or fsdp "
         "(on several devices) need less."
     )
 
 
-def _peak() -> str:
+def _peak(gpu: int | None) -> str:
     if not torch.cuda.is_available():
         return ""
-    peak, total = torch.cuda.max_memory_allocated(), torch.cuda.get_device_properties().total_memory
+    peak, total = torch.cuda.max_memory_allocated(gpu), torch.cuda.get_device_properties(gpu).total_memory
     return f"This run's peak on it was {peak / GIB:.1f} of {total / GIB:.1f} GB. "
 
 

@@ -12,6 +12,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 
+from ._ranks import told_by
 from ._saver import MODEL, OPTIMIZER, another_model, random_file, random_states, read, set_random_states, write
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ class ShardedSaver:
             if first:
                 self._compare(model)
             set_model_state_dict(self._model, model, options=spread)
-            set_optimizer_state_dict(self._model, self._optimizer, optimizer, options=spread)
+            device = next(self._model.parameters()).device
+            if told_by(0, first and bool(optimizer["state"]), device):  # plain SGD has none, and torch would fail
+                set_optimizer_state_dict(self._model, self._optimizer, optimizer, options=spread)
         except (RuntimeError, ValueError, KeyError) as error:
             raise ValueError(another_model(folder, error)) from error
         set_random_states(read(folder / random_file(self._rank)))

@@ -53,7 +53,10 @@ def across(measure: Callable[..., Any], home: torch.device) -> Callable[..., Any
     """A loss or metric whose target is brought to where the output is, and its value home, where all is added up."""
 
     def measured(output: Any, target: Tensor) -> Any:  # noqa: ANN401 (whatever the recipe's functions take and give)
-        value = measure(output, target.to(tensors(output)[0].device))
+        there = tensors(output)[0].device
+        if isinstance(measure, nn.Module):
+            measure.to(there)  # its class weights; nothing moves from the second time on
+        value = measure(output, target.to(there))
         return value.to(home) if isinstance(value, Tensor) else value
 
     return measured

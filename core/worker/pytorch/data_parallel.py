@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import nn
 
 from ..course import Course
@@ -24,6 +25,8 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         raise ValueError("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
     task = build(recipe, context)
     optimizer = task.optimizer
+    if task.autocast is not None:
+        task.model.register_forward_pre_hook(_in_bfloat16)
     # Outputs are gathered on the first GPU before the loss is computed: the mean is that of the whole batch.
     model = nn.DataParallel(task.model, device_ids=list(range(len(context.placement.devices))))
     course = Course(context, Meter(context), WholeSaver(task.model, optimizer, context), **task.size)
@@ -45,3 +48,8 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         if course.validated(means):
             return
     course.end()
+
+
+def _in_bfloat16(module: nn.Module, inputs: object) -> None:  # noqa: ARG001 (a hook's signature)
+    """DataParallel's threads take over that autocast is on, but not its type: it would be float16."""
+    torch.set_autocast_dtype("cuda", torch.bfloat16)

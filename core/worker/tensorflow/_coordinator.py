@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from ._data import gather
+from ._devices import HOST
 from ._saver import Saver
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def serve(placement: Placement) -> None:
     threads = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=len(placement.cores),
         inter_op_parallelism_threads=len(placement.cores) + len(placement.addresses),
+        gpu_options=tf.compat.v1.GPUOptions(allow_growth=True),  # a server does not look at what `claim` has set
     )
     server = tf.distribute.Server(
         resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc",
@@ -67,8 +69,9 @@ class Workers:
         iterator = iter(sent)
 
         def on_worker(iterator: Any, *feed: tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (the worker's own)
-            everything = next(iterator)
-            tensors = gather(everything, feed) if batches.arrays else feed
+            with tf.device(HOST):  # else all arrays would go to the GPU for each batch
+                everything = next(iterator)
+                tensors = gather(everything, feed) if batches.arrays else feed
             return self._strategy.run(compute, args=(tensors,))
 
         function = tf.function(on_worker)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     """What a step's function is called with: each of shape (items of the global batch, ...)."""
 
 CUT_AT_ONCE = 1024  # steps; an epoch of millions must not become millions of tensors
+AHEAD = 2  # batches
 SHUFFLE_BUFFER = 10_000  # items of a tf.data.Dataset, which can only be read in order
 
 WHAT_TO_RETURN = (
@@ -56,8 +57,18 @@ class Batches:
     def mixed(self, epoch: int | tf.Tensor) -> tf.data.Dataset:
         """The items of a `tf.data.Dataset` in an epoch's order."""
         assert self.dataset is not None
-        buffer, seed = min(self.items, SHUFFLE_BUFFER), spread(self._seed, epoch)
-        return self.dataset.shuffle(buffer, seed=seed, reshuffle_each_iteration=False)
+        seed, spec = tf.cast(spread(self._seed, epoch), tf.int64), self.dataset.element_spec
+        # As `self.dataset.shuffle` does it, which takes a tensor for a seed only if the global seed is not 0.
+        mixed = tf.raw_ops.ShuffleDataset(
+            input_dataset=tf.data.experimental.to_variant(self.dataset),
+            buffer_size=min(self.items, SHUFFLE_BUFFER),
+            seed=seed % 2**31,
+            seed2=seed // 2**31 + 1,  # two zeros would mean another order each time
+            output_types=[each.dtype for each in spec],
+            output_shapes=[each.shape for each in spec],
+            reshuffle_each_iteration=False,
+        )
+        return tf.data.experimental.from_variant(mixed, spec)
 
     def in_order(self) -> Iterator[Feed]:
         """The data set once, as it stands."""
@@ -95,7 +106,15 @@ class Batches:
 
     def _read(self, dataset: tf.data.Dataset, skip: int) -> Iterator[Feed]:
         batches = dataset.skip(skip * self.batch_size).batch(self.batch_size)
-        return iter(batches.prefetch(tf.data.AUTOTUNE))
+        return iter(read_ahead(batches))
+
+
+def read_ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Prepare some batches while a step is under way."""
+    options = tf.data.Options()
+    # Its thread sleeps for up to a minute, and may sleep on when the stream is let go: training would be slow to end.
+    options.autotune.enabled = False
+    return batches.prefetch(AHEAD).with_options(options)
 
 
 def gather(arrays: Feed, feed: Feed) -> Feed:
