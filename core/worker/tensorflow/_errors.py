@@ -22,8 +22,8 @@ def explain(error: BaseException, context: Context) -> str | None:
         return _label(*label.groups())
     if isinstance(error, tf.errors.InternalError) and "Unable to parse request" in text:
         return (
-            "TensorFlow's own connection between the chief and a worker failed (Unable to parse request), as it now and "
-            "then does. Resume the run: it goes on from its last checkpoint."
+            "TensorFlow's own connection between the chief and a worker failed (Unable to parse request), as it now "
+            "and then does. Resume the run: it goes on from its last checkpoint."
         )
     if isinstance(error, tf.errors.UnavailableError):
         return f"Another worker of the run cannot be reached any more: {text.splitlines()[0]}"
