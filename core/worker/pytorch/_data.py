@@ -105,9 +105,6 @@ class Batches:
         """
         generator = torch.Generator().manual_seed(spread(self._seed, epoch))
         self._order = torch.randperm(self.items, generator=generator)
-        if self._loader is not None:
-            # Anew for each epoch: what it draws must not depend on the epochs that this process has seen.
-            self._loader.generator.manual_seed(spread(spread(self._seed, self._rank), epoch))
         return self._batches(skip)
 
     def in_order(self) -> Iterator[list[MicroBatch]]:
@@ -169,7 +166,7 @@ class Batches:
             dataset,
             batch_sampler=_Slices(self),
             num_workers=workers,
-            persistent_workers=False,  # torch seeds them when they start: anew for each epoch, as a resumed one is
+            persistent_workers=workers > 0,
             pin_memory=self.device.type == "cuda",
             # Its own: the loader would draw from the global one, and dropout would change with the loader.
             # Its workers are seeded from it: by the run's seed, and each rank's otherwise.

@@ -98,7 +98,7 @@ def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[An
 
 def _difference(saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> str:
     """The first that does not fit, in words; "" when all do."""
-    for key in wanted.keys() | saved.keys():
+    for key in {**wanted, **saved}:  # in their order
         name = key.partition(":")[2]
         if key not in saved:
             return f"it has no {name}"
