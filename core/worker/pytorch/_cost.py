@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     Autocast = AbstractContextManager[Any] | None
 
 REPEATS = 5
-"""Measured so often, after once for warming up; the median counts."""
+"""Measured at least so often, after once for warming up; the median counts."""
+STEADY_S = 0.05
+"""A quick layer is measured for so long: its few times would be mostly noise."""
 LONG_ENOUGH_S = 1.0
 """A layer that took so long is not measured again."""
 
@@ -59,7 +61,7 @@ def seconds(layer: nn.Module, call: Call, device: torch.device, autocast: Autoca
     layer.to(device)
     times: list[float] = []
     with unchanged(layer):
-        while len(times) <= REPEATS and sum(times) < LONG_ENOUGH_S:
+        while (len(times) <= REPEATS or sum(times) < STEADY_S) and sum(times) < LONG_ENOUGH_S:
             began = _now(device)
             _there_and_back(layer, given, autocast, first=first)
             times.append(_now(device) - began)
