@@ -78,7 +78,7 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[str]:
 def _not_installed(library: Framework, spec: RunSpec) -> str:
     return (
         f"{library.title} is not installed in {spec.python}. "
-        f"Install it there: pip install 'trainyard[{library.extra}]'."
+        f"Install it there: {spec.python} -m pip install {library.extra}"
     )
 
 

@@ -19,7 +19,7 @@ class Framework:
     title: str
     module: str
     extra: str
-    """The extra of our distribution that installs it."""
+    """The extra of our distribution that installs it, called like its package."""
     recipes: str
     """The folder of built-in recipes; TensorFlow's own loop and Keras' `fit` take the same files."""
     imports: tuple[str, ...]

@@ -305,4 +305,4 @@ def test_mobilenet_trains_on_pictures_of_the_library_s_own_making(tmp_path: Path
 def test_without_the_library_a_sentence_says_how_to_install_it() -> None:
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("TensorFlow is not installed")
-    assert "install it with `pip install 'trainyard[datasets]'`." in in_tensorflow("without_datasets")["sentence"]
+    assert "-m pip install tensorflow-datasets importlib_resources`." in in_tensorflow("without_datasets")["sentence"]

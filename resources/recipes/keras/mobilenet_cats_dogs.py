@@ -1,5 +1,7 @@
 """MobileNetV2 tells cats from dogs (tensorflow_datasets' cats_vs_dogs: 23 262 photographs, 0.8 GB, fetched once)."""
 
+import sys
+
 import keras
 import tensorflow as tf
 from _shared.fetch import fetch, folder
@@ -38,7 +40,7 @@ def photographs(part, size):
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"cats_vs_dogs is read by tensorflow_datasets, which is not whole here ({error}): "
-            "install it with `pip install 'trainyard[datasets]'`."
+            f"install it with `{sys.executable} -m pip install tensorflow-datasets importlib_resources`."
         ) from error
     return pictures.map(prepared, num_parallel_calls=tf.data.AUTOTUNE)
 
