@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -22,7 +23,7 @@ DUE = 8
 """Beside the bits of `Asked`: a checkpoint is due by the run's own settings."""
 ENOUGH = 16
 """And: early stopping says that it is enough."""
-SHARE = 1 / 50
+SHARE = 1 / 100
 """Of the training time, what checkpoints may take where it is left to us how often they are written."""
 FIRST_GUESS_S = 0.05  # how long one takes, before there was any
 
@@ -106,6 +107,9 @@ class Course:
             self._context.rewound(self._meter.steps)
         if self._context.rank == 0 and stand is None and self._context.resumed:
             self._context.notice("There was no checkpoint to go on from: training begins anew.")
+        # All that is loaded by now stays to the end: collecting garbage need not look through a framework's
+        # hundreds of thousands of objects, and the process ends in a tenth of a second instead of one.
+        gc.freeze()
         self._context.ready(steps_per_epoch=self._per_epoch, samples_per_epoch=self._samples)
         self._began = self._saved = time.monotonic()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .meter import Meter
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
 class Shelf:
     """Writes and finds checkpoints. Every rank calls the same, in step; rank 0 does what is done once."""
 
@@ -27,6 +31,8 @@ class Shelf:
         self._run_dir = context.run_dir
         self._fault: OSError | None = None
         """What kept this rank from writing."""
+        self._failing = False
+        """Whether the last one could not be written."""
         self.spent_s = 0.0
         """Seconds that writing has taken so far."""
         self.last_s = 0.0
@@ -73,6 +79,9 @@ class Shelf:
         began = time.monotonic()
         name = self._free_name(stand)
         size = self._write(name, stand) if name else 0
+        if size is None and self._made_room():
+            size = self._write(name, stand)
+        self._tell_faults(stand, answers=reason in {"asked", "pause"})
         self.last_s = time.monotonic() - began
         self.spent_s += self.last_s
         if size and self._context.rank == 0:
@@ -116,7 +125,10 @@ class Shelf:
         )
         if all(self._together(step) for step in steps):
             return size
-        self._give_up(temporary, stand)
+        # Room first: on a disk that it has filled, a notice itself would end the run.
+        if first:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self._meter.all_well(ok=True)
         return None
 
     def _together(self, action: Callable[[], object]) -> bool:
@@ -128,17 +140,39 @@ class Shelf:
             return self._meter.all_well(ok=False)
         return self._meter.all_well(ok=True)
 
-    def _give_up(self, temporary: Path, stand: Stand) -> None:
-        """Room first: on a disk that it has filled, the notice itself would end the run."""
-        if self._context.rank == 0:
-            shutil.rmtree(temporary, ignore_errors=True)
-        self._meter.all_well(ok=True)  # no rank tells of it before the room is there
+    def _made_room(self) -> bool:
+        """Whether older checkpoints made way for another try: on a full disk the newest is worth more than many."""
+        full = self._fault is not None and self._fault.errno in FULL
+        if not self._meter.add_up([float(full)])[0]:
+            return False
+        made = self._drop_older() if self._context.rank == 0 else 0
+        made = round(self._meter.agree(made))
+        if made:
+            self._fault = None
+        return made > 0
+
+    def _drop_older(self) -> int:
+        before = len(checkpoint.folders(self._run_dir))
+        kept = self._context.spec.checkpoints
+        checkpoint.prune(self._run_dir, 1, best=kept.best)
+        dropped = before - len(checkpoint.folders(self._run_dir))
+        if dropped:
+            self._context.notice(
+                f"The disk is full: of the last {kept.keep} checkpoints that are to be kept, older ones make way for "
+                "new ones. Free some room, or keep fewer."
+            )
+        return dropped
+
+    def _tell_faults(self, stand: Stand, *, answers: bool) -> None:
+        """Say once why checkpoints cannot be written, until one was; and whenever somebody waits for one."""
         fault, self._fault = self._fault, None
-        if fault is not None:
+        if fault is not None and (answers or not self._failing):
             self._context.notice(
                 f"The checkpoint at step {stand.step} could not be written to {self._run_dir / checkpoint.FOLDER}: "
-                f"{fault.strerror or fault}. Training goes on; the earlier ones are kept."
+                f"{fault.strerror or fault}. Training goes on, and it is tried again when the next is due; "
+                "the earlier ones are kept."
             )
+        self._failing = fault is not None
 
     def _facts(self) -> dict[str, object]:
         spec = self._context.spec

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from core import processes
 from core.book import SeriesBook
 from core.events import EVENTS, Tail
 from core.run import Run
@@ -22,6 +23,7 @@ from core.starting import new_directory
 from core.state import RunState
 from core.worker import checkpoint
 from tests.running import Followed, make_spec, train, write_recipe
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,6 +64,9 @@ def notices(followed: Followed) -> str:
 
 def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
     """A copy of a run as if its supervisor had been killed when the checkpoint of this step was its last."""
+    supervisor = followed.run.facts.supervisor
+    assert supervisor is not None
+    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have tidied up")
     run_dir = runs_root / f"{followed.run.id}-from-{after_step}"  # which is the tag of its processes: nobody else's
     shutil.copytree(followed.run.dir, run_dir)
     log = run_dir / EVENTS / "supervisor.jsonl"
@@ -211,7 +216,28 @@ def metrics():
     followed = train(make_spec(drops, epochs=2, batch_size=16, checkpoints={"unit": "epochs"}), runs_root)
     assert followed.state is RunState.FINISHED
     assert "The checkpoint at step 5 could not be written to" in notices(followed)
-    assert "Training goes on; the earlier ones are kept." in notices(followed)
+    assert "Training goes on, and it is tried again when the next is due" in notices(followed)
+
+
+def test_on_a_full_disk_older_checkpoints_make_way(small_disk: Path, tmp_path: Path) -> None:
+    """Of 1 MiB, in which two have room, but not three."""
+    heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=1800"), "heavy")
+    settings = {**SETTINGS, "checkpoints": {"unit": "steps", "every": 1, "keep": 2, "best": False}}
+    followed = train(make_spec(heavy, **settings), small_disk)
+    last = len(followed.losses())
+    assert followed.state is RunState.FINISHED
+    assert names(followed.run)[-1] == f"step-{last:08d}"
+    assert "The disk is full: of the last 2 checkpoints that are to be kept, older ones make way" in notices(followed)
+    assert "could not be written" not in notices(followed)
+
+
+def test_on_a_disk_too_small_for_one_training_goes_on(small_disk: Path, tmp_path: Path) -> None:
+    heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=20_000"), "heavy")
+    followed = train(make_spec(heavy, **{**SETTINGS, "checkpoints": EVERY_STEP}), small_disk)
+    assert followed.state is RunState.FINISHED
+    assert names(followed.run) == []
+    assert notices(followed).count("could not be written") == 1  # once for them all
+    assert followed.book.metrics["loss"].count == followed.run.facts.step > 5
 
 
 def test_a_checkpoint_holds_no_code(runs_root: Path, drops: str) -> None:

@@ -12,9 +12,9 @@ from torch import nn
 from core.events import EVENTS, Tail
 from core.state import RunState
 from core.worker import checkpoint
-from core.worker.pytorch._cut import Uncuttable, evenly, may_begin
-from core.worker.pytorch._trace import traced_stage
 from core.worker.pytorch.fsdp import blocks
+from core.worker.pytorch.stages.cut import Uncuttable, evenly, may_begin
+from core.worker.pytorch.stages.trace import traced_stage
 from tests.core.test_checkpoints import DROPS, EVERY_STEP, SETTINGS, broken_off, resumed
 from tests.core.test_numbers import AWKWARD, assert_close
 from tests.running import FOREVER, Followed, make_spec, start, train, write_recipe
@@ -169,6 +169,32 @@ def test_a_model_that_is_no_row_is_cut(runs_root: Path, tmp_path: Path, own_stag
     assert (one | two).keys() == expected.keys()
     for name, value in (one | two).items():
         assert torch.allclose(value, expected[name], rtol=1e-4, atol=1e-6), name
+
+
+@pytest.mark.slow
+def test_a_stage_may_begin_by_writing_into_its_input(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        textwrap.dedent(AWKWARD)
+        + textwrap.dedent("""
+        class Block(nn.Module):
+            def __init__(self, outputs):
+                super().__init__()
+                self.bend, self.inner = nn.LeakyReLU(inplace=True), nn.Linear(16, outputs)
+
+            def forward(self, inputs):
+                return self.inner(self.bend(inputs))
+
+        def model():
+            return nn.Sequential(nn.Linear(6, 16), Block(16), Block(3))
+        """),
+        "in_place",
+    )
+    single, followed = (
+        train(make_spec(recipe, strategy=strategy, devices=devices, epochs=2, batch_size=16), runs_root)
+        for strategy, devices in (("single", "cpu:0"), ("pipeline", TWO))
+    )
+    assert_same_curve(followed, single)
 
 
 @pytest.mark.slow

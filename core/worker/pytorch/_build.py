@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..recipe import LoadedRecipe
+    from ._loop import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +84,21 @@ def complete(recipe: LoadedRecipe, context: Context, raw: Raw, model: nn.Module)
     if raw.device.type == "cuda" and context.world_size == 1:  # nor may several devices in one process
         for number, generator in enumerate(torch.cuda.default_generators):
             generator.manual_seed(context.training.seed + number)
-    loss = recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss()
     return Task(
         model=model,
-        loss=_on(raw.device, loss),
+        loss=build_loss(recipe, raw.device),
         optimizer=_optimizer(recipe, context, model),
         train=raw.train,
         val=raw.val,
         metrics={name: _on(raw.device, each) for name, each in _metrics(recipe).items()},
         autocast=autocast_of(context, raw.device),
     )
+
+
+def build_loss(recipe: LoadedRecipe, device: torch.device) -> Loss:
+    """The recipe's loss, or cross entropy on logits."""
+    loss: Loss = _on(device, recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss())
+    return loss
 
 
 def autocast_of(context: Context, device: torch.device) -> AbstractContextManager[Any] | None:

@@ -106,11 +106,16 @@ class Validation:
 
     def _measure(self, batch: MicroBatch) -> list[Tensor]:
         """Loss, metrics and 1, each the mean over the batch."""
+        with self._task.autocast or contextlib.nullcontext():
+            output = self._model(*batch.inputs)
+        return self._judge(output, batch.target)
+
+    def _judge(self, output: Any, target: Tensor) -> list[Tensor]:  # noqa: ANN401 (whatever the model gives)
+        """The same of what the model gave."""
         task = self._task
         with task.autocast or contextlib.nullcontext():
-            output = self._model(*batch.inputs)
-            loss = task.loss(output, batch.target)
-        values = [loss, *(metric(output, batch.target) for metric in task.metrics.values())]
+            loss = task.loss(output, target)
+        values = [loss, *(metric(output, target) for metric in task.metrics.values())]
         return [torch.as_tensor(value, device=loss.device).float() for value in values] + [loss.new_ones(()).float()]
 
     def named(self, total: Tensor) -> dict[str, list[float]]:

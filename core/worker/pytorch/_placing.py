@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ._cost import tensors
-from ._cut import evenly, is_row, layers_of, may_begin
+from .stages.cost import tensors
+from .stages.cut import evenly, is_row, layers_of, may_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

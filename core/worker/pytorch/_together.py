@@ -11,6 +11,8 @@ from ._loop import Validation
 from ._ranks import Lookout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor, nn
 
     from ..context import Context
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
     from ._loop import Task
 
 
-class TogetherValidation(Validation):
-    """For models that are whole on no rank: a forward pass is a collective."""
+class LockstepValidation(Validation):
+    """For models that are whole on no rank: a forward pass takes all of them."""
 
     def __init__(self, task: Task, context: Context, model: nn.Module, meter: Meter) -> None:
         super().__init__(task, context, model)
@@ -27,8 +29,6 @@ class TogetherValidation(Validation):
 
     def means(self) -> dict[str, list[float]]:
         """The means over the validation set; the same on every rank, nothing when it was cut short."""
-        for buffer in self._model.buffers():  # batch normalisation: all judge rank 0's running statistics
-            dist.broadcast(buffer, src=0)
         total = self.sums()
         dist.all_reduce(total)
         return self.named(total)
@@ -36,17 +36,37 @@ class TogetherValidation(Validation):
     @torch.no_grad()
     def sums(self) -> Tensor:
         """This rank's sums, as `Validation.sums`."""
-        batches = self._task.val
-        assert batches is not None
-        total = torch.zeros(len(self._task.metrics) + 3, dtype=torch.float64, device=batches.device)
+        assert self._task.val is not None
+        total = torch.zeros(len(self._task.metrics) + 3, dtype=torch.float64, device=self._task.val.device)
         self._lookout.begin()
         self._model.eval()
-        for step, (batch,) in enumerate(batches.in_order()):
-            values = torch.stack(self._measure(batch)).double()
-            if batch.share:
-                total[:-1] += batch.share * batches.size(step) * values
+        for own in self._batches():
+            if own is not None:
+                items, values = own
+                total[:-1] += items * torch.stack(values).double()
             if self._lookout.ends():
                 total[-1] = 1
                 break
         self._model.train()
         return total
+
+    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+        """For each batch how many items this rank has judged, and what it found; None where it judged none."""
+        raise NotImplementedError
+
+
+class TogetherValidation(LockstepValidation):
+    """Each rank judges its slice of every batch: a forward pass is a collective."""
+
+    def means(self) -> dict[str, list[float]]:
+        """The same, after rank 0's running statistics have been told to all (batch normalisation)."""
+        for buffer in self._model.buffers():
+            dist.broadcast(buffer, src=0)
+        return super().means()
+
+    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+        batches = self._task.val
+        assert batches is not None
+        for step, (batch,) in enumerate(batches.in_order()):
+            values = self._measure(batch)  # also of nothing: the others wait for this rank
+            yield (batch.share * batches.size(step), values) if batch.share else None

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import torch.distributed as dist
 
 from ..course import Course
-from ._build import autocast_of, complete, prepare
-from ._flow import Flow, form, steps
+from ._build import complete, prepare
 from ._loop import learning_rate
 from ._meter import SharedMeter
 from ._ranks import clip_over_ranks, join
-from ._stage_saver import StageSaver
-from ._stage_validation import StageValidation
-from ._stages import own_stage
 from ._update import updater
+from .stages.flow import Flow, form, steps
+from .stages.saver import StageSaver
+from .stages.stage import own_stage
+from .stages.validation import StageValidation
 
 if TYPE_CHECKING:
     from ..context import Context
     from ..recipe import LoadedRecipe
     from ._loop import Task
-    from ._stages import Stage
+    from .stages.stage import Stage
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
@@ -34,7 +34,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     raw = prepare(recipe, context, whole_batches=True)
     join(context)
     shape = form(context, raw.train.items)
-    stage = own_stage(recipe, context, raw, shape.size, autocast_of(context, raw.device))
+    stage = own_stage(recipe, context, raw, shape.size)
     task = complete(recipe, context, raw, stage.module)
     names = [stage.names[name] for name, _ in stage.module.named_parameters()]
     context.parts(context.placement.own[0], names, str(raw.device))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import inspect
 import time
 from dataclasses import dataclass
@@ -83,9 +82,6 @@ def build(
         optimizer.build(model.trainable_variables)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
     _tell_of_a_large_batch(context, train)
-    # All that is loaded by now stays to the end: collecting garbage need not look through TensorFlow's
-    # hundreds of thousands of objects, and the process ends in a tenth of a second instead of one.
-    gc.freeze()
     loss = _mean_of(_loss(recipe))
     return Task(
         model=model,

@@ -1,4 +1,8 @@
-"""TensorFlow's ParameterServerStrategy: a chief, workers and a server, each told by TF_CONFIG who it is."""
+"""TensorFlow's ParameterServerStrategy: a chief, workers and a server, each told by TF_CONFIG who it is.
+
+A loss that is looked at costs a message here. So this script looks at all of them once in an epoch, as anybody does
+who trains; one that never looks is some tenth faster.
+"""
 
 import os
 
@@ -52,9 +56,8 @@ def measure(index):
 
 watch = Watch()
 for epoch in range(epochs):
-    for index in shuffled(len(inputs), epoch, batch_size):
-        coordinator.schedule(train, args=(index,))
-    coordinator.join()
+    losses = [coordinator.schedule(train, args=(index,)) for index in shuffled(len(inputs), epoch, batch_size)]
+    losses = coordinator.fetch(losses)
     parts = [coordinator.schedule(measure, args=(index,)) for index in in_order(len(val_inputs), batch_size)]
     means = tf.add_n(coordinator.fetch(parts)).numpy() / len(val_inputs)
     watch.epoch_done()

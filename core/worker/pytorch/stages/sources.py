@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ._build import seed_everything
-from ._cut import is_row, layers_of, may_begin
-from ._trace import inner_layers, traced_stage
+from .._build import seed_everything
+from .cut import is_row, layers_of, may_begin
+from .trace import inner_layers, traced_stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..recipe import LoadedRecipe
-    from ._cost import Call
-    from ._cut import Layer
+    from ...recipe import LoadedRecipe
+    from .cost import Call
+    from .cut import Layer
 
 
 class Source(Protocol):
@@ -43,9 +43,9 @@ def source(recipe: LoadedRecipe, model: nn.Module, seed: int) -> Source:
 
 
 class Row:
-    """An `nn.Sequential`: a stage is the whole row, in which the layers of others let everything through.
+    """An `nn.Sequential`: a stage is the whole row without the layers of others.
 
-    So its parameters keep the names that they have in the whole model.
+    So its parameters keep the names that they have in the whole model: a row goes by what is in it, not by numbers.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -63,7 +63,7 @@ class Row:
         names = [name for name, _ in layers_of(self.model)]
         for name in set(names) - set(_own(names, begins, number)):
             parent, _, last = name.rpartition(".")
-            setattr(self.model.get_submodule(parent), last, nn.Identity())
+            delattr(self.model.get_submodule(parent), last)
         return self.model.to(device)
 
 

@@ -10,14 +10,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from ._cost import unchanged
-from ._cut import Uncuttable
-from ._ranks import told_by
+from .._ranks import told_by
+from .cost import unchanged
+from .cut import Uncuttable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._cost import Autocast
+    from .cost import Autocast
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,36 +29,29 @@ class Crossing:
 
 
 class Crossed(nn.Module):
-    """A stage as its neighbours see it: what crosses lies densely in memory, as sending requires, forth and back."""
+    """A stage as its neighbours see it: what it gives lies densely in memory, as sending requires.
+
+    What goes back does so by itself: the gradient of a leaf is laid out as the leaf is.
+    """
 
     PREFIX = "stage."
 
     def __init__(self, stage: nn.Module, autocast: Autocast) -> None:
         super().__init__()
         self.stage, self._autocast = stage, autocast
+        self._in_place = any(getattr(layer, "inplace", False) for layer in stage.modules())
 
     def forward(self, *inputs: Tensor) -> Any:  # noqa: ANN401
-        dense: list[Tensor] = [_Dense.apply(each) if each.requires_grad else each for each in inputs]  # type: ignore[no-untyped-call]
+        if self._in_place:  # what was received is a leaf, into which no layer may write
+            inputs = tuple(each.clone() if each.requires_grad else each for each in inputs)
         if self._autocast is None:
-            outputs = self.stage(*dense)
+            outputs = self.stage(*inputs)
         else:
             with self._autocast:
-                outputs = self.stage(*dense)
+                outputs = self.stage(*inputs)
         if isinstance(outputs, Tensor):
             return outputs.contiguous()
         return tree_map_only(Tensor, Tensor.contiguous, outputs)
-
-
-class _Dense(torch.autograd.Function):
-    """The same tensor, whose gradient lies densely in memory."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor) -> Tensor:  # noqa: ANN401, ARG004
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # noqa: ANN401, ARG004
-        return gradient.contiguous()
 
 
 def crossing(module: nn.Module, inputs: Sequence[Tensor], device: torch.device) -> Crossing:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from ._cut import Layer
+    from .cut import Layer
 
     Autocast = AbstractContextManager[Any] | None
 
@@ -35,6 +35,10 @@ class Call(NamedTuple):
     output: Any
 
 
+NOTHING = Call((torch.zeros(1),), {}, None)
+"""For the time of a pass through no layer at all, which several layers in turn take once."""
+
+
 def calls(model: nn.Module, layers: Sequence[Layer], inputs: Sequence[Tensor]) -> dict[str, list[Call]]:
     """What each layer is given and gives when the model computes this micro-batch, in the order of the first calls."""
     seen: dict[str, list[Call]] = {}
@@ -52,7 +56,7 @@ def calls(model: nn.Module, layers: Sequence[Layer], inputs: Sequence[Tensor]) -
     return seen
 
 
-def seconds(layer: nn.Module, call: Call, device: torch.device, autocast: Autocast, *, first: bool) -> float:
+def seconds(layer: nn.Module, call: Call, device: torch.device, autocast: Autocast, *, first: bool = False) -> float:
     """The time of one forward and backward pass on the device, where the layer is for no longer than this.
 
     `first`: nothing before it learns, so its inputs want no gradient.

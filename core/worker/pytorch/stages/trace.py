@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from torch.distributed.pipelining import SplitPoint, pipeline
 
-from ._cost import calls
-from ._cut import Uncuttable, is_row
-from ._graph import Piece, piece
+from .cost import calls
+from .cut import Uncuttable, is_row
+from .graph import Piece, piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch.fx import GraphModule
 
-    from ._cut import Layer
+    from .cut import Layer
 
 
 def inner_layers(model: nn.Module, inputs: Sequence[Tensor]) -> list[Layer]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,19 +12,19 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_map, tree_map_only
 
-from ._cost import tensors
+from .cost import tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torch import Tensor
 
-    from ..context import Context
-    from ._cost import Autocast
-    from ._crossing import Crossing
-    from ._data import Batches, MicroBatch
-    from ._loop import Loss
-    from ._stages import Stage
+    from ...context import Context
+    from .._data import Batches, MicroBatch
+    from .._loop import Loss
+    from .cost import Autocast
+    from .crossing import Crossing
+    from .stage import Stage
 
 # Older versions keep the outputs of all micro-batches whether they are wanted or not.
 WITHOUT_OUTPUTS: dict[str, Any] = (
@@ -148,6 +147,7 @@ class _WeightedLoss:
             output, target = tree_map_only(torch.Tensor, lambda each: each[:real], output), target[:real]
         if not real:
             return torch.stack([each.sum() for each in tensors(output)]).sum()  # of nothing; goes back as zeros
-        with self._autocast or contextlib.nullcontext():
-            loss = self._loss(output, target)
-        return loss * (real / self._all)
+        if self._autocast is None:
+            return self._loss(output, target) * (real / self._all)
+        with self._autocast:
+            return self._loss(output, target) * (real / self._all)

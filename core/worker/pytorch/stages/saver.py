@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ._saver import another_model, random_file, random_states, read, set_random_states, write
-from ._stages import CUT
+from .._saver import another_model, random_file, random_states, read, set_random_states, write
+from .stage import CUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from ..context import Context
-    from ._stages import Stage
+    from ...context import Context
+    from .stage import Stage
 
 
 class StageSaver:

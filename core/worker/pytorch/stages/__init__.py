@@ -1,0 +1,1 @@
+"""Cutting a model into stages, and the global batches that flow through them."""
