@@ -7,11 +7,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from core import report
+from core.case import size
+from core.findings import Verdict
 from core.run import Run
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
+
+    from core.findings import Release
+    from core.state import Facts
 
 
 def say(text: str) -> None:
@@ -48,6 +53,29 @@ def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], columns: 
     for line in lines:
         say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
     return 0
+
+
+def release_lines(facts: Facts) -> list[str]:
+    """What became of the devices' memory after the end, a line each; and what had to be ended."""
+    lines = []
+    for name, found in facts.releases.items():
+        label = facts.devices.get(name, {}).get("label") or name
+        steps = " -> ".join(size(each) if each is not None else "-" for each in _memory(found))
+        lines.append(f"memory of {label}: {found.verdict.value}, {steps} (before -> peak -> after), {_seconds(found)}")
+        if found.verdict is not Verdict.RELEASED:
+            lines.append(f"  {found.sentence}")
+    for each in facts.ended_processes:
+        what = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
+        lines.append(f"ended by the {each.by}: {what} ({each.signal}) {each.command or ''}".rstrip())
+    return lines
+
+
+def _memory(found: Release) -> tuple[int | None, ...]:
+    return found.before_bytes, found.peak_bytes, found.after_bytes
+
+
+def _seconds(found: Release) -> str:
+    return f"{found.seconds:.1f} s after the end"
 
 
 def short(value: object) -> str:

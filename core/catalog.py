@@ -91,7 +91,21 @@ def _device_problems(spec: RunSpec, row: Cell, devices: Sequence[Device]) -> lis
         return [f"No device is chosen. Choose at least one of: {_ids(devices)}."]
     if len(set(spec.devices)) < len(spec.devices):
         return [f"A device is named twice in {', '.join(spec.devices)}. Name each once."]
-    return _fit_problems(row, [by_id[name] for name in spec.devices])
+    chosen = [by_id[name] for name in spec.devices]
+    return [*_blocked(chosen), *_mig_problems(chosen)] or _fit_problems(row, chosen)
+
+
+def _blocked(chosen: Sequence[Device]) -> list[str]:
+    return [device.blocked for device in chosen if device.blocked]
+
+
+def _mig_problems(chosen: Sequence[Device]) -> list[str]:
+    """CUDA shows a process one MIG device, and beside it nothing else: NVIDIA's MIG user guide."""
+    migs = [device for device in chosen if device.is_mig]
+    if not migs or len(chosen) == 1:
+        return []
+    names = ", ".join(device.label for device in chosen)
+    return [f"A process uses one MIG device at most, and nothing beside it; ticked are {names}. Tick one MIG device."]
 
 
 def _fit_problems(row: Cell, chosen: Sequence[Device]) -> list[str]:
@@ -113,6 +127,8 @@ def _too_many(row: Cell, chosen: Sequence[Device]) -> str:
 
 def _setting_problems(spec: RunSpec, row: Cell) -> list[str]:
     found = _batch_problems(spec, row)
+    if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
+        found.append("A MIG device has no number that CUDA would know it by. Let the run name its GPUs by UUID.")
     if spec.training.loader_workers and row.framework != "pytorch":
         found.append(
             f"{framework(row.framework).title} loads data in threads of its own and has no data-loader workers. "

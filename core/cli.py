@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core import runs
 from core.answers import warn
-from core.commands import exporting, facts, running
+from core.commands import exporting, facts, running, sweeping
 from core.errors import RunError
 from core.options import (
     WRONG_USE,
@@ -88,6 +88,7 @@ def _parser() -> Parser:
     add_detach(add("resume", running.resume, of_run=True))
     add("save", running.save, of_run=True)
     add_export_options(add("export", exporting.export, of_run=True))
+    add("sweep", sweeping.sweep).add_argument("--end", action="store_true", help="end them without being asked")
     return parser
 
 

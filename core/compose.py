@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from core import catalog, recipes
 from core.interpreters import interpreter
-from core.spec import DEFAULT_LEARNING_RATE, Checkpoints, RunSpec, Training
+from core.spec import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, RunSpec, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +33,9 @@ class Choices:
     """Fields of `Training` that differ from their defaults."""
     checkpoints: Mapping[str, object] = field(default_factory=dict)
     """Fields of `Checkpoints` that differ from their defaults."""
+    release: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `ReleaseWatch` that differ from their defaults."""
+    cuda_ids: str = "uuid"
 
 
 def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
@@ -54,6 +57,8 @@ def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
         devices=tuple(resolve(choices.devices, devices)),
         training=Training(**wanted),  # type: ignore[arg-type]  # Training checks each field itself
         checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so does this
+        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
+        cuda_ids=choices.cuda_ids,
         python=interpreter(row),
         working_dir=_working_dir(),
     )

@@ -6,6 +6,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
+from core.findings import Verdict
 from core.state import RunState, row
 
 if TYPE_CHECKING:
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 ASKED = {"pause": "pausing", "save": "saving"}
+_ON_INTERRUPT = {
+    RunState.STOPPING: ("force", "Forcing the end."),
+    RunState.RELEASING: ("force", "Not waiting any longer for the devices' memory."),
+}
+"""What Ctrl-C asks for in a state, and what is said to it; in all others a stop."""
 LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
 
 
@@ -28,9 +34,9 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> None:
         if not stops:
             progress.end()
             raise KeyboardInterrupt
-        asked = run.facts.state is RunState.STOPPING
-        run.request("force" if asked else "stop")
-        progress.say("Forcing the end." if asked else "Stopping; Ctrl-C again forces it.")
+        request, answer = _ON_INTERRUPT.get(run.facts.state, ("stop", "Stopping; Ctrl-C again forces it."))
+        run.request(request)
+        progress.say(answer)
     progress.end()
 
 
@@ -53,6 +59,7 @@ class _Progress:
         self._loss: float | None = None
         self._shown_at = 0.0
         self._notices = 0
+        self._told: set[str] = set()
 
     def fold(self, events: list[dict[str, object]]) -> None:
         for event in events:
@@ -62,6 +69,16 @@ class _Progress:
         for text in self._run.facts.notices[self._notices :]:
             self.say(text)
         self._notices = len(self._run.facts.notices)
+        for sentence in self._new_findings():
+            self.say(sentence)
+
+    def _new_findings(self) -> list[str]:
+        """What is waited for at the end, and of the devices' memory what people must know."""
+        facts = self._run.facts
+        bad = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
+        told = [sentence for sentence in (facts.waiting, *bad) if sentence and sentence not in self._told]
+        self._told.update(told)
+        return told
 
     def show(self) -> None:
         if self._out is None or (not self._terminal and time.monotonic() - self._shown_at < LINE_EVERY_S):

@@ -2,7 +2,8 @@
 
 Each worker has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the
 worker: it cannot act while the worker is stopped, or while user code holds the interpreter's lock,
-and it does not reach children that began a session of their own. The guard finds them by the tag.
+and it does not reach children that began a session of their own. The guard finds them by the tag, and
+tells whom it ended in an event file of its own.
 """
 
 from __future__ import annotations
@@ -11,15 +12,27 @@ import contextlib
 import os
 import signal
 import time
+from typing import TYPE_CHECKING
 
-from core import processes
+from core import holders, processes
+from core.events import EVENTS, Writer
+from core.findings import Ended, ended_fields
+from core.survivors import STUCK
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.findings import Holder
+    from core.state import ProcessId
+
+LOG = "guard.jsonl"
 LOOK_AGAIN_S = 0.05
 QUIET_S = 1.0
 """A process may fork while it is being looked for: it is over when nothing was found for so long."""
+GIVE_UP_S = 60.0
 
 
-def post(run_id: str, *, let_go: int) -> int:
+def post(run_dir: Path, *, let_go: int) -> int:
     """Fork the guard; returns the descriptor whose closing, at the latest with this process's end, sets it off.
 
     `let_go`: a descriptor that the guard must not keep, the run's lock. Call it before any thread is started.
@@ -35,7 +48,9 @@ def post(run_id: str, *, let_go: int) -> int:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         if not os.read(reading, 1):
-            _end_all(run_id)
+            ended = _end_all(run_dir.name)
+            with contextlib.suppress(OSError):  # the folder is gone, or the disk is full: what counts is done
+                _tell(run_dir, ended)
     finally:
         os._exit(0)
 
@@ -47,9 +62,37 @@ def dismiss(post: int) -> None:
     os.close(post)
 
 
-def _end_all(run_id: str) -> None:
-    quiet_since = time.monotonic()
-    while time.monotonic() - quiet_since < QUIET_S:
-        if processes.end_tagged(run_id, signal.SIGKILL):
-            quiet_since = time.monotonic()
+def set_off(post: int) -> None:
+    """Let the guard do what this process could not: something is left of the run."""
+    os.close(post)
+
+
+def _end_all(run_id: str) -> list[Ended]:
+    """Kill whatever carries the run's tag until nothing new is found; returns whom."""
+    killed: dict[ProcessId, Holder] = {}
+    begun = quiet_since = time.monotonic()
+    while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < GIVE_UP_S:
+        for process in processes.tagged(run_id):
+            known = killed.get(process)
+            seen = holders.describe(process.pid)
+            if known is None and processes.send_tagged(process, run_id, signal.SIGKILL):
+                killed[process] = seen
+            if known is None or seen.state != STUCK:  # one that waits inside the kernel hears nothing
+                quiet_since = now
         time.sleep(LOOK_AGAIN_S)
+    return [_ended(process, seen) for process, seen in killed.items() if not processes.is_alive(process)]
+
+
+def _ended(process: ProcessId, seen: Holder) -> Ended:
+    return Ended(
+        pid=process.pid, created=process.created, name=seen.name, command=seen.command, signal="SIGKILL", by="guard"
+    )
+
+
+def _tell(run_dir: Path, ended: list[Ended]) -> None:
+    if ended:
+        events = Writer(run_dir / EVENTS / LOG)
+        try:
+            events.write("ended", **ended_fields("guard", ended))
+        finally:
+            events.close()

@@ -49,7 +49,7 @@ STATES = (
     StateRow(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
              sentence="The workers were asked to stop; they are made to if they do not."),
     StateRow(state=RunState.RELEASING, label="Releasing", colour="warn",
-             sentence="Training has ended; what it left behind is being looked for."),
+             sentence="Training has ended. What it left is ended; the devices are watched until their memory is back."),
     StateRow(state=RunState.FINISHED, label="Finished", colour="good", over=True,
              sentence="Training went through to its end."),
     StateRow(state=RunState.STOPPED, label="Stopped", colour="warn", over=True, can_resume=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from core import catalog, runs
 from core.compose import Choices
-from core.spec import CHECKPOINT_UNITS, PRECISIONS, SCHEDULES
+from core.spec import CHECKPOINT_UNITS, CUDA_IDS, PRECISIONS, SCHEDULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +48,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     _add_choices(parser)
     _add_training(parser)
     _add_checkpoints(parser)
+    _add_release(parser)
     add_detach(parser)
 
 
@@ -57,6 +58,11 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     add("--framework", default="pytorch", help=f"{_either(row.id for row in catalog.FRAMEWORKS)}; default: pytorch")
     add("--strategy", help=f"default: what fits the number of devices. {_strategies()}")
     add("--devices", default="", metavar="ID,ID", help="as `trainyard devices` lists them; gpu:0 for GPU 0")
+    add(
+        "--cuda-ids",
+        default=CUDA_IDS[0],
+        help=f"{_either(CUDA_IDS)}: how the GPUs are named to libraries; default: uuid",
+    )
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; may be repeated")
     add("--name", help="what to call the run; default: the recipe's name")
 
@@ -88,6 +94,17 @@ def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-checkpoints", type=int, metavar="N", help="so many of the latest; the best stays, too")
 
 
+def _add_release(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--release-wait", type=float, metavar="SECONDS",
+        help="how long the devices' memory is waited for after training at most; default: 60",
+    )  # fmt: skip
+    parser.add_argument(
+        "--release-tolerance", type=int, metavar="MB",
+        help="a device is released when it uses no more than so much more than before; default: 64",
+    )  # fmt: skip
+
+
 def add_detach(parser: argparse.ArgumentParser) -> None:
     """Of the commands that start something."""
     parser.add_argument("--detach", action="store_true", help="return at once; the run goes on")
@@ -116,6 +133,8 @@ def choices(options: argparse.Namespace) -> Choices:
         settings=dict(_setting(text) for text in options.set),
         training={name: getattr(options, name) for name in TRAINING if getattr(options, name) is not None},
         checkpoints=_checkpoints(options),
+        release=_release(options),
+        cuda_ids=options.cuda_ids,
     )
 
 
@@ -133,6 +152,11 @@ def _checkpoints(options: argparse.Namespace) -> dict[str, object]:
     if options.keep_checkpoints is not None:
         chosen["keep"] = options.keep_checkpoints
     return chosen
+
+
+def _release(options: argparse.Namespace) -> dict[str, object]:
+    given = {"wait_s": options.release_wait, "tolerance_mb": options.release_tolerance}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _distance(text: str) -> dict[str, object]:

@@ -11,12 +11,15 @@ import numpy as np
 
 from core.book import SeriesBook
 from core.checkpoints import listed
+from core.findings import release_fields, worst
 
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from core.findings import Release
     from core.run import Run
     from core.series import Series
+    from core.state import Facts
 
 Json = dict[str, Any]
 
@@ -52,11 +55,33 @@ def document(run: Run, record: Record) -> Json:
         "metrics": {name: _metric(series) for name, series in sorted(book.metrics.items())},
         "devices": {name: _device(name, fields, book) for name, fields in facts.devices.items()},
         "checkpoints": _checkpoints(run, record.reasons),
-        "release": None,  # the memory watch is not part of this version: nothing is claimed
+        "release": _release(facts),
         "started": facts.started,
         "ended": facts.ended,
         "error": facts.error,
     }
+
+
+def _release(facts: Facts) -> Json | None:
+    """What the watch over the devices' memory found out, the worst of it first; None while there is nothing to tell."""
+    found = facts.releases.values()
+    if not found and not facts.ended_processes:
+        return None
+    return {
+        "verdict": worst(each.verdict for each in found).value if found else None,
+        "seconds": max((each.seconds for each in found), default=None),
+        "devices": {each.device_id: _finding(each) for each in found},
+        "ended": [
+            {"pid": each.pid, "name": each.name, "command": each.command, "signal": each.signal, "by": each.by}
+            for each in facts.ended_processes
+        ],
+    }
+
+
+def _finding(release: Release) -> Json:
+    fields = release_fields(release)
+    del fields["device"]
+    return fields
 
 
 def _checkpoints(run: Run, reasons: dict[str, str]) -> list[Json]:

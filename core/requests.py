@@ -12,6 +12,26 @@ if TYPE_CHECKING:
 REQUESTS = ("stop", "force", "pause", "save")
 
 
+class Listener:
+    """Hears the signals of a logout or a shutdown from the first moment on, also before there is who obeys them."""
+
+    def __init__(self) -> None:
+        self._heard = False
+        self._obey: Callable[[], None] | None = None
+
+    def __call__(self, *_: object) -> None:
+        """A signal has come."""
+        self._heard = True
+        if self._obey is not None:
+            self._obey()
+
+    def pass_to(self, obey: Callable[[], None]) -> None:
+        """From now on this is called; at once if a signal has come already."""
+        self._obey = obey
+        if self._heard:
+            obey()
+
+
 class Requests:
     """The requests of one run. `stop` and `force` are the supervisor's to answer, `pause` and `save` the workers'."""
 
@@ -48,6 +68,11 @@ class Requests:
         if self._told_to_stop:
             with contextlib.suppress(OSError):  # where it cannot be, the ladder's signals do it
                 (self._control / "stop").touch()
+
+    @property
+    def hurry(self) -> bool:
+        """Whether the end of the run, once it has been reached, is not to be waited for."""
+        return self._told_to_stop or self.has("force")
 
     def record(self, write: Callable[[str], None]) -> None:
         """Record which of `pause` and `save` the workers have yet to answer, if it is another than before."""

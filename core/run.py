@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core import processes
+from core import guard, processes
 from core.claim import LOG, cannot_resume
 from core.errors import RunError
 from core.events import EVENTS, Event, Log, make_reserve
@@ -36,7 +36,7 @@ RESUMING_S = 20.0
 """More than the supervisor itself waits for an earlier one to leave."""
 NAP_S = 0.02
 
-Mark = tuple[int, int] | None
+Mark = tuple[tuple[int, int] | None, ...]
 
 
 class Run:
@@ -51,8 +51,8 @@ class Run:
         self._log = Log(run_dir, only)
         self._coming_up = coming_up
         self._garbage_told = 0
-        self._mark: Mark = None
-        """How the supervisor's log looked before it was last read."""
+        self._mark: Mark = ()
+        """How the supervisor's and the guard's log looked before they were last read."""
 
     @classmethod
     def start(cls, spec: RunSpec, runs_root: Path) -> Run:
@@ -131,7 +131,8 @@ class Run:
     def poll(self) -> list[Event]:
         """Read what is new, bring `facts` up to date, and return the new events. Never blocks.
 
-        A run that is over may be resumed, by anybody: it is looked at again when its supervisor's log has changed.
+        A run that is over may be resumed, by anybody, and the guard of one that was lost tells whom it ended: it is
+        looked at again when its supervisor's log or its guard's has changed.
         """
         if row(self.facts.state).over and (self.facts.state is RunState.FINISHED or self._mark == mark(self.dir)):
             return []
@@ -212,9 +213,13 @@ class Run:
 
 
 def mark(run_dir: Path) -> Mark:
-    """How the supervisor's log looks from outside: it has changed if this has. None while there is none."""
+    """How the supervisor's log and the guard's look from outside: they have changed if this has."""
+    return tuple(_look_of(run_dir / EVENTS / name) for name in (LOG, guard.LOG))
+
+
+def _look_of(path: Path) -> tuple[int, int] | None:
     try:
-        status = os.stat(run_dir / EVENTS / LOG)  # noqa: PTH116 (asked for by every tick of a window)
+        status = os.stat(path)  # noqa: PTH116 (asked for by every tick of a window)
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns

@@ -18,6 +18,7 @@ VERSION = 1
 SPEC_FILE = "spec.json"
 PRECISIONS = ("float32", "bfloat16")
 SCHEDULES = ("constant", "cosine")
+CUDA_IDS = ("uuid", "integer")
 CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 
 RECIPE_FUNCTIONS = ("model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model")
@@ -96,7 +97,7 @@ class Checkpoints:
 
     unit: str = "auto"
     """`epochs`, `steps` or `minutes`, counted by `every`, and at the end of training; `never`; or `auto`: at ends of
-    epochs, as often as a fiftieth of the training time allows, and at the end."""
+    epochs, as often as a hundredth of the training time allows, and at the end."""
     every: int = 1
     keep: int = 2
     """So many of the latest are kept."""
@@ -140,6 +141,20 @@ class StopLadder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseWatch:
+    """How the memory of the devices is watched after the run's last worker has ended."""
+
+    tolerance_mb: int = 64
+    """A device is released when it uses no more than so many megabytes more than before the run."""
+    wait_s: float = 60.0
+    """It is waited for so many seconds at most; in almost all runs memory is back within one."""
+
+    def __post_init__(self) -> None:
+        _whole("tolerance of the memory watch in MB", self.tolerance_mb, 0)
+        _positive("time that the memory watch waits", self.wait_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """All that a run needs to be run again."""
 
@@ -152,6 +167,9 @@ class RunSpec:
     training: Training = field(default_factory=Training)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     ladder: StopLadder = field(default_factory=StopLadder)
+    release: ReleaseWatch = field(default_factory=ReleaseWatch)
+    cuda_ids: str = "uuid"
+    """How CUDA_VISIBLE_DEVICES names the GPUs: `uuid`, or `integer` for libraries that read only numbers there."""
     python: str
     """The interpreter of the workers."""
     working_dir: str
@@ -162,6 +180,7 @@ class RunSpec:
             _text(name.replace("_", " "), getattr(self, name))
         for device in self.devices:
             _text("device id", device)
+        _one_of("The way of naming GPUs to CUDA", self.cuda_ids, CUDA_IDS)
 
     def to_json(self) -> dict[str, Any]:
         """The content of `spec.json`."""
@@ -178,7 +197,10 @@ class RunSpec:
                 f"It was written by a newer Trainyard (version {version}; this one reads up to {VERSION}). "
                 "Update Trainyard to open it."
             )
-        parts = {"recipe": Recipe, "training": Training, "checkpoints": Checkpoints, "ladder": StopLadder}
+        parts = {
+            "recipe": Recipe, "training": Training, "checkpoints": Checkpoints, "ladder": StopLadder,
+            "release": ReleaseWatch,
+        }  # fmt: skip
         data = {name: _part(parts[name], value) if name in parts else value for name, value in data.items()}
         if isinstance(data.get("devices"), list):
             data["devices"] = tuple(data["devices"])

@@ -44,6 +44,8 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=_CODE_ROOT,
+            # Started from within a training, a run is none of that training's processes.
+            env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
             start_new_session=True,
             check=True,
         )

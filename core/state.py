@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from core.findings import Ended, Release, read_ended, read_release
 from core.life import STATES, TRANSITIONS, RunState, StateRow, row
 
 if TYPE_CHECKING:
@@ -16,10 +17,12 @@ __all__ = [
     "STATES",
     "TRANSITIONS",
     "Checkpoint",
+    "Ended",
     "Facts",
     "Place",
     "Plan",
     "ProcessId",
+    "Release",
     "RunState",
     "Rung",
     "StateRow",
@@ -126,6 +129,12 @@ class Facts:
     traceback: str | None = None
     notices: tuple[str, ...] = ()
     """Sentences that a user should see although the run goes on."""
+    waiting: str | None = None
+    """While it is releasing, what is waited for: a sentence; None for what takes no time."""
+    releases: dict[str, Release] = field(default_factory=dict)
+    """By device id, what became of its memory after the end."""
+    ended_processes: tuple[Ended, ...] = ()
+    """What outlived its worker, or its supervisor, and had to be ended. (`ended` is a time.)"""
 
     @property
     def started(self) -> float | None:
@@ -164,7 +173,7 @@ def _state(facts: Facts, event: Event) -> Facts:
         raise TypeError(event)
     return replace(
         facts, state=state, history=(*facts.history, (time, state)), error=error,
-        traceback=traceback, asked=facts.asked if row(state).can_pause else "",
+        traceback=traceback, asked=facts.asked if row(state).can_pause else "", waiting=None,
     )  # fmt: skip
 
 
@@ -182,7 +191,7 @@ def _new_leg(facts: Facts) -> Facts:
         history = (*history, (facts.latest, RunState.LOST))
     return replace(
         facts, state=history[-1][1], history=history, workers={}, plan=None, rungs=(), error=None, traceback=None,
-        notices=(), asked="",
+        notices=(), asked="", waiting=None, releases={}, ended_processes=(),
     )  # fmt: skip
 
 
@@ -242,6 +251,19 @@ def _notice(facts: Facts, event: Event) -> Facts:
     return _noticed(facts, str(event["text"]))
 
 
+def _waiting(facts: Facts, event: Event) -> Facts:
+    return replace(facts, waiting=str(event["text"]))
+
+
+def _release(facts: Facts, event: Event) -> Facts:
+    found = read_release(event)
+    return replace(facts, releases={**facts.releases, found.device_id: found})
+
+
+def _ended(facts: Facts, event: Event) -> Facts:
+    return replace(facts, ended_processes=(*facts.ended_processes, *read_ended(event)))
+
+
 def _noticed(facts: Facts, text: str) -> Facts:
     """With a notice more; what was said once is not said again."""
     return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
@@ -264,4 +286,8 @@ _READERS: dict[str, Callable[[Facts, Event], Facts]] = {
     "request": _request,
     "rung": _rung,
     "notice": _notice,
+    "stray": _notice,
+    "waiting": _waiting,
+    "release": _release,
+    "ended": _ended,
 }

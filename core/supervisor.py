@@ -7,6 +7,7 @@ It imports no framework and no Qt. When it dies, its workers die with it (`core.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -23,37 +24,45 @@ from core.errors import RunError
 from core.events import EVENTS, RESERVE, RecordError, Writer
 from core.ladder import Ladder, rungs
 from core.launchers import local
-from core.requests import Requests
+from core.machine import ThisMachine
+from core.readings import Readings
+from core.release import Watch
+from core.releasing import Releasing
+from core.requests import Listener, Requests
 from core.spec import RunSpec, read_spec
 from core.state import TRANSITIONS, Facts, RunState, fold, row
+from core.strays import StrayWatch
 from core.workforce import Workforce, describe
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-    from core.devices.device import Device, Sample
     from core.spec import Placement
     from core.workforce import Member
 
 TICK_S = 0.1
-SURVEY_TIMEOUT_S = 15.0  # a driver that is being loaded may take seconds for its first answer
-SURVIVOR_GRACE_S = 2.0
 STRAGGLER_GRACE_S = 10.0
+KILLED_S = 2.0  # what was sent KILL is gone after so long, or not soon
+ABORTED_WAIT_S = 10.0
+"""A run that cannot go on does not wait for its devices for longer."""
 
 
 class Supervisor:
     """Takes one run from STARTING to its end, or goes on with it after what `facts` tell."""
 
     def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, facts: Facts | None = None) -> None:
-        self._run_dir, self._spec, self._sampler = run_dir, spec, sampler
+        self._run_dir, self._spec = run_dir, spec
         self._events = Writer(run_dir / EVENTS / "supervisor.jsonl")
-        self._samples = Writer(run_dir / EVENTS / "devices.jsonl")
+        self._readings = Readings(run_dir, sampler, spec.devices)
         self._requests = Requests(run_dir)
         self._workers = Workforce(run_dir)
         self._facts = facts or Facts()
+        self._watch: Watch | None = None
+        self._strays = StrayWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_dir.name)])
+        self._cuda_names: dict[str, str] | None = None
         self._done_since = time.monotonic()
-        self._ladder = Ladder(rungs(spec.ladder), send=self._workers.send, record=self._record_rung)
+        self._ladder = Ladder(rungs(spec.ladder), send=self._send, record=self._record_rung)
 
     def run(self) -> None:
         """Supervise to the end. Whatever goes wrong is the run's recorded end; nothing of the run is left."""
@@ -63,7 +72,7 @@ class Supervisor:
             self._tell("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()))
             self._go(RunState.STARTING)
             self._start()
-            self._watch()
+            self._train()
             self._conclude()
         except (RunError, RecordError) as error:
             self._abort(str(error), None)
@@ -76,52 +85,45 @@ class Supervisor:
         """Treat it as if a stop had been asked for: the user logs out, say, or the machine is being shut down."""
         self._requests.tell_to_stop()
 
+    @property
+    def leaves_processes(self) -> bool:
+        """Whether processes of the run were left that a signal may still end."""
+        return self._watch is not None and any(not each.stuck for each in self._watch.survivors)
+
     # -- start -----------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        devices = self._find_devices()
+        devices = self._readings.find()
         for device in devices:
             self._events.write(
                 "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
                 memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
             )  # fmt: skip
-        self._write_samples()  # the baseline: before the first worker
-        cell = catalog.cell(self._spec.framework, self._spec.strategy)
-        for placement in local.placements(devices, cell):
+        placements = local.placements(devices, catalog.cell(self._spec.framework, self._spec.strategy))
+        self._cuda_names = local.cuda_names(placements, self._spec.cuda_ids, self._spec.python)
+        local.check_sight(self._spec, self._run_dir.name, placements, self._cuda_names)
+        self._watch = Watch(self._run_dir.name, devices, self._spec.release, ThisMachine(self._run_dir.name))
+        self._watch.begin(self._readings.take())  # before the first worker
+        for placement in placements:
             member = self._workers.add(placement, self._launch)
             identity = member.identity
             self._events.write(
                 "worker", rank=placement.rank, role=placement.role, pid=member.process.pid,
                 created=identity.created if identity else 0.0, devices=list(placement.own),
             )  # fmt: skip
-        self._sampler.watch(self._pids_by_device())
+        self._readings.watch(self._workers.pids_by_device())
 
     def _launch(self, placement: Placement) -> subprocess.Popen[bytes]:
         try:
-            return local.launch(self._spec, self._run_dir, placement)
+            return local.launch(self._spec, self._run_dir, placement, self._cuda_names)
         except OSError as error:
             raise RunError(_cannot_launch(self._spec, error)) from error
 
-    def _find_devices(self) -> list[Device]:
-        survey = self._sampler.survey(SURVEY_TIMEOUT_S)
-        by_id = {device.id: device for device in survey.devices}
-        gone = [name for name in self._spec.devices if name not in by_id]
-        if gone:
-            reason = survey.banner or "It was there when it was ticked: check its power and its driver."
-            raise RunError(f"Device {', '.join(gone)} is not on this machine any more. {reason}")
-        return [by_id[name] for name in self._spec.devices]
-
-    def _pids_by_device(self) -> dict[str, list[int]]:
-        pids: dict[str, list[int]] = {}
-        for member in self._workers.members:
-            for device in member.placement.own:
-                pids.setdefault(device, []).append(member.process.pid)
-        return pids
-
     # -- while it runs ---------------------------------------------------------------------------
 
-    def _watch(self) -> None:
+    def _train(self) -> None:
         """Until the last worker has ended."""
+        assert self._watch is not None
         while self._workers.working:
             time.sleep(TICK_S)
             if not self._run_dir.is_dir():
@@ -131,8 +133,8 @@ class Supervisor:
             self._look_for_stragglers()
             self._workers.end_servers()
             self._ladder.tick()
-            self._sampler.poll()
-            self._write_samples()
+            self._watch.take(self._readings.poll())
+            self._look_for_strays()
 
     def _look_at_workers(self) -> None:
         ended = self._workers.poll()  # first, so that what they said before their end is read
@@ -149,6 +151,11 @@ class Supervisor:
         for member in ended:
             self._events.write("worker_exit", rank=member.placement.rank, exit_code=member.exit_code)
         return bool(ended) and not self._workers.working
+
+    def _look_for_strays(self) -> None:
+        """Processes of the run on GPUs that were not ticked: told, in red; they are the recipe's own doing."""
+        for stray in self._strays.look(self._readings.survey, time.monotonic()):
+            self._tell("stray", **stray.to_event())
 
     def _look_for_stragglers(self) -> None:
         """Workers whose training is done but who do not end: a thread of the recipe's keeps them, say."""
@@ -174,10 +181,11 @@ class Supervisor:
             else:  # there is nothing to force yet; kept, it would take a later stop's graces away
                 self._requests.take_back("force")
 
-    def _write_samples(self) -> None:
-        for sample in self._sampler.new_samples():
-            if sample.device_id in self._spec.devices:
-                self._samples.write("sample", **_sample_fields(sample))
+    def _send(self, number: signal.Signals) -> None:
+        """Signal the workers. What KILL ends with them is named in the end like any other that had to be ended."""
+        if number is signal.SIGKILL and self._watch is not None:
+            self._watch.adopt(self._workers.with_them(processes.tagged(self._run_dir.name)))
+        self._workers.send(number)
 
     def _record_rung(self, name: str, grace_s: float | None) -> None:
         self._events.write("rung", name=name, grace_s=grace_s)
@@ -187,10 +195,11 @@ class Supervisor:
     def _conclude(self) -> None:
         self._look_at_workers()
         stopped = self._requests.stop  # once more: a stop in the last moment is a stop
+        self._requests.take_back("force")  # of the stop; from now on it means: do not wait for the memory
         self._go(RunState.RELEASING)
-        self._end_survivors()
+        self._release()
         culprit = self._workers.culprit()
-        if culprit is not None and not (stopped and _ended_by_shutdown(culprit)):
+        if culprit is not None and not (stopped and culprit.ended_by_shutdown):
             self._fail(describe(culprit), (culprit.error or {}).get("traceback"))
         elif stopped:
             self._go(RunState.STOPPED)
@@ -199,31 +208,47 @@ class Supervisor:
         else:
             self._go(RunState.FINISHED)
 
-    def _end_survivors(self) -> None:
-        """Processes that outlived their worker, such as data-loader workers: TERM, then KILL."""
-        run_id = self._run_dir.name
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            ended = processes.end_tagged(run_id, number)
-            if not ended:
-                return
-            pids = ", ".join(str(process.pid) for process in ended)
-            self._events.write("notice", text=f"Processes outlived their worker and were sent {number.name}: {pids}.")
-            _wait_until(lambda: not processes.tagged(run_id), SURVIVOR_GRACE_S)
+    def _release(self) -> None:
+        """End what is left of the run, and watch its devices until they are as they were before, or time is over."""
+        assert self._watch is not None
+        workers = [member.identity for member in self._workers.members if member.identity]
+        self._watch.adopt(self._workers.left)
+        Releasing(self._watch, self._readings, self._events.write).run(
+            workers, is_hurried=lambda: self._requests.hurry,
+            meanwhile=lambda: self._record_exits(self._workers.poll()),
+        )  # fmt: skip
 
     def _abort(self, sentence: str, trace: str | None) -> None:
         """End everything at once and write the end down, as far as the disk lets us."""
-        self._workers.send(signal.SIGKILL)
-        processes.end_tagged(self._run_dir.name, signal.SIGKILL)
+        self._kill_all()
         if row(self._facts.state).over:
             print(sentence, file=sys.stderr)  # noqa: T201 (into log.txt, where `Run.resume` looks)
             return  # the end was reached, or a resumed leg never began: only the disk did not take it
         try:
-            _wait_until(lambda: self._record_exits(self._workers.poll()) or not self._workers.working, SURVIVOR_GRACE_S)
-            if self._facts.state is not RunState.RELEASING and self._workers.members:
-                self._go(RunState.RELEASING)
+            _wait_until(lambda: self._record_exits(self._workers.poll()) or not self._workers.working, KILLED_S)
+            if self._workers.members:
+                self._release_after_all()
             self._fail(sentence, trace)
         except RecordError as error:
             print(f"{sentence} {error}", file=sys.stderr)  # noqa: T201 (into log.txt: readers find the run LOST)
+
+    def _kill_all(self) -> None:
+        found = processes.tagged(self._run_dir.name)
+        if self._watch is not None:
+            workers = {member.process.pid for member in self._workers.members}
+            self._watch.adopt(each for each in found if each.pid not in workers)
+        self._workers.send(signal.SIGKILL)
+        processes.end_tagged(self._run_dir.name, signal.SIGKILL)
+
+    def _release_after_all(self) -> None:
+        """The same for a run that cannot go on; what went wrong may go wrong here, too, and is told once."""
+        if self._facts.state is not RunState.RELEASING:
+            self._go(RunState.RELEASING)
+        assert self._watch is not None
+        self._watch.hurry(ABORTED_WAIT_S)
+        self._readings.stop_recording()
+        with contextlib.suppress(Exception):
+            self._release()
 
     def _fail(self, sentence: str, trace: str | None) -> None:
         self._go(RunState.FAILED, error=sentence, traceback=trace)
@@ -238,24 +263,12 @@ class Supervisor:
         self._events.write(kind, **fields)
 
     def _tidy(self) -> None:
-        self._sampler.close()
         self._workers.close()
-        _wait_until(lambda: not self._workers.poll() and not self._workers.working, SURVIVOR_GRACE_S)
+        _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
         for name in (f"{EVENTS}/{RESERVE}", "rendezvous"):
             (self._run_dir / name).unlink(missing_ok=True)
-        self._samples.close()
+        self._readings.close()
         self._events.close()
-
-
-def _sample_fields(sample: Sample) -> dict[str, object]:
-    fields: dict[str, object] = {
-        "device": sample.device_id,
-        "utilisation_percent": sample.utilisation_percent,
-        "memory_used_bytes": sample.memory_used_bytes,
-        "temperature_celsius": sample.temperature_celsius,
-        "power_watts": sample.power_watts,
-    }
-    return {**fields, "lost": sample.lost} if sample.lost else fields
 
 
 def _cannot_launch(spec: RunSpec, error: OSError) -> str:
@@ -263,11 +276,6 @@ def _cannot_launch(spec: RunSpec, error: OSError) -> str:
         f"The workers could not be started: {error.strerror}. "
         f"Check the interpreter {spec.python} and the working folder {spec.working_dir}."
     )
-
-
-def _ended_by_shutdown(member: Member) -> bool:
-    """Whether it was ended by the signal that a logout or a shutdown sends to all at once, us included."""
-    return member.error is None and -(member.exit_code or 0) in {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
 
 def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
@@ -280,7 +288,7 @@ def main() -> int:
     """Run the run whose directory is the first argument; with `--resume`, go on with it."""
     os.umask(0o077)
     run_dir, resumes = Path(sys.argv[1]), "--resume" in sys.argv[2:]
-    told = _Told()
+    told = Listener()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, told)
     # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT.
@@ -290,34 +298,19 @@ def main() -> int:
         lock, facts = claim_again(run_dir) if resumes else (claim(run_dir), Facts())
         if resumes:
             clear(run_dir)
-        post = guard.post(run_dir.name, let_go=lock)
+        post = guard.post(run_dir, let_go=lock)
         spec = read_spec(run_dir)
-        supervisor = Supervisor(run_dir, spec, Sampler(only=set(spec.devices)), facts)
+        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), facts)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         return 2
-    told.pass_to(supervisor)
+    told.pass_to(supervisor.stop)
     supervisor.run()
-    guard.dismiss(post)
+    if supervisor.leaves_processes:
+        guard.set_off(post)
+    else:
+        guard.dismiss(post)
     return 0
-
-
-class _Told:
-    """Hears the signals of a logout or a shutdown from the first moment on, also before there is a supervisor."""
-
-    def __init__(self) -> None:
-        self._heard = False
-        self._supervisor: Supervisor | None = None
-
-    def __call__(self, *_: object) -> None:
-        self._heard = True
-        if self._supervisor is not None:
-            self._supervisor.stop()
-
-    def pass_to(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
-        if self._heard:
-            supervisor.stop()
 
 
 if __name__ == "__main__":

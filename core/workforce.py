@@ -15,7 +15,7 @@ from core.events import EVENTS, Event, Tail
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from core.spec import Placement
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ROLES = {"chief": "The chief", "ps": "The parameter server"}
 SERVER_GRACE_S = 3.0
+STUCK_AFTER_S = 10.0
+"""A worker that has not ended so long after KILL waits inside the kernel, and is not waited for."""
 
 
 @dataclass(slots=True)
@@ -45,11 +47,27 @@ class Member:
     """Whether it was done because training was paused."""
     signalled: bool = False
     """Whether this run signalled it while it worked: what it says or does from then on is a consequence."""
+    killed_at: float | None = None
+    """When this run sent it KILL, in seconds of `time.monotonic`."""
+
+    @property
+    def stuck(self) -> bool:
+        """Whether not even KILL has ended it: it is left to the watch over what the run leaves behind."""
+        return (
+            self.exit_code is None
+            and self.killed_at is not None
+            and (time.monotonic() - self.killed_at > STUCK_AFTER_S)
+        )
 
     @property
     def failed(self) -> bool:
         """Whether it has ended, or said an error, without its training being done."""
         return not self.done and (self.exit_code is not None or self.error is not None)
+
+    @property
+    def ended_by_shutdown(self) -> bool:
+        """Whether it was ended by the signal that a logout or a shutdown sends to all at once, us included."""
+        return self.error is None and -(self.exit_code or 0) in {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
     @property
     def device(self) -> str:
@@ -125,10 +143,28 @@ class Workforce:
         elif time.monotonic() >= self._servers_due:
             self.send(signal.SIGKILL)
 
+    def pids_by_device(self) -> dict[str, list[int]]:
+        """Who works on which device."""
+        pids: dict[str, list[int]] = {}
+        for member in self.members:
+            for device in member.placement.own:
+                pids.setdefault(device, []).append(member.process.pid)
+        return pids
+
     @property
     def working(self) -> list[Member]:
-        """Those that have not ended."""
-        return [member for member in self.members if member.exit_code is None]
+        """Those that have not ended, and still may."""
+        return [member for member in self.members if member.exit_code is None and not member.stuck]
+
+    @property
+    def left(self) -> list[ProcessId]:
+        """Those that have not ended, be they stuck."""
+        return [member.identity for member in self.members if member.exit_code is None and member.identity]
+
+    def with_them(self, found: Iterable[ProcessId]) -> list[ProcessId]:
+        """Of some processes those in the groups of workers that have not ended: their children, mostly."""
+        groups = {member.process.pid for member in self.working}
+        return [each for each in found if each.pid not in groups and _group(each.pid) in groups]
 
     def send(self, number: signal.Signals) -> None:
         """Signal those that still work; KILL goes to their whole process groups."""
@@ -136,6 +172,7 @@ class Workforce:
             member.signalled = True
             # Not yet waited for, so the pid, and the group it leads, cannot be another's.
             if number is signal.SIGKILL:
+                member.killed_at = member.killed_at or time.monotonic()
                 _kill_group(member.process.pid)
             else:
                 member.process.send_signal(number)
@@ -181,6 +218,13 @@ def _telling_line(message: str) -> str:
         return lines[0] if lines else ""
     named = [found[1] for line in lines if (found := re.match(r"\w+(?:Error|Exception): (.+)", line))]
     return named[-1] if named else " ".join(lines[:2])
+
+
+def _group(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
 
 
 def _kill_group(pid: int) -> None:

@@ -11,7 +11,7 @@ from core.errors import RunError
 from core.runs import Index
 from core.state import row
 
-from .views.runs import Occupancy
+from .views.runs import Occupancy, run_title
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +33,8 @@ class Board(QObject):
         """Newest first."""
         self.used_by: dict[str, str] = {}
         """By device id, what to call the live run that is on it."""
+        self.names: dict[str, str] = {}
+        """By device id, the name of that run."""
         self._index = Index(root)
         self._occupancy = Occupancy()
         self._looked: float | None = None
@@ -48,7 +50,9 @@ class Board(QObject):
             return  # what is known stays; that the folder cannot be used is said where a start is judged
         if summaries != self.summaries:
             self.summaries = summaries
-            self.used_by = self._occupancy.used_by(summaries, time.time())
+            moment, on_devices = time.time(), self._occupancy.on_devices(summaries)
+            self.used_by = {device: run_title(each, moment) for device, each in on_devices.items()}
+            self.names = {device: each.name for device, each in on_devices.items()}
             self.changed.emit()
 
     def newest_live(self) -> Path | None:

@@ -21,7 +21,7 @@ MARGIN_PX = 10
 SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
 """Of the width of the window."""
 LEAST_SIDE_PX, LEAST_RUNS_PX = 344, 196
-LOG_SHARE = 0.14
+LOG_SHARE = 0.21
 """Of its height."""
 
 

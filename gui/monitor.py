@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from core.book import SeriesBook
 from core.devices.device import Survey
+from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
 from core.series import Series
 
@@ -21,6 +23,10 @@ SLACK_S = 60.0
 """The history is cut to `KEPT_S` whenever it is longer by this: seldom, and never by much."""
 WATCHED_PERIOD_S = 0.5
 UNWATCHED_PERIOD_S = 1.0
+CLOSE_PROCESSES_S = 0.5
+"""Between two lists of processes just after a run, when it matters who lets go."""
+STALE_PERIODS, LEAST_STALE_S = 3, 3.0
+"""Readings older than so many periods, and than so long, are not those of now."""
 
 
 class Monitor:
@@ -31,23 +37,38 @@ class Monitor:
         self.survey = Survey()
         self.book = SeriesBook()
         """The readings of the last ten minutes or so."""
+        self.old_s: dict[str, int] = {}
+        """By device id, how old its readings are: of those devices only whose readings are too old."""
+        self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S
 
     def poll(self) -> bool:
         """Take in what there is; whether anything is new."""
         survey = self._sampler.poll()
         samples = self._sampler.new_samples()
         self._record(samples)
-        changed = bool(samples) or survey != self.survey
-        self.survey = survey
+        old_s = self._too_old(survey, time.monotonic())
+        changed = bool(samples) or survey != self.survey or old_s != self.old_s
+        self.survey, self.old_s = survey, old_s
         return changed
 
     def watch_closely(self, closely: bool) -> None:
         """Read more often while somebody looks."""
-        self._sampler.set_period(WATCHED_PERIOD_S if closely else UNWATCHED_PERIOD_S)
+        self._period_s = WATCHED_PERIOD_S if closely else UNWATCHED_PERIOD_S
+        self._sampler.set_period(self._period_s, processes_s=self._processes_s)
+
+    def watch_processes(self, closely: bool) -> None:
+        """Read who holds memory twice a second, or as seldom as usual: it takes the driver's lock from the training."""
+        self._processes_s = CLOSE_PROCESSES_S if closely else PROCESSES_S
+        self._sampler.set_period(self._period_s, processes_s=self._processes_s)
 
     def close(self) -> None:
         """End the helper processes."""
         self._sampler.close()
+
+    def _too_old(self, survey: Survey, now: float) -> dict[str, int]:
+        limit_s = max(STALE_PERIODS * self._period_s, LEAST_STALE_S)
+        ages = {sample.device_id: survey.age_s(sample.device_id, now) for sample in survey.samples if not sample.lost}
+        return {device: int(age) for device, age in ages.items() if age is not None and age > limit_s}
 
     def _record(self, samples: Iterable[Sample]) -> None:
         ordered = sorted(samples, key=lambda sample: sample.time)

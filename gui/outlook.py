@@ -29,6 +29,8 @@ class Outlook:
     """None when the choices make none."""
     problems: tuple[str, ...] = ()
     """Sentences; the spec can be started when there are none."""
+    busy: tuple[str, ...] = ()
+    """Sentences on devices that runs of ours are on already: it is asked before another is started there."""
     arithmetic: str = ""
     ready: str = ""
     """A sentence, when there are no problems."""
@@ -46,10 +48,23 @@ def outlook(choices: Choices, survey: Survey, used_by: Mapping[str, str], folder
         *folder,
         *_plain(catalog.problems(spec, survey.devices), spec),
         *lost(chosen, survey, "Untick it."),
-        *used(chosen, used_by, "Stop it first, or tick another device."),
     )
-    ready = "" if problems else _ready(chosen, survey)
-    return Outlook(spec=spec, problems=problems, arithmetic=catalog.batch_arithmetic(spec), ready=ready)
+    busy = tuple(used(chosen, used_by, "Start asks before it puts another run beside it."))
+    ready = "" if problems or busy else _ready(chosen, survey)
+    return Outlook(spec=spec, problems=problems, busy=busy, arithmetic=catalog.batch_arithmetic(spec), ready=ready)
+
+
+def second_run(result: Outlook, survey: Survey, used_by: Mapping[str, str]) -> tuple[str, str]:
+    """The question before a run is started on devices that runs are on; both are named."""
+    assert result.spec is not None
+    busy = [device for device in survey.devices if device.id in result.spec.devices and device.id in used_by]
+    where = listed([device.label for device in busy])
+    who = listed(list(dict.fromkeys(used_by[device.id] for device in busy)))
+    words = (
+        f"{who} {'is' if len({used_by[device.id] for device in busy}) == 1 else 'are'} on {where} and "
+        f"would share memory and time with {result.spec.name}: both take longer, and either may run out of memory."
+    )
+    return f"Start {result.spec.name} beside {who}?", words
 
 
 def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:
@@ -75,7 +90,14 @@ def _ready(chosen: Sequence[Device], survey: Survey) -> str:
     if free is None:
         return f"Ready: {names} {verb} free."
     each = "" if len(chosen) == 1 else " or more each"
+    if _somebody_is_on(chosen, survey):
+        return f"Ready: {names} {'has' if len(chosen) == 1 else 'have'} {gigabytes(free)} GB{each} free."
     return f"Ready: {names} {verb} free, {gigabytes(free)} GB{each}."
+
+
+def _somebody_is_on(chosen: Sequence[Device], survey: Survey) -> bool:
+    ids = {device.id for device in chosen}
+    return any(sample.processes for sample in survey.samples if sample.device_id in ids)
 
 
 def _least_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:

@@ -6,6 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from core.book import SeriesBook
@@ -17,6 +18,7 @@ from .progress import Progress, progress
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from core.events import Event
     from core.spec import RunSpec
     from core.state import Checkpoint
 
@@ -44,6 +46,8 @@ class Session(QObject):
         """When this window asked the run to stop, by `time.monotonic()`."""
         self._just_asked: tuple[str, float, Checkpoint | None] | None = None
         """What else it asked for, when, and the last checkpoint before."""
+        self.strays: tuple[str, ...] = ()
+        """Sentences on processes of the run that are on devices which were not ticked."""
 
     @property
     def facts(self) -> Facts:
@@ -66,10 +70,10 @@ class Session(QObject):
     def attach(self, run: Run) -> None:
         """Look at this run from now on; what it has recorded is read at once."""
         self.run, self.book = run, SeriesBook()
-        self.spec, self.spec_problem = None, None
+        self.spec, self.spec_problem, self.strays = None, None, ()
         self._forget_what_was_asked()
         self._read_spec(run)
-        self.book.fold(run.catch_up())
+        self._take_in(run.catch_up())
         self.attached.emit()
         self.changed.emit()
 
@@ -83,7 +87,7 @@ class Session(QObject):
         if self.run is None or self.book is None:
             return
         before = self.run.facts
-        self.book.fold(self.run.poll())
+        self._take_in(self.run.poll())
         if self.run.facts is not before:
             if self.run.facts.legs != before.legs:  # it was resumed: that is another story
                 self._forget_what_was_asked()
@@ -121,6 +125,17 @@ class Session(QObject):
         latest = {device: series.last for device, series in self.book.memory.items()}
         return {device: value for device, value in latest.items() if value is not None and math.isfinite(value)}
 
+    def _take_in(self, events: list[Event]) -> None:
+        assert self.book is not None
+        self.book.fold(events)
+        for event in events:
+            if event["kind"] == "supervisor":  # another leg: what strayed before has ended
+                self.strays = ()
+            elif event["kind"] == "release":
+                draw_after(self.book, event)
+            elif event["kind"] == "stray" and isinstance(event.get("text"), str):
+                self.strays = tuple(dict.fromkeys([*self.strays, event["text"]]))
+
     def _ask(self, what: str) -> None:
         if self.run is not None:
             self.run.request(what)
@@ -135,3 +150,12 @@ class Session(QObject):
             self.spec = run.spec()
         except ValueError as error:
             self.spec_problem = str(error)
+
+
+def draw_after(book: SeriesBook, event: Event) -> None:
+    """Go on with a device's memory to what the watch found in the end: for a short watch it is the only reading."""
+    series, after, when = book.memory.get(str(event.get("device"))), event.get("after_bytes"), float(event["t"])
+    if series is None or not len(series) or not isinstance(after, (int, float)) or series.times[-1] >= when:
+        return
+    series.append(np.array([float(len(series))]), np.array([when]), np.array([float(after)]))
+    book.version += 1

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SHARES = (17, 10, 10)
 """Of the height, from above; further plots get as much as the last."""
 LEAST_HEIGHT_PX = 110
+IDLE_S = 2.5
+"""Between two drawings while nothing trains: minutes are shown, of which a pixel is about a second, all day long."""
 
 
 class Stage(QSplitter):
@@ -44,7 +46,12 @@ class Stage(QSplitter):
     ) -> None:
         """Draw the run; without one, the devices as they are now."""
         for name, plot in self.plots.items():
+            plot.least_s = IDLE_S if run is None else 0.0
             plot.show_book(run if run is not None or name == "lossPlot" else live, colours, labels)
+
+    def show_verdict(self, text: str, tone: str) -> None:
+        """Say beside the plot of memory what became of it; no text takes it back."""
+        self.plots["memoryPlot"].set_note(text, tone)
 
     def redraw(self) -> None:
         """Bring all drawings up to date."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.run import Run
 
-from .outlook import Outlook, outlook
+from .outlook import Outlook, outlook, second_run
 from .runs_folder import folder_problem
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from .monitor import Monitor
 
 DEBOUNCE_MS = 80
+SECOND_THOUGHT_S = 1.0
+"""So soon after a start nobody means another: it is the second half of a double click."""
 
 
 class Starter(QObject):
@@ -27,21 +30,22 @@ class Starter(QObject):
     judged = Signal(Outlook)
     choices_wanted = Signal()
     """Answered, at once, by a call of `take`."""
+    asked = Signal(str, str)
+    """A question and what there is to know about it: whether to start a run beside another on the same devices."""
+    started = Signal(Run)
+    said = Signal(str)
+    """Why no run can be kept in the folder: said once, and taken back, with no text, when its cause is gone."""
 
     def __init__(self, board: Board, monitor: Monitor) -> None:
         super().__init__()
         self._board, self._monitor = board, monitor
         self._choices: Choices | None = None
-        self._folder_problem: str | None = None
+        self._folder_problem = ""
+        self._started_at = float("-inf")
         self._quiet = QTimer(self)
         self._quiet.setSingleShot(True)
         self._quiet.setInterval(DEBOUNCE_MS)
         self._quiet.timeout.connect(self.judge)
-
-    @property
-    def folder_problem(self) -> str | None:
-        """Why no run can be kept in the folder, as far as was seen."""
-        return self._folder_problem
 
     def take(self, choices: Choices) -> None:
         """These are the choices now."""
@@ -56,24 +60,34 @@ class Starter(QObject):
         self._quiet.stop()
         self.choices_wanted.emit()
         assert self._choices is not None
-        self._folder_problem = folder_problem(self._board.root)
-        result = outlook(self._choices, self._survey, self._board.used_by, self._folder_problem)
+        problem = folder_problem(self._board.root) or ""
+        result = outlook(self._choices, self._survey, self._board.used_by, problem)
         self.judged.emit(result)
+        if problem != self._folder_problem:
+            self._folder_problem = problem
+            self.said.emit(problem)
         return result
 
-    def start(self) -> Run | None:
-        """Start what is chosen; None when something is in the way, which is then said.
+    def start(self, *, agreed: bool = False) -> None:
+        """Start what is chosen; when something is in the way, that is said, and nothing is started.
 
-        Raises `RunError` with a sentence when it cannot be written down.
+        `agreed`: also beside another run on the same devices, which else is asked first. Raises `RunError` with a
+        sentence when the run cannot be written down.
         """
+        if time.monotonic() - self._started_at < SECOND_THOUGHT_S:
+            return
         self._board.poll(now=True)
         result = self.judge()
         if result.problems or result.spec is None:
-            return None
+            return
+        if result.busy and not agreed:
+            self.asked.emit(*second_run(result, self._survey, self._board.used_by))
+            return
         run = Run.start(result.spec, self._board.root)
-        self._board.poll(now=True)  # its devices are in use from now on, so that a second press starts no other
+        self._started_at = time.monotonic()
+        self._board.poll(now=True)
         self.judge()
-        return run
+        self.started.emit(run)
 
     def stop(self) -> None:
         """Judge no more."""

@@ -9,19 +9,21 @@ from PySide6.QtCore import QEvent
 from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QApplication, QMainWindow, QMenu
 
-from core.errors import RunError
 from core.state import row
 from resources import ROOT
 
 from .board import Board
 from .colours import device_colours, device_labels
 from .farewell import Farewell, farewell_sentence
+from .helm import Helm
+from .insight import Insight
 from .keeper import Keeper
 from .layout import SIZE, Layout, Parts
 from .monitor import Monitor
 from .panels.details import Details
 from .panels.device_panel import DevicePanel
 from .panels.header import Header
+from .panels.leftovers_strip import LeftoversStrip
 from .panels.runs import RunList
 from .panels.setup import SetupPanel
 from .panels.strip import MessageStrip
@@ -33,13 +35,17 @@ from .starter import Starter
 from .theme import Theme, apply
 from .views.devices import device_rows
 from .views.head import head
+from .views.messages import run_message
 from .views.runs import run_rows
+from .views.verdicts import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from PySide6.QtGui import QCloseEvent, QHideEvent, QShowEvent
+
+    from core.run import Run
 
     from .outlook import Outlook
 
@@ -59,10 +65,17 @@ class MainWindow(QMainWindow):
         self._session = Session()
         self._starter = Starter(self._board, self._monitor)
         self._resumer = Resumer(self._board, self._monitor)
+        self._helm = Helm(self, self._session, self._starter, self._resumer)
+        # Owned by the window, so that Qt deletes them with it. Python's garbage collector may run inside Qt while that
+        # holds a lock which the end of a QObject needs: the two would wait for each other for ever.
+        for each in (self._board, self._session, self._starter, self._resumer, self._helm):
+            each.setParent(self)
         self._pulse = Pulse(self)
         self._opened = False
-        self._folder_message = ""
         self._make_parts()
+        self._insight = Insight(self._monitor, self._board, self._session, self._details, self._leftovers)
+        self._insight.setParent(self)
+        self._insight.set_theme(self._theme)
         self._keeper = Keeper(
             runs_root,
             window=self,
@@ -89,13 +102,14 @@ class MainWindow(QMainWindow):
         self._header = Header(self._theme)
         self._message = MessageStrip("messageStrip", self._theme)
         self._run_message = MessageStrip("runStrip", self._theme)
+        self._leftovers = LeftoversStrip(self._theme)
         self._devices = DevicePanel(self._theme)
         self._setup = SetupPanel(self._theme)
         self._runs = RunList(self._theme)
-        self._details = Details()
+        self._details = Details(self._theme)
         self._stage = Stage(self._theme)
         parts = Parts(
-            top=(self._header, self._message, self._run_message),
+            top=(self._header, self._message, self._run_message, self._leftovers),
             middle=self._stage,
             devices=self._devices,
             training=self._setup,
@@ -115,12 +129,13 @@ class MainWindow(QMainWindow):
         self._setup.changed.connect(self._starter.ask)
         self._starter.choices_wanted.connect(self._give_choices)
         self._starter.judged.connect(self._show_outlook)
-        self._header.buttons.start_asked.connect(self.start)
-        self._header.buttons.stop_asked.connect(lambda: self._try(self._session.stop))
-        self._header.buttons.force_asked.connect(lambda: self._try(self._session.force))
-        self._header.buttons.pause_asked.connect(lambda: self._try(self._session.pause))
-        self._header.buttons.save_asked.connect(lambda: self._try(self._session.save))
-        self._header.buttons.resume_asked.connect(self.resume)
+        self._starter.started.connect(self._take_started)
+        self._starter.said.connect(self.show_message)
+        self._insight.said.connect(self.show_message)
+        self._insight.changed.connect(self._show_devices)
+        self._helm.listen(self._header.buttons)
+        self._helm.said.connect(self.show_message)
+        self._helm.resuming.connect(self._show_head)
         self._resumer.ended.connect(self._take_resumed)
         self._header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
         self._runs.chosen.connect(self._attach_to)
@@ -131,25 +146,16 @@ class MainWindow(QMainWindow):
 
     def start(self) -> None:
         """Start what is chosen, and look at it."""
-        self._header.buttons.allow_start("The run is coming up")
-        self._try(self._start)
-
-    def resume(self) -> None:
-        """Go on with the run that is looked at."""
-        self.show_message("")
-        self._try(lambda: self._resumer.resume(self._session))
-        self._show_head()
+        self._helm.start()
 
     def show_message(self, text: str, tone: str = "bad") -> None:
         """Say something across the window; no text takes it back."""
         self._message.show_message(text, tone)
 
-    def _start(self) -> None:
-        run = self._starter.start()
-        if run is not None:
-            self.show_message("")
-            self._session.attach(run)
-            self._keeper.keep()
+    def _take_started(self, run: Run) -> None:
+        self.show_message("")
+        self._session.attach(run)
+        self._keeper.keep()
 
     def _take_resumed(self, problem: str) -> None:
         self.show_message(problem)
@@ -160,24 +166,18 @@ class MainWindow(QMainWindow):
     def _attach_to(self, run_dir: str) -> None:
         found = next((each.dir for each in self._board.summaries if str(each.dir) == run_dir), None)
         if found is not None:
-            self._try(lambda: self._session.attach_to(found))
-
-    def _try(self, action: Callable[[], object]) -> None:
-        """Do it; what is in the way is said in the window."""
-        try:
-            action()
-        except (RunError, ValueError) as error:
-            self.show_message(str(error))
-            self._starter.ask()
+            self._helm.attempt(lambda: self._session.attach_to(found))
 
     # -- what it shows ---------------------------------------------------------------------------
 
     def _beat(self) -> None:
         """Bring everything up to date. Nothing here waits."""
-        if self._monitor.poll():
+        fresh = self._monitor.poll()
+        if fresh:
             self._show_devices()
         self._session.poll()
         self._board.poll()
+        self._insight.poll(fresh=fresh)
         if not self._opened:
             self._open()
         self._resumer.poll()
@@ -191,16 +191,17 @@ class MainWindow(QMainWindow):
         self.setWindowIcon(QIcon(str(ROOT / "icons" / "trainyard.svg")))
         live = self._board.newest_live()
         if live is not None and self._session.run is None:
-            self._try(lambda: self._session.attach_to(live))
+            self._helm.attempt(lambda: self._session.attach_to(live))
         self._starter.judge()
+        self._insight.open()
 
     def _show_devices(self) -> None:
         survey = self._monitor.survey
         before, size = [item.id for item in self._devices.table.rows], self._devices.sizeHint()
         colours = device_colours(survey.devices, (), self._theme)
-        rows = device_rows(survey, colours, self._board.used_by, self._session.memory_now())
-        lost = [item.id for item in rows if item.lost]
-        if lost != [item.id for item in self._devices.table.rows if item.lost]:
+        rows = device_rows(survey, colours, self._insight.on_devices())
+        closed = [item.id for item in rows if item.lost or item.blocked]
+        if closed != [item.id for item in self._devices.table.rows if item.lost or item.blocked]:
             self._starter.ask()
         self._devices.table.show_rows(rows)
         self._devices.show_banner(survey.banner)
@@ -233,10 +234,9 @@ class MainWindow(QMainWindow):
     def _show_facts(self) -> None:
         facts, session = self._session.facts, self._session
         self._show_head()
-        error = facts.error or session.spec_problem or ""
-        self._run_message.show_message(
-            error or " ".join(facts.notices), "bad" if error else "warn", details=bool(facts.error)
-        )
+        message = run_message(facts, session.strays, session.spec_problem)
+        self._run_message.show_message(message.text, message.tone, details=message.details)
+        self._stage.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
         self._details.show_error("\n\n".join(text for text in (facts.error, facts.traceback) if text))
         if session.run is not None and row(facts.state).over:
             self._board.poll(now=True)
@@ -251,10 +251,6 @@ class MainWindow(QMainWindow):
     def _show_outlook(self, outlook: Outlook) -> None:
         self._setup.verdict.show_outlook(outlook)
         self._header.buttons.allow_start("\n".join(outlook.problems))
-        problem = self._starter.folder_problem or ""
-        if problem != self._folder_message:  # said once, and taken back when its cause is gone
-            self._folder_message = problem
-            self.show_message(problem)
 
     def _take_ticks(self) -> None:
         ticked = self._devices.table.ticked()
@@ -271,8 +267,10 @@ class MainWindow(QMainWindow):
         """Wear a theme."""
         self._theme = theme
         apply(self._app, theme)
-        strips = (self._message, self._run_message)
-        for part in (self._header, *strips, self._runs, self._setup, self._stage, self._layout):
+        strips = (self._message, self._run_message, self._leftovers)
+        for part in (
+            self._header, *strips, self._runs, self._setup, self._stage, self._layout, self._details, self._insight,
+        ):  # fmt: skip
             part.set_theme(theme)
         self._devices.table.set_theme(theme)
         self._show_devices()

@@ -45,6 +45,20 @@ def duration(seconds: float) -> str:
     return f"{int(seconds // DAY_S)} d {int(seconds % DAY_S // 3600)} h"
 
 
+def seconds(value_s: float) -> str:
+    """`1.2 s`, `34 s`, `under 0.1 s`."""
+    if value_s < 0.05:
+        return "under 0.1 s"
+    return f"{value_s:.1f} s" if value_s < 9.95 else f"{value_s:.0f} s"
+
+
+def age(value_s: float | None) -> str:
+    """How long ago something began: `12 s`, `3:52`, `2 d 3 h`."""
+    if value_s is None:
+        return DASH
+    return f"{max(value_s, 0):.0f} s" if value_s < 60 else duration(value_s)
+
+
 def moment(when: float, now: float) -> str:
     """`18:03` today, `19 Nov 18:03` before, `19 Nov 2024` long before. Both are unix seconds."""
     then, today = time.localtime(when), time.localtime(now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core import catalog, recipes, report, runs
-from core.answers import say, say_json, say_rows, short, warn
+from core.answers import release_lines, say, say_json, say_rows, short, warn
 from core.commands.common import find, survey
 from core.state import row
 
@@ -23,14 +23,16 @@ def devices(options: Namespace) -> int:
         rows.append({
             "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
             "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
-            "cores": list(device.cores),
+            "minor": device.minor, "cores": list(device.cores), "shared_memory": device.shared_memory,
             "utilisation_percent": sample.utilisation_percent if sample else None,
             "memory_used_bytes": sample.memory_used_bytes if sample else None,
+            "asleep": sample.asleep if sample else None,
             "lost": sample.lost if sample else None,
+            "blocked": device.blocked,
         })  # fmt: skip
     if found.banner:
         warn(found.banner)
-    return say_rows(options, rows, ("id", "label", "name", "lost"))
+    return say_rows(options, rows, ("id", "label", "name", "lost", "blocked"))
 
 
 def show_catalog(options: Namespace) -> int:
@@ -90,6 +92,8 @@ def show(options: Namespace) -> int:
         say(f"  {name}: last {short(values['last'])}, least {short(values['min'])}, {values['count']} values")
     for each in document["checkpoints"]:
         say(f"  checkpoint {each['name']}: step {each['step']}, {each['bytes'] / 1e6:.1f} MB ({short(each['reason'])})")
+    for line in release_lines(found.facts):
+        say(f"  {line}")
     for sentence in (found.facts.error, *found.facts.notices):
         if sentence:
             say(f"  {sentence}")

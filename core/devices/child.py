@@ -50,7 +50,7 @@ class Child:
 
     def ending(self) -> str | None:
         """How it ended ("" by itself, "signal SEGV", "exit status 1"); None while it runs."""
-        return _ending(self._process.poll())
+        return ending_words(self._process.poll())
 
     def read_lines(self) -> list[bytes]:
         """The lines that are complete by now."""
@@ -93,7 +93,8 @@ def _give_up() -> None:
     """It sits in the kernel, out of reach of any signal; it ends when the driver lets go of it."""
 
 
-def _ending(returncode: int | None) -> str | None:
+def ending_words(returncode: int | None) -> str | None:
+    """How a process ended ("" by itself, "signal SEGV", "exit status 1"); None while it runs."""
     if returncode is None or returncode == 0:
         return None if returncode is None else ""
     if returncode > 0:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+ASLEEP_PREFIX = "PCI-"
+"""How the id of a GPU begins that sleeps and was not woken up to tell its UUID: its address follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +29,17 @@ class Device:
     pci_bus_id: str | None = None
     cores: tuple[int, ...] = ()
     """For a CPU device: the machine's logical cores that were dealt to it."""
+    minor: int | None = None
+    """For a GPU: the N of its `/dev/nvidiaN`, where the driver tells it."""
+    shared_memory: bool = False
+    """One memory for the host and the device (Jetson, GB10): no reading says whose it is."""
+    blocked: str | None = None
+    """Why it cannot be ticked, in a sentence: it lies outside an inherited CUDA_VISIBLE_DEVICES, ..."""
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether it is a part of a GPU, which has the same `pci_bus_id`."""
+        return self.id.startswith("MIG-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +66,8 @@ class Sample:
     processes: tuple[Process, ...] | None = None
     lost: str | None = None
     """A sentence, when the device no longer answers."""
+    asleep: bool = False
+    """It sleeps, and was not asked, since that would wake it up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +79,10 @@ class Survey:
     """The latest reading of each device that has one, in the order of `devices`."""
     banner: str | None = None
     """A sentence, when a driver cannot be asked at all: what it said, and the cure."""
+    arrived: Mapping[str, float] = field(default_factory=dict)
+    """By device id, when its latest reading came in, by `time.monotonic()`: no clock that is set changes it."""
+
+    def age_s(self, device_id: str, now: float) -> float | None:
+        """How old the latest reading of a device is at `now` (`time.monotonic()`); None when it has none."""
+        arrived = self.arrived.get(device_id)
+        return None if arrived is None else max(0.0, now - arrived)

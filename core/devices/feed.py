@@ -24,8 +24,9 @@ class Patience:
 
     stale_s: float = 3.0
     """Readings older than the pace and this are called old."""
-    hang_s: float = 5.0
-    """A helper that is silent for longer than the pace and this is ended."""
+    hang_s: float = 15.0
+    """A helper that gives no sign of life for longer than the pace and this is ended: one call of the driver took
+    so long. Calls of seconds do happen, and a fresh helper would only wait for them anew."""
     start_s: float = 60.0
     """The same for its first answer: a driver that nobody uses takes seconds per GPU to wake up."""
     retry_s: float = 10.0

@@ -18,7 +18,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from .reader import DriverError, NoDevices, Options, Pace, Schedule
-from .wire import Answer, to_line
+from .wire import ALIVE, Answer, to_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 ANSWERS = 63  # where nothing else is
+BEAT_S = 1.0  # after so long without an answer it is said that the driver is slow, but answers
 FAILED = 1  # the exit status after an error of our own; 0: ask again later
 
 
 def start_command(target: str, options: Options, pace: Pace) -> list[str]:
     """The command line of a helper that reads a kind; it is to be run in the folder that holds `core`."""
     only = None if options.only is None else sorted(options.only)
-    text = json.dumps({"only": only, "retry_s": options.retry_s, "pace": asdict(pace)})
-    return [sys.executable, "-m", __name__, target, text]
+    terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "pace": asdict(pace)}
+    return [sys.executable, "-m", __name__, target, json.dumps(terms)]
 
 
 def pace_line(pace: Pace) -> bytes:
@@ -68,7 +69,27 @@ class Control:
         os._exit(0)  # no clean-up: shutting the driver's library down under a running call crashes
 
 
-def serve(reader: Reader, control: Control) -> None:
+class Voice:
+    """What is told to the client."""
+
+    def __init__(self) -> None:
+        self._spoke_at = time.monotonic()
+
+    def say(self, answer: Answer) -> None:
+        """An answer."""
+        self._speak(to_line(answer))
+
+    def beat(self) -> None:
+        """A driver's call has come back: tell so, unless something was told just now."""
+        if time.monotonic() - self._spoke_at > BEAT_S:
+            self._speak(ALIVE + b"\n")
+
+    def _speak(self, line: bytes) -> None:
+        _write(line)
+        self._spoke_at = time.monotonic()
+
+
+def serve(reader: Reader, control: Control, voice: Voice) -> None:
     """Read and write until no device is left that answers."""
     schedule = Schedule(control.pace)
     known: tuple[Device, ...] | None = None
@@ -79,7 +100,7 @@ def serve(reader: Reader, control: Control) -> None:
             samples = reader.read(time.time(), tiers)
             devices = reader.devices
             changed = devices if devices != known else None
-            _write(Answer(devices=changed, samples=tuple(samples), banner=reader.banner))
+            voice.say(Answer(devices=changed, samples=tuple(samples), banner=reader.banner))
             known = devices
             if all(sample.lost for sample in samples):
                 return  # none, or all of them lost: then only a fresh session with the driver can help
@@ -91,19 +112,19 @@ def main(arguments: Collection[str]) -> None:
     target, text = arguments
     terms = json.loads(text)
     only = None if terms["only"] is None else frozenset(terms["only"])
-    control = Control(Pace(**terms["pace"]))
+    control, voice = Control(Pace(**terms["pace"])), Voice()
     control.listen()
+    options = Options(only=only, retry_s=terms["retry_s"], wake=frozenset(terms["wake"]), beat=voice.beat)
     try:
-        serve(import_module(target).open_reader(Options(only=only, retry_s=terms["retry_s"])), control)
+        serve(import_module(target).open_reader(options), control, voice)
     except NoDevices:
-        _write(Answer(devices=(), absent=True))
+        voice.say(Answer(devices=(), absent=True))
     except DriverError as trouble:
-        _write(Answer(devices=(), banner=str(trouble)))
+        voice.say(Answer(devices=(), banner=str(trouble)))
     os._exit(0)
 
 
-def _write(answer: Answer) -> None:
-    line = to_line(answer)
+def _write(line: bytes) -> None:
     while line:
         line = line[os.write(ANSWERS, line) :]
 
@@ -111,7 +132,7 @@ def _write(answer: Answer) -> None:
 def _tell_and_end(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
     # What goes wrong here goes wrong in the client's sight: nobody reads a helper's stderr.
     if not isinstance(error, BrokenPipeError):
-        _write(Answer(banner=f"Reading the devices failed: {kind.__name__}: {error}."))
+        _write(to_line(Answer(banner=f"Reading the devices failed: {kind.__name__}: {error}.")))
     os._exit(FAILED)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .child import Child
 from .helper import pace_line, start_command
 from .ledger import Ledger
-from .wire import from_line
+from .wire import ALIVE, from_line
 
 if TYPE_CHECKING:
     from . import Kind
@@ -29,6 +29,7 @@ class HelperFeed:
         self._start_at = -inf
         self._started_at = 0.0
         self._waiting_since: float | None = None  # the last answer, or the start that none has followed
+        self._heard_at = 0.0  # the last sign of life, or the start
         self._child_answered = False
         self._hung = False
         self._absent = False
@@ -69,7 +70,7 @@ class HelperFeed:
             self._child = None
 
     def _start(self, now: float) -> None:
-        self._started_at = now
+        self._started_at = self._heard_at = now
         self._child_answered = self._hung = False
         if self._waiting_since is None:
             self._waiting_since = now
@@ -82,7 +83,9 @@ class HelperFeed:
         ending = child.ending()  # asked before reading: what it wrote before its end is then all read
         try:
             for line in child.read_lines():
-                self._hear(from_line(line), now)
+                self._heard_at = now
+                if line != ALIVE:
+                    self._hear(from_line(line), now)
         except (ValueError, KeyError, TypeError):
             child.kill()  # no answer of ours: something writes in between, and a fresh helper is the cure
         if ending is not None:
@@ -99,8 +102,7 @@ class HelperFeed:
 
     def _is_hanging(self, now: float) -> bool:
         allowed_s = self._patience.hang_s if self._child_answered else self._patience.start_s
-        heard_at = max(self._started_at, self._waiting_since or 0.0)
-        return not self._hung and now - heard_at > self._pace.load + allowed_s
+        return not self._hung and now - self._heard_at > self._pace.load + allowed_s
 
     def _end(self, child: Child, ending: str, now: float) -> None:
         child.close()
@@ -129,4 +131,5 @@ class HelperFeed:
             return None
         if not self.ledger.latest:
             return f"{self.kind.title} devices have not answered for {silent_s:.0f} s."
-        return f"{self.kind.title} devices do not answer: their readings are {silent_s:.0f} s old."
+        how = "answer slowly" if self._heard_at > self._waiting_since else "do not answer"
+        return f"{self.kind.title} devices {how}: their readings are {silent_s:.0f} s old."

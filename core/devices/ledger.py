@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .device import Sample
+from .device import ASLEEP_PREFIX, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +23,8 @@ class Ledger:
     def __init__(self) -> None:
         self.devices: dict[str, Device] = {}
         self.latest: dict[str, Sample] = {}
+        self.arrived: dict[str, float] = {}
+        """By device id, when its latest sample was taken in, by `time.monotonic()`."""
         self.banner: str | None = None
         self._unfetched: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
 
@@ -30,6 +32,7 @@ class Ledger:
         """Take an answer in. A device that was listed once stays, and is lost when it is not listed now."""
         if answer.devices is not None:
             listed = {device.id: device for device in answer.devices}
+            self._forget_woken(answer.devices)
             self._add(_gone(device) for device in self.devices.values() if device.id not in listed)
             self.devices |= listed
         self._add(answer.samples)
@@ -41,9 +44,20 @@ class Ledger:
         self._unfetched.clear()
         return samples
 
+    def _forget_woken(self, devices: Iterable[Device]) -> None:
+        """A GPU that slept had another id, until it could be asked for its own."""
+        awake = {device.pci_bus_id for device in devices if not device.id.startswith(ASLEEP_PREFIX)}
+        for device in list(self.devices.values()):
+            if device.id.startswith(ASLEEP_PREFIX) and device.pci_bus_id in awake:
+                del self.devices[device.id]
+                self.latest.pop(device.id, None)
+                self.arrived.pop(device.id, None)
+
     def _add(self, samples: Iterable[Sample]) -> None:
+        now = time.monotonic()
         for sample in samples:
             self.latest[sample.device_id] = sample
+            self.arrived[sample.device_id] = now
             self._unfetched.append(sample)
 
 

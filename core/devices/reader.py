@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from .device import Device, Sample
 
@@ -46,10 +46,10 @@ class Pace:
     processes: float = PROCESSES_S
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for each in fields(self):
+            value = getattr(self, each.name)
             if not value > 0:
-                raise ValueError(f"Devices cannot be read every {value} s ({field.name}); give more than 0.")
+                raise ValueError(f"Devices cannot be read every {value} s ({each.name}); give more than 0.")
 
     def period_s(self, tier: Tier) -> float:
         """Seconds between two readings of a tier."""
@@ -95,6 +95,10 @@ class Options:
     """Ids of the devices to list and to read; None: all."""
     retry_s: float = 10.0
     """Seconds after which a device or a driver that failed is asked again."""
+    wake: frozenset[str] = frozenset()
+    """Ids of devices that a run is about to use: if one is not among those that are awake, the others are woken up."""
+    beat: Callable[[], None] = field(default=lambda: None, compare=False)
+    """Called after each question to a driver: slow answers are told from none at all."""
 
     def wants(self, device_id: str) -> bool:
         """Whether a device is to be listed and read."""

@@ -25,7 +25,8 @@ class Sampler:
     """All kinds of devices. Kinds that can hang are read in a helper process each.
 
     Nothing is started before the first poll. `only` are ids of the devices to list and to read, all when
-    None; a kind of which none is wanted costs nothing. Raises `ValueError` for a period of 0 or less.
+    None; a kind of which none is wanted costs nothing. A GPU that sleeps is listed as asleep, unless it
+    must be woken up for an id in `wake` or `only`. Raises `ValueError` for a period of 0 or less.
     """
 
     def __init__(
@@ -33,13 +34,25 @@ class Sampler:
         *,
         kinds: Sequence[Kind] = KINDS,
         only: Collection[str] | None = None,
+        wake: Collection[str] = (),
         period_s: float = 1.0,
         patience: Patience | None = None,
     ) -> None:
         patience = patience or Patience()
-        options = Options(only=None if only is None else frozenset(only), retry_s=patience.retry_s)
+        options = Options(
+            only=None if only is None else frozenset(only), retry_s=patience.retry_s, wake=frozenset(wake)
+        )
         self._pace = Pace(load=period_s)
         self._feeds = [_feed(kind, options, self._pace, patience) for kind in kinds if _wanted(kind, options)]
+
+    @classmethod
+    def for_run(cls, device_ids: Collection[str]) -> Self:
+        """One for a run on these devices.
+
+        It also reads the other GPUs, where the run is on GPUs: a process of the run on one of them is to be seen.
+        """
+        isolated = [kind for kind in KINDS if kind.isolated and _named(kind, device_ids)]
+        return cls(kinds=isolated, wake=device_ids) if isolated else cls(only=device_ids)
 
     def poll(self) -> Survey:
         """What is known by now. Never waits for a device; reads those of this process when they are due."""
@@ -105,11 +118,16 @@ class Sampler:
                 if device_id in ledger.latest
             ),
             banner=_join([feed.banner(now) for feed in self._feeds]),
+            arrived={device_id: at for ledger in ledgers for device_id, at in ledger.arrived.items()},
         )
 
 
 def _wanted(kind: Kind, options: Options) -> bool:
-    return options.only is None or any(device_id.startswith(kind.id_prefixes) for device_id in options.only)
+    return options.only is None or _named(kind, options.only)
+
+
+def _named(kind: Kind, device_ids: Collection[str]) -> bool:
+    return any(device_id.startswith(kind.id_prefixes) for device_id in device_ids)
 
 
 def _feed(kind: Kind, options: Options, pace: Pace, patience: Patience) -> Feed:

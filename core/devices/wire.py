@@ -1,4 +1,4 @@
-"""What the helper process tells its client: JSON lines, each an answer. Nothing is sent for None."""
+"""What the helper process tells its client: JSON lines, each an answer or `ALIVE`. Nothing is sent for None."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from .device import Device, Process, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+ALIVE = b"{}"
+"""The line that says: still at it, the driver is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class CheckpointForm(FieldGroup):
         changed = self.changed.emit
         self._unit = editors.one_of(
             "checkpointUnitBox", "When checkpoints are written",
-            "automatic: at ends of epochs, as often as a fiftieth of the time allows. "
+            "automatic: at ends of epochs, as often as a hundredth of the time allows. "
             "Pause and Save now always write one", changed, UNITS,
         )  # fmt: skip
         self._every = editors.whole(

@@ -1,35 +1,56 @@
-"""What a run said: its log, and, where there is one, the traceback of its error."""
+"""What a run said, and what became of it: its log, who holds memory, the processes; and the traceback of its error."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QPlainTextEdit, QStackedWidget, QTabBar
 
 from .log import LogView
+from .memory import MemoryTab
+from .processes import ProcessesTab
 
-LOG_TAB, ERROR_TAB = 0, 1
+if TYPE_CHECKING:
+    from gui.theme import Theme
+
+LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(4)
 
 
 class Details(QStackedWidget):
     """The pages; `tabs` chooses among them and stands elsewhere, in the heading of the card."""
 
-    def __init__(self) -> None:
+    def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.log = LogView()
+        self.memory = MemoryTab(theme)
+        self.processes = ProcessesTab(theme)
         self.error = QPlainTextEdit()
         self.error.setObjectName("errorView")
         self.error.setAccessibleName("Error of the run")
         self.error.setReadOnly(True)
         self.error.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.tabs = QTabBar()
-        self.tabs.setAccessibleName("What a run said")
-        self.tabs.addTab("Log")
-        self.tabs.addTab("Error")
+        self.tabs.setAccessibleName("Log, memory, processes")
+        for title, page in (
+            ("Log", self.log), ("Memory", self.memory), ("Processes", self.processes), ("Error", self.error),
+        ):  # fmt: skip
+            self.tabs.addTab(title)
+            self.addWidget(page)
         self.tabs.setTabVisible(ERROR_TAB, False)
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
-        self.addWidget(self.log)
-        self.addWidget(self.error)
         self.tabs.currentChanged.connect(self.setCurrentIndex)
+
+    @property
+    def shows_holders(self) -> bool:
+        """Whether a page can be seen that tells who is on the devices."""
+        can_be_seen = self.isVisible() and not self.window().isMinimized()
+        return can_be_seen and self.currentIndex() in {MEMORY_TAB, PROCESSES_TAB}
+
+    def raise_processes(self) -> None:
+        """Turn to the page with the processes."""
+        self.tabs.setCurrentIndex(PROCESSES_TAB)
+        self.processes.table.setFocus()
 
     def show_error(self, text: str) -> None:
         """Offer this as the page for errors; no text takes it away."""
@@ -37,9 +58,14 @@ class Details(QStackedWidget):
             return
         self.error.setPlainText(text)
         self.tabs.setTabVisible(ERROR_TAB, bool(text))
-        if not text:
+        if not text and self.currentIndex() == ERROR_TAB:
             self.tabs.setCurrentIndex(LOG_TAB)
 
     def raise_error(self) -> None:
         """Turn to the page for errors."""
         self.tabs.setCurrentIndex(ERROR_TAB)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self.memory.set_theme(theme)
+        self.processes.set_theme(theme)

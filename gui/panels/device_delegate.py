@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Under this the model holds the `DeviceRow`."""
+OBSTACLE = Qt.ItemDataRole.UserRole + 2
+"""Under this, why it cannot be ticked; no text where it can be."""
 
 HEIGHT_PX, DENSE_HEIGHT_PX = 70, 48
 LINE_PX = 21
@@ -23,9 +25,11 @@ TICK_PX, SQUARE_PX, BAR_PX = 16, 8, 6
 LEFT_PX, NAME_PX, RIGHT_PX = 8, 56, 8
 READING_PX = 106
 """Room for `111.1 / 128 GB` right of a bar."""
-PERCENT_PX = 46
+PERCENT_PX = 54
 LEAST_NAME_PX = 40  # less of a name says nothing
 SMALL_PX = 12
+
+REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -72,7 +76,10 @@ class DeviceDelegate(QStyledItemDelegate):
         self._paint_ground(painter, option, rect)
         self._paint_tick(painter, option, index, rect)
         self._paint_title(painter, row, rect)
-        if self.dense:
+        obstacle = str(index.data(OBSTACLE) or "")
+        if obstacle and not row.lost and not row.held_by and not row.used_by:
+            self._paint_reason(painter, obstacle, rect)
+        elif self.dense:
             self._paint_dense(painter, row, rect)
         else:
             self._paint_roomy(painter, row, rect)
@@ -110,19 +117,35 @@ class DeviceDelegate(QStyledItemDelegate):
     def _paint_title(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
         theme = self._theme
         top = rect.top() + 6
+        off = bool(row.lost or row.blocked)
         square = QRectF(rect.left() + 36, top + (LINE_PX - SQUARE_PX) / 2, SQUARE_PX, SQUARE_PX)
-        painter.fillRect(square, QColor(theme.disabled if row.lost else row.colour))
+        painter.fillRect(square, QColor(theme.disabled if off else row.colour))
         line = QRect(rect.left() + NAME_PX, top, rect.width() - NAME_PX - RIGHT_PX, LINE_PX)
-        side, tone = (row.status, theme.bad) if row.lost else (row.status or row.warmth, theme.muted)
+        tone = getattr(theme, row.urgent or "muted")
+        side = row.status or row.warmth
         label = _bold(painter.font())
         label_width = _width(painter, row.label, label) + 10
         small = _small(painter.font())
         side_width = min(_width(painter, side, small) + 10 if side else 0, line.width() - label_width)
-        _write(painter, line, row.label, theme.muted if row.lost else theme.text, font=label)
+        _write(painter, line, row.label, theme.muted if off else theme.text, font=label)
         name = line.adjusted(label_width, 0, -side_width, 0)
         if name.width() >= LEAST_NAME_PX:
-            _write(painter, name, row.name, theme.muted if row.lost or row.status else theme.text)
+            _write(painter, name, row.name, theme.muted if off or row.status else theme.text)
         _write(painter, line.adjusted(line.width() - side_width + 8, 0, 0, 0), side, tone, font=small, right=True)
+
+    def _paint_reason(self, painter: QPainter, reason: str, rect: QRect) -> None:
+        """In the place of the bars: a device that cannot be ticked has its reason there, in as many lines as fit."""
+        before = painter.font()
+        painter.setFont(_small(before))
+        top = rect.top() + 4 + LINE_PX
+        room = QRect(rect.left() + 36, top, rect.width() - 36 - RIGHT_PX, rect.bottom() - top - 2)
+        painter.setPen(QColor(self._theme.muted))
+        if self.dense:
+            shown = painter.fontMetrics().elidedText(reason, Qt.TextElideMode.ElideRight, room.width())
+        else:
+            shown = _fitted(painter, reason, room)
+        painter.drawText(room, REASON_FLAGS, shown)
+        painter.setFont(before)
 
     def _paint_roomy(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
         left, right = rect.left() + 36, rect.right() - RIGHT_PX
@@ -183,6 +206,17 @@ def _write(
     shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, line.width())
     painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
     painter.setFont(before)
+
+
+def _fitted(painter: QPainter, text: str, room: QRect) -> str:
+    """As much of a text as has room when it is wrapped; the last word gives way to an ellipsis."""
+    words, cut = text.split(), ""
+    while (
+        words and painter.fontMetrics().boundingRect(room, REASON_FLAGS, " ".join(words) + cut).height() > room.height()
+    ):
+        words.pop()
+        cut = " …"
+    return " ".join(words) + cut
 
 
 def _bold(font: QFont) -> QFont:

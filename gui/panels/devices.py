@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
-from .device_delegate import ROW, DeviceDelegate
+from gui.views.ticking import obstacles
+
+from .device_delegate import OBSTACLE, ROW, DeviceDelegate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -37,10 +39,14 @@ class DeviceTable(QTableWidget):
         self._rows: list[DeviceRow] = []
         self._ticked: tuple[str, ...] = ()
         self._wanted: set[str] = set()
+        self._obstacles: dict[str, str] = {}
+        """By device id, why it cannot be ticked now."""
+        self._obstructed_for: set[str] = set()
+        """The ids that were ticked when that was found out."""
         self._delegate = DeviceDelegate(theme, self)
         self.setItemDelegateForColumn(0, self._delegate)
         self._shape()
-        self.itemChanged.connect(lambda _: self._tell_ticks())
+        self.itemChanged.connect(lambda _: self._take_ticks())
 
     @property
     def rows(self) -> Sequence[DeviceRow]:
@@ -68,8 +74,9 @@ class DeviceTable(QTableWidget):
                 self._fill(number, row)
         self.blockSignals(False)
         self._rows = list(rows)
+        self._show_obstacles()
         self._tick_wanted()
-        self._tell_ticks()
+        self._take_ticks()
         self.viewport().update()
 
     def set_theme(self, theme: Theme) -> None:
@@ -111,13 +118,32 @@ class DeviceTable(QTableWidget):
             self._cell(number, column).setText(text)
         first = self._cell(number)
         first.setData(ROW, row)
-        first.setData(Qt.ItemDataRole.AccessibleTextRole, row.spoken)
-        first.setToolTip(row.tip)
+        self._obstruct(number, row)
+
+    def _obstruct(self, number: int, row: DeviceRow) -> None:
+        """Let it be ticked, or not. What was ticked before stays so until the user unticks it."""
+        first, obstacle = self._cell(number), self._obstacles.get(row.id, "")
         flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
-        # A lost device cannot be ticked; one that was ticked before stays so until the user unticks it.
-        if not row.lost or first.checkState() is Qt.CheckState.Checked:
+        if not obstacle or first.checkState() is Qt.CheckState.Checked:
             flags |= Qt.ItemFlag.ItemIsUserCheckable
         first.setFlags(flags)
+        first.setData(OBSTACLE, obstacle)
+        more = "" if not obstacle or obstacle in row.tip else f"\n{obstacle}"
+        first.setToolTip(row.tip + more)
+        first.setData(Qt.ItemDataRole.AccessibleTextRole, f"{row.spoken}{more.replace(chr(10), ', ')}")
+
+    def _show_obstacles(self) -> None:
+        """What can be ticked depends on what is."""
+        ticked = {str(item.data(Qt.ItemDataRole.UserRole)) for item in self._first_cells() if _is_ticked(item)}
+        found = obstacles(self._rows, ticked)
+        if (found, ticked) == (self._obstacles, self._obstructed_for):
+            return
+        self._obstacles, self._obstructed_for = found, ticked
+        self.blockSignals(True)
+        for number, row in enumerate(self._rows):
+            self._obstruct(number, row)
+        self.blockSignals(False)
+        self.viewport().update()
 
     def _cell(self, number: int, column: int = 0) -> QTableWidgetItem:
         item = self.item(number, column)
@@ -128,14 +154,15 @@ class DeviceTable(QTableWidget):
         for number, row in enumerate(self._rows):
             if row.id in self._wanted:
                 self._wanted.discard(row.id)
-                if not row.lost:
+                if row.id not in self._obstacles:
                     self._cell(number).setCheckState(Qt.CheckState.Checked)
 
-    def _tell_ticks(self) -> None:
-        items = [self._cell(number) for number in range(self.rowCount())]
-        ticked = tuple(
-            str(item.data(Qt.ItemDataRole.UserRole)) for item in items if item.checkState() is Qt.CheckState.Checked
-        )
+    def _first_cells(self) -> list[QTableWidgetItem]:
+        return [self._cell(number) for number in range(self.rowCount())]
+
+    def _take_ticks(self) -> None:
+        ticked = tuple(str(item.data(Qt.ItemDataRole.UserRole)) for item in self._first_cells() if _is_ticked(item))
+        self._show_obstacles()
         if ticked != self._ticked:
             self._ticked = ticked
             self.ticks_changed.emit()
@@ -155,3 +182,7 @@ class DeviceTable(QTableWidget):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMouseTracking(True)
+
+
+def _is_ticked(item: QTableWidgetItem) -> bool:
+    return item.checkState() is Qt.CheckState.Checked

@@ -38,10 +38,12 @@ def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text:
 
 
 def whole(
-    name: str, title: str, tip: str, changed: Callable[[], None], *, least: int = -MOST, arrows: bool = True
-) -> Editor:
-    """For a whole number."""
+    name: str, title: str, tip: str, changed: Callable[[], None], *,
+    least: int = -MOST, arrows: bool = True, suffix: str = "",
+) -> Editor:  # fmt: skip
+    """For a whole number; `suffix`: its unit."""
     box: QSpinBox = whole_number(name, title, tip, least=least, value=max(least, 0), arrows=arrows)
+    box.setSuffix(suffix)
     box.valueChanged.connect(lambda _: changed())
 
     def set_value(value: SettingValue) -> None:
@@ -82,6 +84,8 @@ def number(name: str, title: str, tip: str, changed: Callable[[], None], *, empt
     edit.textChanged.connect(lambda _: changed())
 
     def set_value(value: SettingValue) -> None:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         shown = "" if value is None else str(value)
         if not isinstance(value, bool) and len(shown) <= MOST_CHARACTERS:
             edit.setText(shown)

@@ -12,14 +12,15 @@ LEAST_WIDTH_PX = 24
 class ElidedLabel(QLabel):
     """One line of plain text, as wide as it has room."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+    def __init__(self, text: str = "", parent: QWidget | None = None, *, least_px: int = LEAST_WIDTH_PX) -> None:
         super().__init__(text, parent)
+        self._least_px = least_px
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Next to nothing: it gives way to its neighbours."""
-        return QSize(LEAST_WIDTH_PX, super().minimumSizeHint().height())
+        """Next to nothing, unless it is given a least width: it gives way to its neighbours."""
+        return QSize(min(self._least_px, super().minimumSizeHint().width()), super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint what fits."""

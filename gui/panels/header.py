@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from gui.theme import Theme
 
 
+LEAST_NAME_PX = 96
+
+
 class Header(QWidget):
     """One row. What its buttons do is said by `buttons`."""
 
@@ -30,10 +33,13 @@ class Header(QWidget):
         self._state = QLabel()
         self._state.setObjectName("stateLabel")
         self._state.setProperty("role", "pill")
-        self._name = ElidedLabel()
+        self._name = ElidedLabel(least_px=LEAST_NAME_PX)
         self._name.setProperty("role", "heading")
         self._what = ElidedLabel()
         self.progress = ProgressLine()
+        self._released = QLabel()
+        self._released.setObjectName("releasedLabel")
+        self._released.setAccessibleName("What became of the memory")
         self._shown: Head | None = None
         self._lay_out()
         self.show_head(Head())
@@ -50,7 +56,9 @@ class Header(QWidget):
         self._name.setVisible(bool(head.name))
         self._what.setText(f"· {head.what}" if head.name and head.what else head.what)
         mark(self._what, role="" if head.name else "muted")
-        self.progress.show_progress(head.epoch, head.fraction, head.detail, urgent=head.can_force)
+        steady = not head.released
+        self.progress.show_progress(head.epoch, head.fraction, head.detail, urgent=head.can_force, steady=steady)
+        self._show_released(head)
         self.progress.setToolTip(head.saved)
         self.buttons.pause.show_face(head.pause)
         self.buttons.save.show_save(can_save=head.can_save, saving=head.saving, saved=head.saved)
@@ -69,6 +77,12 @@ class Header(QWidget):
         self._state.setAccessibleDescription(head.sentence)
         mark(self._state, tone=head.tone)
 
+    def _show_released(self, head: Head) -> None:
+        self._released.setText(head.released)
+        self._released.setVisible(bool(head.released))
+        if self._released.property("tone") != head.released_tone:
+            mark(self._released, tone=head.released_tone)
+
     def _lay_out(self) -> None:
         layout = QHBoxLayout(self)
         layout.setContentsMargins(2, 10, 2, 10)
@@ -81,3 +95,4 @@ class Header(QWidget):
         layout.addWidget(self._what, 1)
         layout.addSpacing(8)
         layout.addWidget(self.progress)
+        layout.addWidget(self._released)

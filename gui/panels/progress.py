@@ -35,8 +35,11 @@ class ProgressLine(QWidget):
             layout.addWidget(part)
         self.show_progress("", None, "")
 
-    def show_progress(self, epoch: str, fraction: float | None, detail: str, *, urgent: bool = False) -> None:
-        """`fraction`: from 0 to 1; None when it is not known. `urgent`: the detail is not to be overlooked."""
+    def show_progress(
+        self, epoch: str, fraction: float | None, detail: str, *, urgent: bool = False, steady: bool = True
+    ) -> None:
+        """`fraction`: from 0 to 1; None when it is not known. `urgent`: the detail is not to be overlooked;
+        `steady`: it will change often, and nothing beside it shall move."""
         self.epoch.setText(epoch)
         self.epoch.setVisible(bool(epoch))
         self.bar.setVisible(fraction is not None)
@@ -44,10 +47,10 @@ class ProgressLine(QWidget):
         if urgent is not (self.detail.property("tone") == "warn"):
             mark(self.detail, tone="warn" if urgent else "")
         self.detail.setText(detail)
-        self._keep_width()
+        self._keep_width(steady=steady)
         self.detail.setVisible(bool(detail))
 
-    def _keep_width(self) -> None:
+    def _keep_width(self, *, steady: bool) -> None:
         """What stands left of the detail does not move when it is shorter for a while."""
         widest = max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MOST_KEPT_PX))
-        self.detail.setMinimumWidth(widest if self.detail.text() else 0)
+        self.detail.setMinimumWidth(widest if self.detail.text() and steady else 0)

@@ -13,8 +13,10 @@ from core.compose import Choices, default_learning_rate
 from gui.views.strategies import strategy_rows
 
 from .checkpoint_form import CheckpointForm
+from .ending_form import ReleaseForm
 from .fields import FormScroll, choice, form, label, select, stacked
 from .more import More
+from .naming_form import NamingForm
 from .recipe_form import RecipeForm
 from .recipe_picker import RecipePicker
 from .strategy_box import StrategyBox
@@ -44,7 +46,9 @@ class SetupPanel(QWidget):
         self._training = TrainingForm()
         self._settings = RecipeForm()
         self._checkpoints = CheckpointForm()
-        self._more = More("More", stacked(self._training.more, self._checkpoints))
+        self._release = ReleaseForm()
+        self._naming = NamingForm()
+        self._more = More("More", stacked(self._training.more, self._checkpoints, self._release, self._naming))
         self.verdict = Verdict()
         self._strategy_chosen = False
         self._devices: tuple[Device, ...] = ()
@@ -66,6 +70,8 @@ class SetupPanel(QWidget):
             settings=self._settings.values(),
             training=self._training.values(),
             checkpoints=self._checkpoints.values(),
+            release={name: value for name, value in self._release.values().items() if value is not None},
+            cuda_ids=str(self._naming.values()["cuda_ids"]),
         )
 
     def open_recipe(self, path: Path | str) -> None:
@@ -105,6 +111,8 @@ class SetupPanel(QWidget):
             "left": self._left,
             "training": self._training.remember(),
             "checkpoints": self._checkpoints.remember(),
+            "release": self._release.remember(),
+            "naming": self._naming.remember(),
             "settings": self._settings.remember(),
             "more": self._more.unfolded,
         }
@@ -120,6 +128,8 @@ class SetupPanel(QWidget):
         self._recipe.choose(str(kept.get("recipe")))
         self._training.restore(_plain(kept.get("training")))
         self._checkpoints.restore(_plain(kept.get("checkpoints")))
+        self._release.restore(_plain(kept.get("release")))
+        self._naming.restore(_plain(kept.get("naming")))
         self._more.unfold(kept.get("more") is True)
         self._show_cell()
 
@@ -178,6 +188,8 @@ class SetupPanel(QWidget):
         self._training.changed.connect(self.changed)
         self._settings.changed.connect(self.changed)
         self._checkpoints.changed.connect(self.changed)
+        self._release.changed.connect(self.changed)
+        self._naming.changed.connect(self.changed)
         self.setAcceptDrops(True)
 
     def _lay_out(self) -> None:

@@ -67,6 +67,10 @@ class MessageStrip(QFrame):
         self.setVisible(bool(text))
         self.update()
 
+    def add_button(self, button: QPushButton) -> None:
+        """Something that can be done about it, left of what puts the message away."""
+        self._row.insertWidget(self._row.count() - 1, button)
+
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
         self._theme = theme
@@ -78,9 +82,9 @@ class MessageStrip(QFrame):
         paint_card(self, getattr(self._theme, f"{self._tone}_soft"), getattr(self._theme, self._tone), below=BELOW_PX)
 
     def _lay_out(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(14, 5, 6, 5 + BELOW_PX)
-        layout.setSpacing(10)
-        layout.addWidget(self._text, 1)
-        layout.addWidget(self._details)
-        layout.addWidget(self._away)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(14, 5, 6, 5 + BELOW_PX)
+        self._row.setSpacing(10)
+        self._row.addWidget(self._text, 1)
+        self._row.addWidget(self._details)
+        self._row.addWidget(self._away)

@@ -32,10 +32,11 @@ class Verdict(QWidget):
         """Show what would come of pressing Start."""
         self.arithmetic.setText(outlook.arithmetic)
         self.arithmetic.setVisible(bool(outlook.arithmetic))
-        text = "\n".join(outlook.problems) or f"✓  {outlook.ready}"
+        in_the_way = (*outlook.problems, *outlook.busy)
+        text = "\n".join(in_the_way) or f"✓  {outlook.ready}"
         if text != self.sentences.text():
             self.sentences.setText(text)
-            mark(self.sentences, tone="warn" if outlook.problems else "good")
+            mark(self.sentences, tone="warn" if in_the_way else "good")
 
 
 def _label(name: str) -> QLabel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, ClassVar
 
 from PySide6.QtCore import Qt, Signal
@@ -17,9 +18,14 @@ from PySide6.QtWidgets import (
 from gui.theme import mark
 
 from .canvas import Canvas
+from .end_mark import EndMark
 from .hover import Hover, Reading, Row
 from .side_label import SideLabel
 
+AFTER_END_SHARE = 0.03
+"""Of the time until the end of training, so much is shown after it at least: there is seen what became of it."""
+MANY_LINES = 32
+"""More of them are drawn the less often, when it is not urgent."""
 FARTHEST = 1e300
 """No axis reaches farther: what computes with the ends of a range must not overflow."""
 
@@ -51,6 +57,8 @@ class Plot(QFrame):
     no_book: ClassVar[str] = "Start a run, or choose one"
     y_by_hand: ClassVar[bool] = False
     """Whether the mouse moves the y axis too."""
+    tells_end: ClassVar[bool] = False
+    """Whether the words "training ended" stand at the line that marks it."""
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         super().__init__()
@@ -63,9 +71,13 @@ class Plot(QFrame):
         self.labels: Mapping[str, str] = {}
         self._follow = True
         self._followed: Span | None = None
-        self._seen: object = None
+        self.least_s = 0.0
+        """Between two drawings of new readings."""
+        self._seen: tuple[object, ...] | None = None
+        self._drawn_at = 0.0
         self.canvas = Canvas(y_by_hand=self.y_by_hand)
         self.canvas.setAccessibleName(f"{title}, drawn. Arrows pan, plus and minus zoom, A shows all.")
+        self.end = EndMark(self.canvas, words=self.tells_end)
         self.hover = Hover(self.canvas, self.read, theme)
         self._build(title)
         self.canvas.moved_by_hand.connect(lambda: self.set_follow(False))
@@ -107,7 +119,7 @@ class Plot(QFrame):
     def _whole_span(self, book: SeriesBook) -> Span:
         """All there is of the x axis; the end of training, which is marked, may be later than the last reading."""
         marked = book.training_ended - book.started if book.training_ended and book.started else 0.0
-        return 0.0, max(book.duration_s, marked, 1.0)
+        return 0.0, max(book.duration_s, marked * (1 + AFTER_END_SHARE), 1.0)
 
     def _y_span(self) -> Span | None:
         """What to show of the y axis for the lines as they are; None leaves it."""
@@ -123,6 +135,7 @@ class Plot(QFrame):
         self.theme = theme
         self.canvas.set_theme(theme)
         self.hover.set_theme(theme)
+        self.end.set_theme(theme)
         self._wear(theme)
         self.outdate()
 
@@ -166,9 +179,18 @@ class Plot(QFrame):
         self._seen = None
 
     def redraw(self) -> None:
-        """Bring the drawing up to date with the book, the range and the size; at once done when it is."""
-        if self._seen is not None and self._seen == self._look():
+        """Bring the drawing up to date with the book, the range and the size; at once done when it is.
+
+        New readings alone wait until the last drawing is `least_s` old, with very many lines for longer.
+        """
+        look = self._look()
+        if self._seen == look:
             return
+        now = time.monotonic()
+        pause_s = self.least_s * max(1.0, len(self.lines()) / MANY_LINES)
+        if self._seen is not None and self._seen[1:] == look[1:] and now - self._drawn_at < pause_s:
+            return
+        self._drawn_at = now
         book = self.book
         if book is None or not self._has_something(book):
             self._show_nothing()
@@ -176,13 +198,15 @@ class Plot(QFrame):
             self._stack.setCurrentWidget(self.canvas)
             self._follow_x(book)
             self._draw(book, self.canvas.x_range, self.canvas.pixels)
+            self._mark_end(book)
             self._fit_y()
+            self.end.place()
             newest = (row.html(self.theme) for row in self._readout(book))
             self._values.setText("&nbsp;&nbsp;&nbsp; ".join(newest))
             self.hover.refresh()
         self._seen = self._look()
 
-    def _look(self) -> object:
+    def _look(self) -> tuple[object, ...]:
         """All that the drawing depends on and that changes without being announced."""
         version = self.book.version if self.book else -1
         return version, self.canvas.view.viewRange(), self.canvas.pixels, self.canvas.view.height()
@@ -205,6 +229,11 @@ class Plot(QFrame):
         if self._follow and span != self._followed:
             self._followed = span
             self.canvas.view.setXRange(*span, padding=0)
+
+    def _mark_end(self, book: SeriesBook) -> None:
+        """Only over time: what follows the end of training has no steps."""
+        over_time = self.axis_name() == "time" and book.training_ended is not None
+        self.end.show(book.training_ended - self.axis(book).origin if over_time and book.training_ended else None)
 
     def _fit_y(self) -> None:
         if self._follow or self._y_always_fits():

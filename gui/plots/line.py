@@ -61,6 +61,7 @@ class Line:
         )
         seen = finite if self._marked and len(x) <= MARKS_UP_TO else _alone(finite)
         self._marks.setData(x[seen], height[seen])
+        self._marks.setVisible(bool(seen.any()))  # none of them would take as long to paint as the curve
 
     def clear(self) -> None:
         """Show nothing."""

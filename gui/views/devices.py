@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping  # noqa: TC003 (of a dataclass)
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gui.words import DASH, memory, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from core.devices.device import Device, Sample, Survey
 
 NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
@@ -32,8 +31,22 @@ class DeviceRow:
     temperature_celsius: float | None = None
     power_watts: float | None = None
     lost: str | None = None
+    blocked: str | None = None
+    """Why it cannot be ticked, in a sentence."""
     used_by: str | None = None
+    """The name of the live run of ours that is on it."""
+    held_by: str | None = None
+    """Who else holds a good part of its memory: `blender (anna)`."""
+    old_s: int | None = None
+    """How old its readings are, when they are too old to be shown as those of now."""
+    shared_memory: bool = False
+    asleep: bool = False
     clock_reasons: tuple[str, ...] = ()
+
+    @property
+    def current(self) -> bool:
+        """Whether its readings are those of now."""
+        return not self.lost and self.old_s is None
 
     @property
     def title(self) -> str:
@@ -43,40 +56,56 @@ class DeviceRow:
     @property
     def utilisation(self) -> str:
         """`82 %`."""
-        return percent(None if self.lost else self.utilisation_percent)
+        return percent(self.utilisation_percent if self.current else None)
 
     @property
     def memory(self) -> str:
         """`9.1 / 24 GB`."""
-        return memory(None if self.lost else self.memory_used_bytes, self.memory_total_bytes)
+        return memory(self.memory_used_bytes if self.current else None, self.memory_total_bytes)
 
     @property
     def memory_fraction(self) -> float | None:
         """How much of it is in use; None when that is not known."""
-        if self.lost or self.memory_used_bytes is None or not self.memory_total_bytes:
+        if not self.current or self.memory_used_bytes is None or not self.memory_total_bytes:
             return None
         return self.memory_used_bytes / self.memory_total_bytes
 
     @property
     def status(self) -> str:
-        """`lost: ...`, `used by 18:03 digits_cnn`, or nothing."""
+        """`lost: ...`, `12 s old`, `runs digits_cnn`, `held by blender (anna)`, or nothing."""
         if self.lost:
             return f"lost: {self.lost}"
-        return f"used by {self.used_by}" if self.used_by else ""
+        if self.blocked:
+            return "blocked"
+        old = f"{self.old_s} s old" if self.old_s is not None else ""
+        on_it = f"runs {self.used_by}" if self.used_by else f"held by {self.held_by}" if self.held_by else ""
+        kind = "shared memory" if self.shared_memory else "asleep" if self.asleep else ""
+        return " · ".join(part for part in (old, on_it, kind) if part)
+
+    @property
+    def urgent(self) -> str:
+        """The tone of the status: `bad`, `warn`, or none."""
+        return "bad" if self.lost else "warn" if self.old_s is not None else ""
 
     @property
     def warmth(self) -> str:
         """`64 °C   312 W`; what is not known is left out."""
         heat = None if self.temperature_celsius is None else f"{self.temperature_celsius:.0f} °C"
         power = None if self.power_watts is None else f"{self.power_watts:.0f} W"
-        return "   ".join(part for part in (heat, power) if part)
+        return "   ".join(part for part in (heat, power) if part) if self.current else ""
 
     @property
     def tip(self) -> str:
         """All there is to say, one thing a line."""
         slowed = f"Slowed down: {', '.join(self.clock_reasons)}" if self.clock_reasons else ""
-        lines = (f"{self.label}: {self.full_name}", self.id, self.warmth, self.status, slowed)
+        lines = (f"{self.label}: {self.full_name}", self.id, *self._readings(), self.status, self.blocked, slowed)
         return "\n".join(line for line in lines if line)
+
+    def _readings(self) -> tuple[str, ...]:
+        if self.current:
+            return (self.warmth,)
+        last = f"{percent(self.utilisation_percent)}, {memory(self.memory_used_bytes, self.memory_total_bytes)}"
+        return (f"Last read {self.old_s} s ago: {last}",) if self.old_s is not None else ()
 
     @property
     def spoken(self) -> str:
@@ -84,24 +113,32 @@ class DeviceRow:
         if self.lost:
             return f"{self.label}, {self.name}, {self.status}"
         busy = "unknown" if self.utilisation == DASH else self.utilisation
-        parts = (f"{self.label}, {self.name}", f"utilisation {busy}", f"memory {self.memory}", self.warmth, self.status)
+        readings = (f"utilisation {busy}", f"memory {self.memory}", self.warmth)
+        parts = (f"{self.label}, {self.name}", *readings, self.status, self.blocked)
         return ", ".join(part for part in parts if part)
 
 
-def device_rows(
-    survey: Survey, colours: Mapping[str, str], used_by: Mapping[str, str], memory_of_run: Mapping[str, float]
-) -> list[DeviceRow]:
-    """The rows, in the order of the survey. `memory_of_run`: bytes by CPU device, which only the run itself knows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDevices:
+    """What is known of the devices beside their own readings, each by device id."""
+
+    used_by: Mapping[str, str] = field(default_factory=dict)
+    """The name of the live run of ours."""
+    held_by: Mapping[str, str] = field(default_factory=dict)
+    """Who else holds it: see `gui.views.holding.largest_others`."""
+    memory_of_run: Mapping[str, float] = field(default_factory=dict)
+    """Bytes by CPU device, which only the run itself knows."""
+    old_s: Mapping[str, int] = field(default_factory=dict)
+    """The age of readings that are too old."""
+
+
+def device_rows(survey: Survey, colours: Mapping[str, str], known: OnDevices) -> list[DeviceRow]:
+    """The rows, in the order of the survey."""
     samples = {sample.device_id: sample for sample in survey.samples}
-    return [
-        _row(device, samples.get(device.id), colours[device.id], used_by.get(device.id), memory_of_run.get(device.id))
-        for device in survey.devices
-    ]
+    return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
 
 
-def _row(
-    device: Device, sample: Sample | None, colour: str, used_by: str | None, memory_of_run: float | None
-) -> DeviceRow:
+def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -> DeviceRow:
     used = sample.memory_used_bytes if sample else None
     return DeviceRow(
         id=device.id,
@@ -110,12 +147,17 @@ def _row(
         full_name=device.name,
         colour=colour,
         utilisation_percent=sample.utilisation_percent if sample else None,
-        memory_used_bytes=used if used is not None else memory_of_run,
+        memory_used_bytes=used if used is not None else known.memory_of_run.get(device.id),
         memory_total_bytes=device.memory_total_bytes,
         temperature_celsius=sample.temperature_celsius if sample else None,
         power_watts=sample.power_watts if sample else None,
         lost=sample.lost if sample else None,
-        used_by=used_by,
+        blocked=device.blocked,
+        used_by=known.used_by.get(device.id),
+        held_by=known.held_by.get(device.id),
+        old_s=known.old_s.get(device.id),
+        shared_memory=device.shared_memory,
+        asleep=sample is not None and sample.asleep,
         clock_reasons=sample.clock_reasons if sample else (),
     )
 

@@ -11,6 +11,7 @@ from core.ladder import rungs
 from core.spec import StopLadder
 from core.state import RunState, row
 from gui.views.pausing import NO_RUN, PauseFace, pause_face, saved_words
+from gui.views.verdicts import head_words
 from gui.words import DASH, duration, rate
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class Head:
     fraction: float | None = None
     detail: str = ""
     """How fast it goes; while it is stopped, the rungs of the ladder; when it was just saved, where."""
+    released: str = ""
+    """What became of the memory, once the run is over."""
+    released_tone: str = ""
     saved: str = ""
     """What the last checkpoint is."""
     can_stop: bool = False
@@ -57,6 +61,7 @@ def head(session: Session, *, resuming: bool = False) -> Head:
     facts, state, now = session.facts, row(session.facts.state), time.time()
     progress = session.progress()
     since_asked = time.monotonic() - session.stop_asked if session.stop_asked is not None else None
+    released, released_tone = head_words(facts)
     return Head(
         label=state.label,
         tone=state.colour,
@@ -66,6 +71,8 @@ def head(session: Session, *, resuming: bool = False) -> Head:
         epoch=f"epoch {progress.epoch} / {progress.epochs}" if progress else "",
         fraction=progress.fraction if progress else None,
         detail="resuming …" if resuming else _detail(facts, progress, session.asked, now),
+        released="" if resuming else released,
+        released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
         can_stop=state.can_stop and since_asked is None,
         can_force=state.can_force and (since_asked is None or since_asked > SECOND_THOUGHT_S),
@@ -107,7 +114,8 @@ def _tells_where_saved(facts: Facts, now: float) -> bool:
 
 
 def _pace(facts: Facts, progress: Progress) -> str:
-    parts = [rate(progress.samples_per_s) if progress.samples_per_s is not None else ""]
+    verdict_stands_beside = bool(facts.releases) and progress.took_s is not None
+    parts = [rate(progress.samples_per_s) if progress.samples_per_s is not None and not verdict_stands_beside else ""]
     if progress.took_s is not None:
         parts.append(f"took {duration(progress.took_s)}")
     elif facts.state is RunState.RUNNING:

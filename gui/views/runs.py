@@ -96,10 +96,10 @@ class Occupancy:
     def __init__(self) -> None:
         self._devices: dict[Path, tuple[str, ...]] = {}
 
-    def used_by(self, summaries: Iterable[Summary], now: float) -> dict[str, str]:
-        """By device id, the title of the live run that is on it."""
+    def on_devices(self, summaries: Iterable[Summary]) -> dict[str, Summary]:
+        """By device id, the live run that is on it; of several, the one that was started first."""
         live = [summary for summary in summaries if not row(summary.state).over]
-        return {device: run_title(summary, now) for summary in live for device in self._of(summary.dir)}
+        return {device: summary for summary in live for device in self._of(summary.dir)}
 
     def _of(self, run_dir: Path) -> tuple[str, ...]:
         if run_dir not in self._devices:

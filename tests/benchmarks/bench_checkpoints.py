@@ -3,7 +3,7 @@
     python -m tests.benchmarks.bench_checkpoints [--pairs N] [--epochs N]
 
 A small model, where a checkpoint is all overhead, and one of four million parameters. To be read, not to be passed:
-left to itself (`auto`) a run spends a fiftieth of its time, which `bench_throughput.py` measures.
+left to itself (`auto`) a run spends a hundredth of its time, which `bench_throughput.py` measures.
 """
 
 from __future__ import annotations

@@ -54,6 +54,23 @@ def test_what_does_not_fit_is_one_sentence(ids: tuple[str, ...], changes: dict[s
     assert sentence in problem
 
 
+def test_a_blocked_device_is_refused_with_its_reason() -> None:
+    hidden = replace(GPUS[1], blocked="GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")
+    spec = make_spec("digits_mlp", devices="cpu:0")
+    both = replace(spec, devices=("GPU-0", "GPU-1"), strategy="ddp")
+    assert catalog.problems(both, [GPUS[0], hidden]) == ["GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0."]
+    assert catalog.problems(replace(spec, devices=("GPU-0",)), [GPUS[0], hidden]) == []
+
+
+@pytest.mark.parametrize("ids", [("MIG-0", "MIG-1"), ("MIG-0", "GPU-0")])
+def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
+    migs = [Device(id=f"MIG-{n}", kind="nvidia", label=f"GPU 9 MIG {n}", name="1g.5gb") for n in range(2)]
+    spec = replace(make_spec("digits_mlp", devices="cpu:0"), strategy="ddp")
+    (problem,) = catalog.problems(replace(spec, devices=ids), [*GPUS, *migs])
+    assert problem.startswith("A process uses one MIG device at most, and nothing beside it; ticked are GPU 9 MIG 0, ")
+    assert catalog.problems(replace(spec, devices=ids[:1], strategy="single"), [*GPUS, *migs]) == []
+
+
 @pytest.mark.parametrize(
     ("batch", "accumulation", "near"),
     [(64, 3, "Choose 60 or 66"), (1, 1, "Choose 2,"), (7, 1, "Choose 6 or 8"), (3, 4, "Choose 8,")],

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.nvml.standin import uuid
+from tests.nvml.standin import mig_uuid, uuid
 
 GIGABYTE = 2**30
 
@@ -17,6 +17,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from core.devices.nvidia import NvidiaReader, open_reader
+from core.devices.power import Places
 from core.devices.reader import ALL_TIERS, DriverError, NoDevices, Options, Tier
 from tests.nvml.standin import StandIn
 
@@ -65,6 +66,7 @@ def test_readings_are_in_the_units_they_say(nvml, reading):
         "clock_reasons": ["power limit", "too hot"],
         "processes": [],
         "lost": None,
+        "asleep": False,
     }
 
 
@@ -205,8 +207,7 @@ def test_a_sleeping_gpu_is_not_touched(nvml, reading, tmp_path):
     nvml.write(gpus=2)
     awake, asleep, again = reading(f"""
         state = Path({str(state)!r})
-        open_reader(Options())
-        reader = NvidiaReader(Options(), sysfs=Path({str(tmp_path)!r}))
+        reader = NvidiaReader(Options(), places=Places(sysfs=Path({str(tmp_path)!r})))
         read(reader)
         state.write_text("suspended\\n")
         read(reader)
@@ -215,6 +216,7 @@ def test_a_sleeping_gpu_is_not_touched(nvml, reading, tmp_path):
     """)
     assert awake == again
     assert [asleep[0][name] for name in ("utilisation_percent", "power_watts", "lost")] == [None] * 3
+    assert [sample["asleep"] for sample in asleep] == [True, False]
     assert asleep[1] == awake[1]
     assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 2
 
@@ -224,3 +226,180 @@ def test_only_wanted_gpus_are_listed_and_read(nvml, reading):
     (samples,) = reading(f"read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))")
     assert [sample["device_id"] for sample in samples] == [uuid(2)]
     assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 0
+
+
+def listed(reading, code="open_reader(Options())"):
+    (devices,) = reading(f"seen.append([asdict(device) for device in {code}.devices])")
+    return devices
+
+
+def test_the_minor_number_is_that_of_the_device_file_where_it_is_told(nvml, reading):
+    nvml.write(gpus=3, gpu0={"minor": 2}, gpu2={"unsupported": "minor"})
+    assert [device["minor"] for device in listed(reading)] == [2, 1, None]
+
+
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        {"name": "NVIDIA GB10", "unsupported": "memory"},
+        {"name": "Orin (nvgpu)", "memory_total": 0},
+        {"name": "NVIDIA N1X", "memory_total": 8 * GIGABYTE},  # a part of the host's, told as if it were its own
+    ],
+)
+def test_a_gpu_without_memory_of_its_own_says_so_and_has_no_reading_of_it(nvml, reading, gpu):
+    nvml.write(gpus=2, gpu0={**gpu, "memory_used": GIGABYTE, "compute": f"4711:{GIGABYTE}"})
+    devices, (shared, own) = reading("""
+        reader = open_reader(Options())
+        seen.append([asdict(device) for device in reader.devices])
+        read(reader)
+    """)
+    assert [device["shared_memory"] for device in devices] == [True, False]
+    assert devices[0]["memory_total_bytes"] is None
+    assert (shared["memory_used_bytes"], own["memory_used_bytes"]) == (None, 0)
+    assert shared["processes"] == [{"pid": 4711, "memory_used_bytes": GIGABYTE}], "each process's share is told"
+
+
+def test_a_gpu_that_is_a_numa_node_shares_its_memory_with_the_system(nvml, reading):
+    nvml.write(gpus=2, gpu0={"name": "NVIDIA GH200 480GB", "numa": 1, "memory_total": 96 * GIGABYTE})
+    devices = listed(reading)
+    assert [device["shared_memory"] for device in devices] == [True, False]
+    assert devices[0]["memory_total_bytes"] == 96 * GIGABYTE
+
+
+def test_memory_that_an_old_driver_cannot_tell_is_no_sign_of_shared_memory(nvml, reading):
+    nvml.write(gpus=1, missing="nvmlDeviceGetMemoryInfo_v2")
+    (device,) = listed(reading)
+    assert (device["memory_total_bytes"], device["shared_memory"]) == (None, False)
+
+
+def test_a_gpu_in_mig_mode_is_blocked_and_its_parts_are_devices(nvml, reading):
+    part = {"mig1.memory_used": 2 * GIGABYTE, "mig1.memory_total": 10 * GIGABYTE, "mig1.compute": "4711:7"}
+    nvml.write(gpus=2, gpu0={"mig": 1, "mig_count": 2, "mig1.name": "NVIDIA A100 MIG 2g.10gb", **part})
+    devices, samples = reading("""
+        reader = open_reader(Options())
+        seen.append([asdict(device) for device in reader.devices])
+        read(reader)
+    """)
+    assert [device["id"] for device in devices] == [uuid(0), mig_uuid(0, 0), mig_uuid(0, 1), uuid(1)]
+    assert [device["label"] for device in devices] == ["GPU 0", "GPU 0 MIG 0", "GPU 0 MIG 1", "GPU 1"]
+    assert devices[2]["name"] == "NVIDIA A100 MIG 2g.10gb"
+    assert devices[2]["memory_total_bytes"] == 10 * GIGABYTE
+    assert devices[2]["pci_bus_id"] == devices[0]["pci_bus_id"]
+    assert [device["minor"] for device in devices] == [0, None, None, 1], "the file of a GPU is not that of its part"
+    assert devices[0]["blocked"] == (
+        "GPU 0 is in MIG mode and cannot be used as a whole: tick a MIG device of it. Where none is listed, make one "
+        "(nvidia-smi mig -i 0 -cgi ... -C), or switch the mode off (nvidia-smi -i 0 -mig 0)."
+    )
+    assert [device["blocked"] for device in devices[1:]] == [None] * 3
+    assert samples[2]["memory_used_bytes"] == 2 * GIGABYTE
+    assert samples[2]["processes"] == [{"pid": 4711, "memory_used_bytes": 7}]
+    assert [samples[2][name] for name in ("utilisation_percent", "temperature_celsius", "lost")] == [None] * 3
+
+
+def test_mig_devices_come_and_go(nvml, reading):
+    nvml.write(gpus=1)
+    before, after, lost, whole = reading("""
+        reader = open_reader(Options(retry_s=0))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+        nvml.write(gpu0={"mig": 1, "mig_count": 2})
+        reader.read(1.0, ALL_TIERS)
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+        nvml.write(gpu0={"mig_count": 1})
+        seen.append([sample.lost for sample in reader.read(1.0, ALL_TIERS)])
+        nvml.write(gpu0={"mig": None, "mig_count": None})
+        reader.read(1.0, ALL_TIERS)
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+    """)
+    assert before == [["GPU 0", False]]
+    assert after == [["GPU 0", True], ["GPU 0 MIG 0", False], ["GPU 0 MIG 1", False]]
+    assert lost[:2] == [None, None]
+    assert lost[2].startswith("GPU 0 MIG 1 does not answer: the driver says “Not Found”")
+    assert whole[0] == ["GPU 0", False]
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    """Places of a machine whose GPUs at 0000:01:00.0 and 0000:02:00.0 have these power states."""
+    names = tmp_path / "pci.ids"
+    names.write_text("# list\n1002  AMD\n\t2860  another\n10de  NVIDIA Corporation\n\t2860  AD106M [RTX 4070]\n")
+
+    def make(**states):
+        for address, state in states.items():
+            bus = f"0000:{address.removeprefix('bus')}:00.0"
+            (tmp_path / "gpus" / bus).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "sys" / bus / "power").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "sys" / bus / "power" / "runtime_status").write_text(f"{state}\n")
+            (tmp_path / "sys" / bus / "device").write_text("0x2860\n")
+        root = f"Path({str(tmp_path)!r})"
+        return f"Places(sysfs={root} / 'sys', gpus={root} / 'gpus', pci_ids=({root} / 'pci.ids',))"
+
+    return make
+
+
+def test_a_laptop_whose_only_gpu_sleeps_lists_it_without_waking_it_up(nvml, reading, laptop):
+    nvml.write(gpus=1)
+    places = laptop(bus01="suspended")
+    devices, samples, awake, samples_awake = reading(f"""
+        places = {places}
+        reader = NvidiaReader(Options(), places=places)
+        seen.append([asdict(device) for device in reader.devices])
+        read(reader)
+        seen.append(None)
+        (places.sysfs / "0000:01:00.0" / "power" / "runtime_status").write_text("active\\n")
+        read(reader)
+        seen[-2] = [asdict(device) for device in reader.devices]
+    """)
+    (device,) = devices
+    assert device["id"] == "PCI-0000:01:00.0"
+    assert device["name"] == "NVIDIA AD106M [RTX 4070]"
+    assert device["blocked"] == (
+        "GPU at 0000:01:00.0 sleeps, and was not woken up to be listed. "
+        "Wake it up to tick it: start anything that uses it, such as nvidia-smi."
+    )
+    assert [samples[0][name] for name in ("asleep", "lost", "memory_used_bytes")] == [True, None, None]
+    assert [one["id"] for one in awake] == [uuid(0)], "awake by somebody else's doing, it is listed at once"
+    assert samples_awake[0]["memory_used_bytes"] == 0
+
+
+def test_a_sleeping_gpu_costs_no_call_of_the_driver_at_all(nvml, reading, laptop):
+    nvml.write(gpus=1)
+    reading(f"reader = NvidiaReader(Options(retry_s=0), places={laptop(bus01='suspended')})\nread(reader)")
+    assert nvml.calls().total() == 0
+
+
+def test_beside_a_gpu_that_is_awake_a_sleeping_one_is_not_touched(nvml, reading, laptop):
+    nvml.write(gpus=2)
+    (labels,) = reading(f"""
+        reader = NvidiaReader(Options(retry_s=0), places={laptop(bus01="suspended", bus02="active")})
+        reader.read(1.0, ALL_TIERS)
+        seen.append([device.label for device in reader.devices])
+    """)
+    assert labels == ["GPU 1", "GPU at 0000:01:00.0"]
+    assert not [call for call in nvml.calls() if call.endswith(" gpu0")]
+
+
+@pytest.mark.parametrize("option", ["only", "wake"])
+def test_a_sleeping_gpu_that_a_run_is_to_use_is_woken_up(nvml, reading, laptop, option):
+    nvml.write(gpus=2)
+    wanted = f"frozenset({{{uuid(0)!r}}})"
+    (ids,) = reading(f"""
+        reader = NvidiaReader(Options({option}={wanted}), places={laptop(bus01="suspended", bus02="active")})
+        seen.append([device.id for device in reader.devices])
+    """)
+    assert ids == [uuid(0), uuid(1)][: 1 if option == "only" else 2]
+
+
+def test_a_list_of_no_process_and_no_list_at_all_are_two_things(nvml, reading):
+    nvml.write(gpus=2, gpu1={"unsupported": "compute,graphics,mps"})
+    ((empty, none),) = reading("read(open_reader(Options()))")
+    assert (empty["processes"], none["processes"]) == ([], None)
+
+
+def test_what_an_inherited_variable_hides_is_listed_and_blocked(nvml, reading):
+    nvml.write(gpus=2)
+    devices = listed(reading, f"open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})")
+    assert devices[0]["blocked"] == (
+        f"GPU 0 is hidden by CUDA_VISIBLE_DEVICES={uuid(1)} in the environment that Trainyard was started in. "
+        "Start Trainyard with another value, or without the variable, to use this device."
+    )
+    assert devices[1]["blocked"] is None

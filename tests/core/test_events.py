@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,10 +14,8 @@ from core.events import EVENTS, RESERVE, RESERVE_BYTES, Log, RecordError, Tail, 
 from core.run import Run
 from core.state import RunState
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
-from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -76,23 +73,6 @@ def test_measurements_keep_every_float32_and_what_is_not_a_number(tmp_path: Path
     assert event["values"]["loss"][:3] == pytest.approx(values[:3], rel=1e-8)
     assert math.isnan(event["values"]["loss"][3])
     assert event["values"]["loss"][4:] == [math.inf, -math.inf]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own of 1 MiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"a small file system needs the right to mount one: {mounted.stderr.strip()}")
-    yield folder
-    # A supervisor that has written its last word may still be leaving.
-    wait_until(
-        lambda: not subprocess.run(["umount", folder], check=False).returncode, what="the file system to be free"
-    )
 
 
 def fill(folder: Path, leave: int = 0) -> None:

@@ -248,6 +248,18 @@ def test_two_supervisors_cannot_run_one_directory(runs_root: Path, endless: str)
     assert Followed(Run.attach(followed.run.dir)).until_over(5).states == STOPPED
 
 
+def test_a_run_that_is_started_from_within_a_training_is_none_of_it(
+    runs_root: Path, endless: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(processes.TAG, "outer")
+    monkeypatch.setenv(processes.RUN_DIR, str(runs_root / "outer"))
+    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    assert processes.tagged("outer") == []
+    assert processes.tagged(followed.run.id)
+    followed.run.request("stop")
+    followed.until_over()
+
+
 def test_a_run_that_never_came_up_is_lost(runs_root: Path) -> None:
     spec = make_spec("digits_mlp")
     followed = start(spec, runs_root)

@@ -13,9 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.devices import KINDS
+from core.devices import KINDS, Device, Sample
 from core.devices.feed import Patience
+from core.devices.ledger import Ledger
 from core.devices.sampler import Sampler
+from core.devices.wire import Answer, from_line, to_line
 from tests.nvml.standin import uuid
 from tests.waiting import wait_until
 
@@ -168,6 +170,66 @@ def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, sampler):
     replaced_at = time.time()
     survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
     assert survey.banner.endswith("did not answer and was ended; it is started again.")
+
+
+def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_age(nvml):
+    # Listing takes longer than may pass without a sign of life, and so does a round of readings; no call does.
+    patience = Patience(stale_s=0.5, hang_s=3, start_s=3, retry_s=30)
+    nvml.write(gpus=1, slow_ms=400)
+    with Sampler(kinds=NVIDIA, period_s=0.05, patience=patience) as sampler:
+        survey = sampler.survey(60)
+        patient = helper(sampler)
+        seen = survey.samples[0].time
+        survey = wait_for(sampler, lambda survey: "slowly" in (survey.banner or ""), "the slowness to be told")
+        assert survey.banner.startswith("NVIDIA devices answer slowly: their readings are ")
+        wait_for(sampler, lambda survey: survey.samples[0].time > seen, "the next readings")
+        assert helper(sampler) == patient, "it was not taken for one that hangs"
+
+
+def test_the_age_of_each_reading_is_known_while_one_call_of_the_driver_hangs(nvml):
+    nvml.write(gpus=2)
+    with Sampler(period_s=0.05, patience=Patience(stale_s=0.3, hang_s=60)) as sampler:
+        assert sampler.survey(20).age_s("GPU-unknown", time.monotonic()) is None
+        nvml.write(**{"slow_ms.nvmlDeviceGetUtilizationRates": 60_000})
+        survey = wait_for(sampler, lambda each: (each.age_s(uuid(1), time.monotonic()) or 0) > 1, "an old reading")
+        now = time.monotonic()
+        assert survey.age_s("cpu:0", now) < survey.age_s(uuid(0), now), "the CPU is read on"
+        assert survey.age_s(uuid(0), now) >= 1
+        ages = [survey.age_s(uuid(0), now + later) for later in (0, 5)]
+        assert ages[1] - ages[0] == pytest.approx(5)
+
+
+def test_no_poll_waits_for_a_driver_whose_every_call_takes_long(nvml):
+    nvml.write(gpus=2, slow_ms=100)
+    polls = 0
+    with Sampler(kinds=NVIDIA, period_s=0.05) as sampler:
+
+        def polled():
+            nonlocal polls
+            polls += 1
+            return sampler.poll().samples
+
+        assert len(wait_until(polled, 60, "the first readings")) == 2
+    assert polls > nvml.calls().total(), "more polls than calls: none of them took as long as one"
+
+
+def test_a_sleeping_gpu_that_woke_up_takes_the_place_of_its_row():
+    ledger = Ledger()
+    asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
+    ledger.enter(Answer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)))
+    awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
+    ledger.enter(Answer(devices=(awake,)))
+    assert list(ledger.devices) == ["GPU-1"]
+    assert not ledger.latest
+
+
+def test_what_a_device_is_reaches_the_client_whole():
+    device = Device(
+        id="GPU-1", kind="nvidia", label="GPU 0", name="N", minor=3, shared_memory=True, blocked="hidden", cores=(1,)
+    )
+    sample = Sample(device_id="GPU-1", time=1.0, asleep=True)
+    answer = from_line(to_line(Answer(devices=(device,), samples=(sample,))))
+    assert (answer.devices, answer.samples) == ((device,), (sample,))
 
 
 def test_a_stopped_helper_delays_nobody(nvml, sampler):

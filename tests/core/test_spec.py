@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.spec import Placement, RunSpec, Training, read_spec, write_spec
+from core.spec import Placement, ReleaseWatch, RunSpec, Training, read_spec, write_spec
 from tests.running import make_spec
 
 if TYPE_CHECKING:
@@ -32,6 +32,12 @@ def test_fields_of_another_day_are_passed_over(data: dict[str, Any]) -> None:
     assert RunSpec.from_json(data).training.epochs == 3
 
 
+def test_a_spec_from_before_the_memory_watch_is_read(data: dict[str, Any]) -> None:
+    del data["release"]
+    assert RunSpec.from_json(data).release == ReleaseWatch(tolerance_mb=64, wait_s=60)
+    assert RunSpec.from_json({**data, "release": {"wait_s": 5}}).release == ReleaseWatch(wait_s=5)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -44,6 +50,8 @@ def test_fields_of_another_day_are_passed_over(data: dict[str, Any]) -> None:
         ({"training": {"batch_size": True}}, "The batch size is True."),
         ({"training": {"learning_rate": -1}}, "The learning rate is -1. Give a number greater than 0."),
         ({"ladder": {"ask_s": 0}}, "The stop ladder's ask_s is 0."),
+        ({"release": {"wait_s": 0}}, "The time that the memory watch waits is 0. Give a number greater than 0."),
+        ({"release": {"tolerance_mb": -1}}, "The tolerance of the memory watch in MB is -1. Give a whole number of at"),
         ({"recipe": {"name": "x", "path": "y", "settings": {"a": [1]}}}, "Setting 'a' is [1]."),
     ],
 )

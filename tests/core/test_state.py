@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from core.findings import Verdict
 from core.state import STATES, TRANSITIONS, Checkpoint, Facts, Plan, ProcessId, RunState, fold, row
 
 
@@ -128,3 +129,54 @@ def test_a_leg_without_an_end_was_lost_at_its_last_word() -> None:
         assert facts.state is RunState.LOST
         assert facts.history[-1] == (4.3, RunState.LOST)
         assert fold(facts, [state("starting", 10.0)]).state is RunState.STARTING
+
+
+RELEASED: dict[str, object] = {
+    "t": 5.5, "kind": "release", "device": "GPU-1", "verdict": "held by others", "before_bytes": 1, "peak_bytes": None,
+    "after_bytes": 5, "seconds": 1.5, "sentence": "It is held.", "holders": [{"pid": 5, "memory_used_bytes": None}],
+}  # fmt: skip
+ENDED: dict[str, object] = {
+    "t": 5.6, "kind": "ended", "by": "supervisor",
+    "processes": [{"pid": 9, "created": 4.0, "name": "python", "command": "python x", "signal": "SIGKILL"}],
+}  # fmt: skip
+
+
+def test_what_the_memory_watch_found_out_is_known_until_the_run_is_resumed() -> None:
+    waiting = {"t": 5.4, "kind": "waiting", "text": "GPU 0 is waited for."}
+    facts = fold(Facts(), [*FIRST_LEG, state("releasing", 5.0), waiting])
+    assert facts.waiting == "GPU 0 is waited for."
+    facts = fold(facts, [RELEASED, ENDED, state("finished", 6.0)])
+    found = facts.releases["GPU-1"]
+    assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes, found.seconds) == (
+        Verdict.HELD_BY_OTHERS, 1, None, 5, 1.5,
+    )  # fmt: skip
+    assert found.holders[0].words == "pid 5 (of another namespace, or gone)"
+    assert [(each.pid, each.name, each.signal, each.by) for each in facts.ended_processes] == [
+        (9, "python", "SIGKILL", "supervisor")
+    ]
+    assert facts.waiting is None
+    again = fold(facts, [supervisor(9.0, pid=70)])
+    assert (again.releases, again.ended_processes, again.waiting) == ({}, (), None)
+
+
+def test_what_a_guard_ended_is_told_of_a_run_that_was_lost() -> None:
+    facts = fold(Facts(), [*FIRST_LEG, {**ENDED, "by": "guard"}])
+    assert [each.by for each in facts.ended_processes] == ["guard"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {**RELEASED, "verdict": "marvellous"},
+        {**RELEASED, "before_bytes": "many"},
+        {**RELEASED, "holders": [5]},
+        {**RELEASED, "holders": 5},
+        {**ENDED, "processes": ["pid 5"]},
+        {**ENDED, "processes": None},
+        {"t": 1.0, "kind": "waiting"},
+    ],
+)
+def test_a_finding_that_is_none_is_a_notice(event: dict[str, object]) -> None:
+    facts = fold(Facts(), [event])
+    assert facts.releases == {}
+    assert facts.notices == (f"An event of kind {event['kind']!r} could not be read.",)

@@ -135,7 +135,8 @@ def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
     settings = (
         "--epochs 2 --schedule cosine --warmup-steps 1 --weight-decay 0.1 --gradient-clip 1 --patience 9 "
-        "--stop-on-nan --micro-batches 2 --checkpoint-every epoch --keep-checkpoints 1"
+        "--stop-on-nan --micro-batches 2 --checkpoint-every epoch --keep-checkpoints 1 "
+        "--release-wait 5 --release-tolerance 128"
     )
     code, out, err = call("run", recipe, "--devices", "cpu:0", "--json", *settings.split())
     assert (code, err) == (0, "")
@@ -146,6 +147,7 @@ def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
     }  # fmt: skip
     assert {name: spec["training"][name] for name in expected} == expected
     assert spec["checkpoints"] == {"unit": "epochs", "every": 1, "keep": 1, "best": True}
+    assert spec["release"] == {"wait_s": 5.0, "tolerance_mb": 128}
 
 
 @pytest.mark.parametrize(
@@ -157,6 +159,7 @@ def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
         ),
         (("--checkpoint-every", "0 steps"), "The distance of checkpoints is 0. Give a whole number of at least 1."),
         (("--keep-checkpoints", "0"), "The number of checkpoints to keep is 0."),
+        (("--release-wait", "0"), "The time that the memory watch waits is 0.0. Give a number greater than 0."),
         (("--schedule", "zigzag"), "Schedule 'zigzag' is unknown. Choose one of: constant, cosine."),
         (("--patience", "0"), "The patience of early stopping is 0."),
         (("--gradient-clip", "-1"), "The limit of the gradient's norm is -1.0. Give a number greater than 0."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -10,10 +11,12 @@ import pytest
 from core.catalog import cell
 from core.devices.cpu import cpu_devices
 from core.launchers.local import placements
-from core.workforce import Member, describe
+from core.state import ProcessId
+from core.workforce import STUCK_AFTER_S, Member, Workforce, describe
 
 if TYPE_CHECKING:
     import subprocess
+    from pathlib import Path
 
     from core.events import Tail
 
@@ -53,3 +56,18 @@ def test_the_line_that_tells_something_is_told(message: str, told: str) -> None:
     process, tail = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1)), cast("Tail", None)
     member = Member(placement, process, None, tail, error={"type": "ValueError", "message": message})
     assert describe(member) == f"Worker 0 on cpu:0: ValueError: {told}"
+
+
+def test_a_worker_that_kill_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
+    """It waits inside the kernel; the watch over what the run leaves behind takes it over."""
+    (placement,) = placements(cpu_devices()[:1], cell("pytorch", "single"))
+    process = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1, poll=lambda: None))
+    identity = ProcessId(pid=1, created=2.0)
+    workers = Workforce(tmp_path)
+    member = Member(placement, process, identity, cast("Tail", None))
+    workers.members.append(member)
+    assert workers.poll() == []
+    member.killed_at = time.monotonic()
+    assert (workers.working, workers.left) == ([member], [identity])
+    member.killed_at -= STUCK_AFTER_S
+    assert (workers.working, workers.left) == ([], [identity])

@@ -12,6 +12,7 @@ from core.state import row
 from tests.waiting import wait_until
 
 from .driving import Driver
+from .launching import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +34,14 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
     for driver in drivers:
         driver.window.close()
     _end_runs(runs_root)
+
+
+@pytest.fixture
+def launch() -> Iterator[Launcher]:
+    """Starts processes that wait for ever; they are killed after the test."""
+    launcher = Launcher()
+    yield launcher
+    launcher.close()
 
 
 def _end_runs(runs_root: Path) -> None:

@@ -17,6 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from gui.app import create_window
+from gui.panels.question import Question
+from gui.panels.strip import MessageStrip
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,10 +103,26 @@ class Driver:
         self.until(self.stop_button.isEnabled, "Stop to be enabled")
         self.qtbot.mouseClick(self.stop_button, Qt.MouseButton.LeftButton)
 
+    def question(self) -> Question | None:
+        """What is being asked."""
+        found = self.window.findChildren(Question)
+        return next((each for each in found if each.isVisible()), None)
+
+    def answer(self, name: str) -> None:
+        """Press a button of the question: `yesButton` or `noButton`."""
+        self.until(lambda: self.question() is not None, "a question")
+        button = self.question().findChild(QPushButton, name)
+        self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+
+    def turn_to(self, tab: str) -> None:
+        """Turn to a page beside the log."""
+        tabs = self.window._details.tabs
+        tabs.setCurrentIndex([tabs.tabText(number) for number in range(tabs.count())].index(tab))
+
     @property
     def run(self):
         return self.window._session.run
 
     def message(self, name: str = "runStrip") -> str:
-        strip = self.window._run_message if name == "runStrip" else self.window._message
+        strip = self.window.findChild(MessageStrip, name)
         return strip.text if strip.isVisible() else ""

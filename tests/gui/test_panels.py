@@ -17,7 +17,7 @@ from gui.panels.log import LogView
 from gui.panels.runs import RunList
 from gui.progress import progress
 from gui.theme import DARK
-from gui.views.devices import device_rows, short_name
+from gui.views.devices import OnDevices, device_rows, short_name
 from gui.views.head import ladder_text
 from gui.views.runs import RunRow, run_rows
 
@@ -149,10 +149,11 @@ def test_the_ladder_counts_down():
 def test_a_missing_reading_is_a_dash_and_the_run_knows_its_memory():
     device = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=8 * GB)
     survey = Survey(devices=(device,), samples=(Sample(device_id="cpu:0", time=1),))
-    row = device_rows(survey, {"cpu:0": "#ffffff"}, {}, {})[0]
+    row = device_rows(survey, {"cpu:0": "#ffffff"}, OnDevices())[0]
     assert (row.utilisation, row.memory, row.warmth, row.memory_fraction) == ("–", "– / 8 GB", "", None)
-    row = device_rows(survey, {"cpu:0": "#ffffff"}, {"cpu:0": "18:03 mnist"}, {"cpu:0": 2 * GB})[0]
-    assert (row.memory, row.memory_fraction, row.status) == ("2.0 / 8 GB", 0.25, "used by 18:03 mnist")
+    known = OnDevices(used_by={"cpu:0": "mnist"}, memory_of_run={"cpu:0": 2 * GB})
+    row = device_rows(survey, {"cpu:0": "#ffffff"}, known)[0]
+    assert (row.memory, row.memory_fraction, row.status) == ("2.0 / 8 GB", 0.25, "runs mnist")
 
 
 def summary(tmp_path, state, **known):

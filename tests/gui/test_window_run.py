@@ -34,7 +34,7 @@ def test_tick_choose_start_watch_stop(drive):
     panel.until(lambda: panel.points("utilisationPlot") > 1 and panel.points("memoryPlot") > 1, "samples")
     assert panel.run.spec().devices == ("cpu:0", "cpu:1")
     assert set(panel.plot("memoryPlot").curves()) == {"cpu:0", "cpu:1"}
-    assert not panel.start_button.isEnabled()  # its devices are in use, by itself
+    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that its devices are in use, by itself")
     panel.until(lambda: "samples/s" in panel.window.findChild(QLabel, "detailLabel").text(), "a throughput")
     panel.until(lambda: "/ " in panel.table.item(0, 2).text() and "–" not in panel.table.item(0, 2).text())
     panel.stop()
@@ -71,9 +71,9 @@ def test_a_double_click_starts_one_run(drive, runs_root, qtbot):
         qtbot.mouseClick(panel.start_button, Qt.MouseButton.LeftButton)
         qtbot.mouseDClick(panel.start_button, Qt.MouseButton.LeftButton)
     assert len(directories(runs_root)) == 1
-    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "the reason why not")
-    assert "digits_cnn. Stop it first" in panel.verdict.text()
-    assert not panel.start_button.isEnabled()
+    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that its device is in use")
+    assert "digits_cnn. Start asks before it puts another run beside it" in panel.verdict.text()
+    assert panel.question() is None
 
 
 def test_another_run_beside_it_on_another_device(drive, runs_root, tmp_path):

@@ -8,6 +8,7 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
 
 from core import catalog
+from core.spec import ReleaseWatch
 from tests.running import LONG, write_recipe
 
 
@@ -46,6 +47,34 @@ def test_a_learning_rate_that_is_none(drive, typed):
     panel.tick("cpu:0")
     panel.window.findChild(QLineEdit, "rateEdit").setText(typed)
     panel.until(lambda: "Give a number greater than 0" in panel.verdict.text())
+
+
+def test_the_settings_of_the_memory_watch_reach_the_spec_and_are_remembered(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    assert panel.window._starter.judge().spec.release == ReleaseWatch()
+    panel.set_number("releaseToleranceBox", 128)
+    panel.set_text("releaseWaitEdit", "7.5")
+    assert panel.window._starter.judge().spec.release == ReleaseWatch(tolerance_mb=128, wait_s=7.5)
+    panel.set_text("releaseWaitEdit", "-1")
+    panel.until(lambda: "memory watch waits is -1" in panel.verdict.text(), "the reason why not")
+    panel.set_text("releaseWaitEdit", "")
+    assert panel.window._starter.judge().spec.release == ReleaseWatch(tolerance_mb=128)
+    panel.window.close()
+    again = drive()
+    assert again.window._starter.judge().spec.release.tolerance_mb == 128
+
+
+def test_how_gpus_are_named_to_cuda_reaches_the_spec_and_is_remembered(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    assert panel.window._starter.judge().spec.cuda_ids == "uuid"
+    panel.choose(panel.box("cudaIdsBox"), "integer")
+    assert panel.window._starter.judge().spec.cuda_ids == "integer"
+    panel.window.close()
+    assert drive().window._starter.judge().spec.cuda_ids == "integer"
 
 
 def test_a_framework_that_is_not_installed(drive, monkeypatch):

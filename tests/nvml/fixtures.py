@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .standin import StandIn, build, compiler
+from .standin import StandIn, build, build_cuda, compiler
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,12 +20,18 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("nvml"))
 
 
+@pytest.fixture(scope="session")
+def cuda_library(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the stand-in for the CUDA driver's library, compiled once."""
+    return build_cuda(tmp_path_factory.mktemp("cuda"))
+
+
 @pytest.fixture
-def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+def nvml(nvml_library: Path, cuda_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """A stand-in that every process started from now on finds; no GPU in it yet: `nvml.write(gpus=8)`."""
     folder = tmp_path / "nvml"
     folder.mkdir()
-    standin = StandIn(nvml_library, folder)
+    standin = StandIn(nvml_library, folder, cuda_library)
     for name, value in standin.env.items():
         monkeypatch.setenv(name, value)
     return standin

@@ -9,160 +9,19 @@
  * the real driver on a bad day.
  */
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-typedef unsigned long long u64;
+#include "hardware.h"
+
 typedef int nvmlReturn_t;
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
-       INSUFFICIENT_SIZE = 7, FUNCTION_NOT_FOUND = 13, GPU_IS_LOST = 15 };
-enum { GPUS = 64, LISTS = 3, PROCESSES = 32, ERRORS = 16, FILE_BYTES = 1 << 18 };
-
-typedef struct { unsigned pid; u64 used; unsigned gpu_instance, compute_instance; } process_t;
-typedef struct { process_t entries[PROCESSES]; unsigned count; } list_t;
-typedef struct { char what[32]; int code; } failure_t;
-typedef struct {
-    char name[96], uuid[96];
-    u64 total, used, reserved, reasons, bus;
-    unsigned utilisation, memory_utilisation, temperature, power_mw, power_limit_mw;
-    int error, failures;
-    failure_t failure[ERRORS];
-    list_t lists[LISTS];
-} gpu_t;
-typedef struct {
-    int gpus, init_error, crash, failures, cuda_version;
-    long slow_ms;
-    char driver_version[80];
-    failure_t missing[ERRORS];
-    gpu_t gpu[GPUS];
-} state_t;
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
 
 /* A handle is one of these addresses: of a device, and of its generation. Old generations stay mapped. */
 enum { GENERATIONS = 256 };
-static char handles[GPUS][GENERATIONS];
-static int generation[GPUS];
-static state_t state;
+static char handles[DEVICES][GENERATIONS];
+static int generation[DEVICES];
 static int initialised;
-
-/* ---- the file ---- */
-
-static void defaults(state_t *s) {
-    memset(s, 0, sizeof *s);
-    strcpy(s->driver_version, "550.54.14");
-    s->cuda_version = 12040;
-    for (int i = 0; i < GPUS; i++) {
-        gpu_t *g = &s->gpu[i];
-        strcpy(g->name, "NVIDIA GeForce RTX 4090");
-        snprintf(g->uuid, sizeof g->uuid, "GPU-%08x-0000-4000-8000-%012x", i, i);
-        g->total = 24ull << 30;
-        g->used = 0;
-        g->reserved = 400ull << 20;
-        g->bus = i + 1;
-        g->temperature = 35;
-        g->power_mw = 20000;
-        g->power_limit_mw = 450000;
-    }
-}
-
-static void read_list(list_t *list, const char *text) {
-    list->count = 0;
-    while (*text && list->count < PROCESSES) {
-        char *end;
-        process_t *p = &list->entries[list->count];
-        p->pid = (unsigned)strtoul(text, &end, 10);
-        if (end == text) return;
-        p->used = *end == ':' ? strtoull(end + 1, &end, 10) : ~0ull;
-        p->gpu_instance = p->compute_instance = ~0u;
-        list->count++;
-        text = *end == ',' ? end + 1 : end;
-    }
-}
-
-static void add_failure(failure_t *failures, int *count, const char *what, int code) {
-    if (*count >= ERRORS) return;
-    snprintf(failures[*count].what, sizeof failures->what, "%s", what);
-    failures[(*count)++].code = code;
-}
-
-static void add_failures(failure_t *failures, int *count, const char *list, int code) {
-    char copy[512], *rest = copy, *what;
-    snprintf(copy, sizeof copy, "%s", list);
-    while ((what = strsep(&rest, ","))) if (*what) add_failure(failures, count, what, code);
-}
-
-static void set_gpu(gpu_t *g, const char *key, const char *value) {
-    u64 number = strtoull(value, NULL, 0);
-    if (!strcmp(key, "name")) snprintf(g->name, sizeof g->name, "%s", value);
-    else if (!strcmp(key, "uuid")) snprintf(g->uuid, sizeof g->uuid, "%s", value);
-    else if (!strcmp(key, "bus")) g->bus = number;
-    else if (!strcmp(key, "memory_total")) g->total = number;
-    else if (!strcmp(key, "memory_used")) g->used = number;
-    else if (!strcmp(key, "memory_reserved")) g->reserved = number;
-    else if (!strcmp(key, "utilisation")) g->utilisation = (unsigned)number;
-    else if (!strcmp(key, "memory_utilisation")) g->memory_utilisation = (unsigned)number;
-    else if (!strcmp(key, "temperature")) g->temperature = (unsigned)number;
-    else if (!strcmp(key, "power_mw")) g->power_mw = (unsigned)number;
-    else if (!strcmp(key, "power_limit_mw")) g->power_limit_mw = (unsigned)number;
-    else if (!strcmp(key, "clock_reasons")) g->reasons = number;
-    else if (!strcmp(key, "compute")) read_list(&g->lists[0], value);
-    else if (!strcmp(key, "graphics")) read_list(&g->lists[1], value);
-    else if (!strcmp(key, "mps")) read_list(&g->lists[2], value);
-    else if (!strcmp(key, "lost")) g->error = number ? GPU_IS_LOST : SUCCESS;
-    else if (!strcmp(key, "error")) g->error = (int)number;
-    else if (!strcmp(key, "unsupported")) add_failures(g->failure, &g->failures, value, NOT_SUPPORTED);
-    else if (!strncmp(key, "error.", 6)) add_failure(g->failure, &g->failures, key + 6, (int)number);
-}
-
-static void set(state_t *s, const char *key, const char *value) {
-    int index, length = 0;
-    if (sscanf(key, "gpu%d.%n", &index, &length) == 1 && length) {
-        if (index >= 0 && index < GPUS) set_gpu(&s->gpu[index], key + length, value);
-    } else if (!strcmp(key, "gpus")) s->gpus = atoi(value) < GPUS ? atoi(value) : GPUS;
-    else if (!strcmp(key, "init_error")) s->init_error = atoi(value);
-    else if (!strcmp(key, "driver_version")) snprintf(s->driver_version, sizeof s->driver_version, "%s", value);
-    else if (!strcmp(key, "cuda_version")) s->cuda_version = atoi(value);
-    else if (!strcmp(key, "slow_ms")) s->slow_ms = atol(value);
-    else if (!strcmp(key, "crash")) s->crash = !strcmp(value, "abort") ? SIGABRT : SIGSEGV;
-    else if (!strcmp(key, "missing")) add_failures(s->missing, &s->failures, value, FUNCTION_NOT_FOUND);
-}
-
-static void load(const char *path) {
-    static char text[FILE_BYTES];
-    FILE *file = fopen(path, "r");
-    size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    char *rest = text, *line, *value;
-    if (file) fclose(file);
-    text[size] = 0;
-    defaults(&state);
-    while ((line = strsep(&rest, "\n"))) {
-        if (*line == '#' || !(value = strchr(line, '='))) continue;
-        *value++ = 0;
-        set(&state, line, value);
-    }
-}
-
-static void reload(void) {
-    static struct stat seen;
-    static int loaded, frozen = -1;
-    struct stat now;
-    const char *path = getenv("NVML_STANDIN");
-    if (frozen < 0) frozen = getenv("NVML_STANDIN_FROZEN") != NULL;
-    if (loaded && frozen) return;
-    if (!path || stat(path, &now)) {
-        if (!loaded) defaults(&state);
-    } else if (!loaded || now.st_ino != seen.st_ino || now.st_size != seen.st_size
-               || now.st_mtim.tv_sec != seen.st_mtim.tv_sec || now.st_mtim.tv_nsec != seen.st_mtim.tv_nsec) {
-        load(path);
-        seen = now;
-    }
-    loaded = 1;
-}
 
 /* ---- what every call goes through ---- */
 
@@ -174,21 +33,19 @@ static void count_call(const char *function, int index) {
         fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
     }
     if (fd < 0) return;
-    int length = index < 0 ? snprintf(line, sizeof line, "%s\n", function)
-                           : snprintf(line, sizeof line, "%s gpu%d\n", function, index);
+    int length = index < 0       ? snprintf(line, sizeof line, "%s\n", function)
+                 : index < GPUS ? snprintf(line, sizeof line, "%s gpu%d\n", function, index)
+                                : snprintf(line, sizeof line, "%s gpu%d.mig%d\n", function, (index - GPUS) / MIGS,
+                                           (index - GPUS) % MIGS);
     if (write(fd, line, (size_t)length) != length) abort();
 }
 
 static nvmlReturn_t enter(const char *function) {
     reload();
-    if (state.slow_ms) {
-        struct timespec pause = {state.slow_ms / 1000, state.slow_ms % 1000 * 1000000};
-        nanosleep(&pause, NULL);
-    }
-    if (state.crash) {
-        signal(state.crash, SIG_DFL);
-        raise(state.crash);
-    }
+    sleep_ms(state.slow_ms);
+    for (int i = 0; i < state.slows; i++)
+        if (!strcmp(state.slow[i].what, function)) sleep_ms(state.slow[i].code);
+    crash(state.crash);
     for (int i = 0; i < state.failures; i++)
         if (!strcmp(state.missing[i].what, function)) return state.missing[i].code;
     return SUCCESS;
@@ -213,19 +70,36 @@ static int is_answer(nvmlReturn_t code) {
     return code == NOT_SUPPORTED || code == NO_PERMISSION || code == NOT_FOUND;
 }
 
+static int parent(int index) { return index < GPUS ? index : (index - GPUS) / MIGS; }
+
+/* A MIG device is there while its GPU is in the mode and was cut into so many. */
+static int is_there(int index) {
+    gpu_t *g = &state.gpu[parent(index)];
+    return parent(index) < state.gpus && (index < GPUS || (g->mig && (index - GPUS) % MIGS < g->mig_count));
+}
+
+/* What NVML answers for a MIG device; all else is for whole GPUs only. */
+static int is_for_mig(const char *what) {
+    static const char *known[] = {"name", "uuid", "pci", "memory", "compute", "graphics", "mps", "mig_handle", "index"};
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++) if (!strcmp(known[i], what)) return 1;
+    return 0;
+}
+
 /* The device of a handle, for a call that `what` names in the file. */
 static nvmlReturn_t device(const char *function, const char *what, void *handle, gpu_t **gpu) {
     nvmlReturn_t code = enter(function);
     long offset = (char *)handle - &handles[0][0];
     int index = (int)(offset / GENERATIONS);
-    if (offset < 0 || offset >= GPUS * GENERATIONS) return INVALID_ARGUMENT;
+    if (offset < 0 || offset >= DEVICES * GENERATIONS) return INVALID_ARGUMENT;
     count_call(function, index);
     if (code) return code;
     if (!initialised) return UNINITIALIZED;
     if (handle != handle_of(index)) abort(); /* a stale handle */
     *gpu = &state.gpu[index];
-    if (index >= state.gpus) return fail(index, GPU_IS_LOST);
+    if (!is_there(index)) return fail(index, index < GPUS ? GPU_IS_LOST : INVALID_ARGUMENT);
     if ((*gpu)->error) return fail(index, (*gpu)->error);
+    if (state.gpu[parent(index)].error) return fail(index, state.gpu[parent(index)].error);
+    if (index >= GPUS && !is_for_mig(what)) return INVALID_ARGUMENT;
     for (int i = 0; i < (*gpu)->failures; i++) {
         failure_t *failure = &(*gpu)->failure[i];
         if (strcmp(failure->what, what)) continue;
@@ -298,7 +172,8 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
 }
 
 static nvmlReturn_t hand_out(int index, void **handle) {
-    if (state.gpu[index].error) return fail(index, state.gpu[index].error);
+    int error = state.gpu[index].error ? state.gpu[index].error : state.gpu[parent(index)].error;
+    if (error) return fail(index, error);
     *handle = handle_of(index);
     return SUCCESS;
 }
@@ -312,15 +187,39 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
     nvmlReturn_t code = general("nvmlDeviceGetHandleByUUID");
     if (code) return code;
+    for (int i = 0; i < DEVICES; i++)
+        if (is_there(i) && !strcmp(state.gpu[i].uuid, uuid)) return hand_out(i, handle);
+    return NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, void **handle) {
+    nvmlReturn_t code = general("nvmlDeviceGetHandleByPciBusId_v2");
+    unsigned domain, bus, device;
+    if (code) return code;
+    if (sscanf(bus_id, "%x:%x:%x", &domain, &bus, &device) != 3) return INVALID_ARGUMENT;
     for (int i = 0; i < state.gpus; i++)
-        if (!strcmp(state.gpu[i].uuid, uuid)) return hand_out(i, handle);
+        if (state.gpu[i].bus == bus) return hand_out(i, handle);
     return NOT_FOUND;
 }
 
 nvmlReturn_t nvmlDeviceGetIndex(void *handle, unsigned *index) {
     DEVICE("nvmlDeviceGetIndex", "index");
-    *index = (unsigned)(g - state.gpu);
+    int own = (int)(g - state.gpu);
+    *index = (unsigned)(own < GPUS ? own : (own - GPUS) % MIGS);
     return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMinorNumber(void *handle, unsigned *minor) {
+    DEVICE("nvmlDeviceGetMinorNumber", "minor");
+    *minor = g->minor;
+    return SUCCESS;
+}
+
+/* Only where a GPU is a NUMA node, with memory that the system gives away. */
+nvmlReturn_t nvmlDeviceGetNumaNodeId(void *handle, int *node) {
+    DEVICE("nvmlDeviceGetNumaNodeId", "numa");
+    *node = g->numa;
+    return g->numa < 0 ? NOT_SUPPORTED : SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetName(void *handle, char *name, unsigned length) {
@@ -449,12 +348,25 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(void *handle, void *samples, unsign
 
 nvmlReturn_t nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending) {
     DEVICE("nvmlDeviceGetMigMode", "mig");
-    *current = *pending = 0;
+    *current = *pending = (unsigned)g->mig;
     return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *count) {
+    DEVICE("nvmlDeviceGetMaxMigDeviceCount", "mig_count");
+    *count = MIGS;
+    return SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned number, void **mig) {
+    DEVICE("nvmlDeviceGetMigDeviceHandleByIndex", "mig_devices");
+    int gpu = (int)(g - state.gpu);
+    if (number >= MIGS) return INVALID_ARGUMENT;
+    return is_there(mig_index(gpu, (int)number)) ? hand_out(mig_index(gpu, (int)number), mig) : NOT_FOUND;
 }
 
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(void *handle, unsigned *is_mig) {
     DEVICE("nvmlDeviceIsMigDeviceHandle", "mig_handle");
-    *is_mig = 0;
+    *is_mig = g - state.gpu >= GPUS;
     return SUCCESS;
 }

@@ -1,0 +1,69 @@
+"""Helm: does what the buttons ask for, and asks first where two runs would share a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.errors import RunError
+
+from .panels.question import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+
+    from .panels.run_buttons import RunButtons
+    from .resumer import Resumer
+    from .session import Session
+    from .starter import Starter
+
+
+class Helm(QObject):
+    """What is in the way of something is said, never raised."""
+
+    said = Signal(str)
+    """A sentence on what went wrong; no text takes back what was said before."""
+    resuming = Signal()
+    """A run is being resumed from now on."""
+
+    def __init__(self, window: QWidget, session: Session, starter: Starter, resumer: Resumer) -> None:
+        super().__init__()
+        self._window, self._session, self._starter, self._resumer = window, session, starter, resumer
+        starter.asked.connect(self._ask_to_start)
+
+    def listen(self, buttons: RunButtons) -> None:
+        """Do what these buttons say from now on."""
+        session = self._session
+        buttons.start_asked.connect(self.start)
+        buttons.stop_asked.connect(lambda: self.attempt(session.stop))
+        buttons.force_asked.connect(lambda: self.attempt(session.force))
+        buttons.pause_asked.connect(lambda: self.attempt(session.pause))
+        buttons.save_asked.connect(lambda: self.attempt(session.save))
+        buttons.resume_asked.connect(self.resume)
+
+    def start(self) -> None:
+        """Start what is chosen."""
+        self.attempt(self._starter.start)
+
+    def resume(self) -> None:
+        """Go on with the run that is looked at."""
+        self.said.emit("")
+        self.attempt(lambda: self._resumer.resume(self._session))
+        self.resuming.emit()
+
+    def attempt(self, action: Callable[[], object]) -> None:
+        """Do it; what is in the way is said."""
+        try:
+            action()
+        except (RunError, ValueError) as error:
+            self.said.emit(str(error))
+            self._starter.ask()
+
+    def _ask_to_start(self, question: str, words: str) -> None:
+        def agreed() -> None:
+            self.attempt(lambda: self._starter.start(agreed=True))
+
+        ask(self._window, agreed, question=question, words=words, yes="Start beside it", grave=False)

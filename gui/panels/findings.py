@@ -1,0 +1,88 @@
+"""What was found out about the memory of a run: before, at most, after, and the verdict, for each of its devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
+
+from gui.theme import mark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gui.views.verdicts import Finding
+
+COLUMNS = ("Device", "Before → most → after", "Took", "Verdict")
+VERDICT = len(COLUMNS) - 1
+LEAST_VERDICT_PX = 150
+
+
+class Findings(QWidget):
+    """A row of labels for each device; nothing is seen where there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("releaseFindings")
+        self._shown: object = None
+        self._grid = QWidget()
+        self.ended = _label("", "")
+        self.ended.setObjectName("endedLabel")
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(6, 6, 6, 2)
+        self._layout.setSpacing(4)
+        for part in (self._grid, self.ended):
+            self._layout.addWidget(part)
+        self.show_findings((), "")
+
+    def show_findings(self, findings: Sequence[Finding], ended: str) -> None:
+        """Show these; `ended`: who had to be ended."""
+        if (list(findings), ended) == self._shown:
+            return
+        self._shown = (list(findings), ended)
+        self.setVisible(bool(findings or ended))
+        self.ended.setText(ended)
+        self.ended.setVisible(bool(ended))
+        self._show_grid(findings)
+
+    def _show_grid(self, findings: Sequence[Finding]) -> None:
+        fresh = QWidget()
+        self._layout.replaceWidget(self._grid, fresh)
+        self._grid.deleteLater()
+        self._grid = fresh
+        fresh.setVisible(bool(findings))
+        grid = QGridLayout(fresh)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(14)
+        grid.setVerticalSpacing(3)
+        grid.setColumnStretch(VERDICT, 1)
+        for column, title in enumerate(COLUMNS):
+            heading = _label(title, "small")
+            heading.setWordWrap(False)
+            grid.addWidget(heading, 0, column)
+        for number, finding in enumerate(findings, start=1):
+            for column, label in enumerate(_labels(finding)):
+                grid.addWidget(label, number, column)
+
+
+def _labels(finding: Finding) -> tuple[QLabel, ...]:
+    device = QLabel(f'<span style="color:{finding.colour}">\u25a0</span>&nbsp; {finding.label}')
+    fall, took = (_label(text, "") for text in (finding.fall, finding.took))
+    verdict = _label(f"{finding.verdict}: {finding.sentence}", "")
+    verdict.setMinimumWidth(LEAST_VERDICT_PX)
+    mark(verdict, tone=finding.tone)
+    for label in (fall, took):
+        label.setWordWrap(False)
+    for label in (device, fall, took, verdict):
+        label.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
+    return device, fall, took, verdict
+
+
+def _label(text: str, role: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setProperty("role", role)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label

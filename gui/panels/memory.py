@@ -1,0 +1,71 @@
+"""The page about memory: who holds it now, and what became of that of the run that is looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from .findings import Findings
+from .memory_table import MemoryTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gui.theme import Theme
+    from gui.views.holding import MemoryRow
+    from gui.views.verdicts import Finding
+
+NO_DEVICES = "No device answers yet."
+
+
+class MemoryTab(QScrollArea):
+    """Scrolled as a whole."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("memoryTab")
+        self.setAccessibleName("Memory of the devices")
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table within has it
+        self.table = MemoryTable(theme)
+        self.findings = Findings()
+        self.nothing = _words("")
+        self.empty = _words(NO_DEVICES)
+        content = QWidget()
+        layout = QVBoxLayout(content)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        for part in (self.findings, self.empty, self.table, self.nothing):  # the verdicts are the point: first
+            layout.addWidget(part)
+        layout.addStretch(1)
+        self.setWidget(content)
+        self.show_rows([])
+
+    def show_rows(self, rows: Sequence[MemoryRow]) -> None:
+        """Show who holds the memory of these devices."""
+        self.table.show_rows(rows)
+        self.table.setVisible(bool(rows))
+        self.empty.setVisible(not rows)
+
+    def show_findings(self, findings: Sequence[Finding], ended: str, nothing: str) -> None:
+        """Show what became of the run's memory; `ended`: who had to be ended; `nothing`: why there is nothing."""
+        self.findings.show_findings(findings, ended)
+        self.nothing.setText("" if findings else nothing)
+        self.nothing.setVisible(not findings)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self.table.set_theme(theme)
+
+
+def _words(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setProperty("role", "empty")
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setContentsMargins(8, 6, 8, 6)
+    return label

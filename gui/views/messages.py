@@ -1,0 +1,37 @@
+"""What the strip across the window says about the run that is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.state import row
+from gui.views.verdicts import sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.state import Facts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message; no text says nothing."""
+
+    text: str
+    tone: str
+    details: bool
+    """Whether there is more to read."""
+
+
+def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None) -> Message:
+    """What went wrong, what runs where it should not, whose memory is not back; or else what is merely to be known.
+
+    `strays`: sentences on processes of the run that are on devices which were not ticked.
+    """
+    error = facts.error or spec_problem
+    held, held_tone = sentences(facts) if row(facts.state).over else ([], "")
+    grave = [*([error] if error else []), *strays, *held]
+    notices = [] if error else [text for text in facts.notices if text not in grave]
+    bad = bool(error or strays or held_tone == "bad")
+    return Message(text=" ".join([*grave, *notices]), tone="bad" if bad else "warn", details=bool(facts.error))

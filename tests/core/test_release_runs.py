@@ -1,0 +1,340 @@
+"""The watch in real runs: on GPUs of the stand-in, whose memory falls later or never; and on CPU devices.
+
+The worker is played, and ends well: what its run leaves behind is up to the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core import processes
+from core.cli import main
+from core.findings import Verdict
+from core.run import Run
+from core.spec import ReleaseWatch
+from core.state import RunState
+from tests.core.acting import CHILD, STUBBORN_CHILD, abandon, kill_supervisor, played
+from tests.core.test_events import fill
+from tests.nvml.standin import uuid
+from tests.running import CAME_UP, Followed, start, train
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.findings import Release
+    from core.spec import RunSpec
+    from tests.nvml.standin import StandIn
+
+GB = 10**9
+IDLE, BUSY = GB // 2, 9 * GB
+FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
+
+
+class Stage:
+    """A run on one GPU that is held up until the test lets it go on, and then ends."""
+
+    def __init__(self, nvml: StandIn, folder: Path, runs_root: Path) -> None:
+        self.nvml, self.id = nvml, uuid(0)
+        self._gate, self._folder, self._runs_root = folder / "gate", folder, runs_root
+        nvml.write(gpus=1)
+        self.gpu(memory_used=IDLE)
+
+    def gpu(self, **settings: object) -> None:
+        self.nvml.write(gpu0=settings)
+
+    def start(self, wait_s: float = 60) -> Followed:
+        """Until its worker is there, and its memory was seen at the most."""
+        held_up = f"while not os.path.exists({str(self._gate)!r}): time.sleep(0.01)"
+        spec = played(self._folder / "actor", steps=1, pause_s=0, before=held_up)
+        spec = replace(spec, devices=(self.id,), release=ReleaseWatch(wait_s=wait_s))
+        followed = start(spec, self._runs_root)
+        wait_until(lambda: followed.poll().run.facts.workers, 30, "the worker")
+        self.gpu(memory_used=BUSY)
+        wait_until(lambda: self.memory(followed)[-1:] == [BUSY], 30, "a reading of the memory")
+        return followed
+
+    def memory(self, followed: Followed) -> list[float]:
+        """All that was read of it so far."""
+        series = followed.poll().book.memory.get(self.id)
+        return [] if series is None else series.values.tolist()
+
+    def let_go(self) -> None:
+        self._gate.touch()
+
+    def end(self, followed: Followed) -> Release:
+        """Let it come to its end; returns the finding."""
+        self.let_go()
+        followed.until_over()
+        assert followed.states == FINISHED
+        return followed.run.facts.releases[self.id]
+
+
+@pytest.fixture
+def stage(nvml: StandIn, tmp_path: Path, runs_root: Path) -> Stage:
+    return Stage(nvml, tmp_path, runs_root)
+
+
+@pytest.fixture
+def neighbour() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is not of the run."""
+    with subprocess.Popen(["sleep", "3600"]) as process:
+        yield process
+        process.kill()
+
+
+def shown(followed: Followed, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What `show` prints of a run."""
+    capsys.readouterr()
+    assert main(["show", str(followed.run.dir), *options]) == 0
+    return capsys.readouterr().out
+
+
+# -- on a GPU ------------------------------------------------------------------------------------
+
+
+def test_memory_that_falls_later_is_waited_for_and_released(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    followed = stage.start()
+    stage.let_go()
+    followed.until(RunState.RELEASING)
+    wait_until(
+        lambda: str(followed.poll().run.facts.waiting).startswith("GPU 0 uses 8.5 GB more than before the run"),
+        what="a word on what is waited for",
+    )
+    stage.gpu(memory_used=IDLE)
+    followed.until_over()
+    assert followed.states == FINISHED
+    found = followed.run.facts.releases[stage.id]
+    assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes) == (
+        Verdict.RELEASED, IDLE, BUSY, IDLE,
+    )  # fmt: skip
+    assert found.seconds >= 2
+    assert followed.run.facts.waiting is None
+    assert stage.memory(followed)[-1] == IDLE  # the plot goes on to the end of the watch
+    document = json.loads(shown(followed, capsys, "--json"))["release"]
+    assert document["verdict"] == "released"
+    assert document["seconds"] == document["devices"][stage.id]["seconds"] == found.seconds
+    assert document["devices"][stage.id]["sentence"] == found.sentence
+    assert document["ended"] == []
+    assert "memory of GPU 0: released, 500 MB -> 9.0 GB -> 500 MB (before -> peak -> after)" in shown(followed, capsys)
+
+
+def test_memory_that_is_back_at_once_is_released_at_once(stage: Stage) -> None:
+    followed = stage.start()
+    stage.gpu(memory_used=IDLE)
+    wait_until(lambda: stage.memory(followed)[-1] == IDLE, what="a reading")
+    found = stage.end(followed)
+    assert found.verdict is Verdict.RELEASED
+    assert followed.run.facts.waiting is None
+
+
+def test_memory_that_never_falls_is_unexplained(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    followed = stage.start(wait_s=2.5)
+    found = stage.end(followed)
+    assert (found.verdict, found.after_bytes, found.holders) == (Verdict.UNEXPLAINED, BUSY, ())
+    assert "and nothing was found that holds it." in found.sentence
+    assert "nvidia-smi --gpu-reset" in found.sentence
+    text = shown(followed, capsys)
+    assert "memory of GPU 0: unexplained, 500 MB -> 9.0 GB -> 9.0 GB" in text
+    assert found.sentence in text
+
+
+def test_another_process_that_holds_it_is_named_and_left_alone(
+    stage: Stage, neighbour: subprocess.Popen[bytes]
+) -> None:
+    followed = stage.start()
+    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
+    found = stage.end(followed)
+    assert found.verdict is Verdict.HELD_BY_OTHERS
+    assert f"others have it: pid {neighbour.pid} sleep (" in found.sentence
+    assert [(holder.pid, holder.name, holder.memory_used_bytes) for holder in found.holders] == [
+        (neighbour.pid, "sleep", 3 * GB)
+    ]
+    assert neighbour.poll() is None
+
+
+def test_one_whose_memory_the_driver_does_not_tell_is_named(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
+    followed = stage.start(wait_s=2.5)
+    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
+    found = stage.end(followed)
+    assert found.verdict is Verdict.HELD_BY_OTHERS
+    assert f"others may have it, how much is not known: pid {neighbour.pid} sleep (" in found.sentence
+    assert found.holders[0].memory_used_bytes is None
+
+
+def test_a_pid_of_another_namespace_is_shown(stage: Stage) -> None:
+    followed = stage.start(wait_s=2.5)
+    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the most that a kernel gives
+    found = stage.end(followed)
+    assert found.verdict is Verdict.HELD_BY_OTHERS
+    assert "pid 4194999 (of another namespace, or gone), 3.0 GB" in found.sentence
+
+
+def test_the_dead_worker_in_the_driver_s_list_is_named(stage: Stage) -> None:
+    followed = stage.start(wait_s=2.5)
+    worker = followed.run.facts.workers[0].process.pid
+    stage.gpu(compute=f"{worker}:{8 * GB}")
+    found = stage.end(followed)
+    assert found.verdict is Verdict.UNEXPLAINED
+    assert f"The driver books it on pid {worker}, 8.0 GB, of this run, which ended." in found.sentence
+
+
+def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
+    stage.gpu(memory_used=None, unsupported="memory")
+    spec = played(stage._folder / "actor", steps=1, pause_s=0)
+    followed = train(replace(spec, devices=(stage.id,)), stage._runs_root)
+    found = followed.run.facts.releases[stage.id]
+    assert (found.verdict, found.before_bytes, found.after_bytes) == (Verdict.CANNOT_BE_JUDGED, None, None)
+    assert found.sentence.startswith("GPU 0 shares one memory with the host, and no reading says whose it is.")
+
+
+def test_a_device_that_is_lost_is_not_judged(stage: Stage) -> None:
+    followed = stage.start(wait_s=4)
+    stage.gpu(lost=1)
+    found = stage.end(followed)
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert found.sentence.startswith("GPU 0 has not answered since the run's end, so whether its memory came back")
+
+
+def test_a_supervisor_that_is_told_to_leave_does_not_wait_on(stage: Stage) -> None:
+    """At a logout, or when the machine is shut down; the run ended as it did."""
+    followed = stage.start()
+    stage.let_go()
+    followed.until(RunState.RELEASING)
+    supervisor = followed.run.facts.supervisor
+    assert supervisor
+    os.kill(supervisor.pid, signal.SIGTERM)
+    followed.until_over(20)
+    assert followed.states == FINISHED
+    found = followed.run.facts.releases[stage.id]
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert "cut short" in found.sentence
+
+
+def test_who_does_not_want_to_wait_says_force(stage: Stage) -> None:
+    """As Ctrl-C does on the command line."""
+    followed = stage.start()
+    stage.let_go()
+    followed.until(RunState.RELEASING)
+    followed.run.request("force")
+    followed.until_over(20)
+    assert followed.states == FINISHED
+    assert "cut short" in followed.run.facts.releases[stage.id].sentence
+
+
+def test_a_resumed_leg_starts_anew(stage: Stage) -> None:
+    followed = stage.start(wait_s=2.5)
+    followed.run.request("stop")
+    stage.let_go()
+    followed.until_over()
+    assert followed.run.facts.releases[stage.id].verdict is Verdict.UNEXPLAINED
+    stage.gpu(memory_used=IDLE)
+    again = Followed(Run.resume(followed.run.dir))
+    again.poll()
+    again.until_over()
+    assert again.run.facts.releases[stage.id].verdict is Verdict.RELEASED
+
+
+# -- on CPU devices ------------------------------------------------------------------------------
+
+
+def leaving(tmp_path: Path, *lines: str, **more: Any) -> RunSpec:
+    return played(tmp_path / "actor", before="\n".join(lines), **more)
+
+
+def test_an_ordinary_run_on_the_cpu_is_released(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = train(leaving(tmp_path, steps=3), runs_root)
+    assert followed.states == FINISHED
+    (found,) = followed.run.facts.releases.values()
+    assert (found.device_id, found.verdict, found.before_bytes, found.after_bytes) == (
+        "cpu:0", Verdict.RELEASED, 0, 0,
+    )  # fmt: skip
+    assert found.sentence.startswith("Nothing of this run is left on CPU 0: its memory came back.")
+    assert followed.run.facts.ended_processes == ()
+    assert json.loads(shown(followed, capsys, "--json"))["release"]["devices"].keys() == {"cpu:0"}
+
+
+def test_a_survivor_that_ignores_term_is_ended_and_named(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = train(leaving(tmp_path, STUBBORN_CHILD, CHILD, steps=3), runs_root)
+    assert followed.states == FINISHED
+    assert processes.tagged(followed.run.id) == []
+    (found,) = followed.run.facts.releases.values()
+    assert found.verdict is Verdict.RELEASED
+    assert "had outlived their worker and were ended." in found.sentence
+    ended = {each.signal: each for each in followed.run.facts.ended_processes}
+    assert ended.keys() == {"SIGTERM", "SIGKILL"}
+    assert (ended["SIGTERM"].name, ended["SIGTERM"].command, ended["SIGTERM"].by) == (
+        "sleep", "sleep 3600", "supervisor",
+    )  # fmt: skip
+    assert "signal.SIG_IGN" in str(ended["SIGKILL"].command)
+    document = json.loads(shown(followed, capsys, "--json"))["release"]
+    assert {each["pid"] for each in document["ended"]} == {each.pid for each in ended.values()}
+    assert f"ended by the supervisor: pid {ended['SIGTERM'].pid} sleep (SIGTERM) sleep 3600" in shown(followed, capsys)
+
+
+def test_a_run_that_fails_is_watched_too(tmp_path: Path, runs_root: Path) -> None:
+    followed = train(leaving(tmp_path, CHILD, "sys.exit(5)"), runs_root)
+    assert followed.state is RunState.FAILED
+    assert [each.name for each in followed.run.facts.ended_processes] == ["sleep"]
+    assert [each.verdict for each in followed.run.facts.releases.values()] == [Verdict.RELEASED]
+
+
+def use_up_the_page(log: Path) -> None:
+    """With empty lines, so that the next event needs room of its own."""
+    with log.open("ab") as file:
+        file.write(b"\n" * (-log.stat().st_size % os.sysconf("SC_PAGE_SIZE")))
+
+
+def test_a_run_on_a_full_disk_is_watched_too(small_disk: Path, tmp_path: Path) -> None:
+    """It cannot go on; what there is room for is still told."""
+    followed = start(leaving(tmp_path, CHILD, "time.sleep(3600)"), small_disk / "runs")
+    wait_until(lambda: len(processes.tagged(followed.run.id)) == 2, 30, "the worker and its child")
+    fill(small_disk)
+    use_up_the_page(followed.run.dir / "events" / "devices.jsonl")
+    followed.until_over()
+    assert followed.state is RunState.FAILED
+    assert str(followed.run.facts.error).startswith("The disk is full: ")
+    assert [each.verdict for each in followed.run.facts.releases.values()] == [Verdict.RELEASED]
+    assert [(each.name, each.signal) for each in followed.run.facts.ended_processes] == [("sleep", "SIGKILL")]
+
+
+def test_a_lost_run_tells_whom_its_guard_ended(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
+    kill_supervisor(followed)
+    followed.until_over(20)
+    assert followed.state is RunState.LOST
+    # Read as lost before the guard was done: its word is read when it comes.
+    ended = wait_until(lambda: followed.poll().run.facts.ended_processes, what="the guard's word")
+    assert ("sleep", "sleep 3600", "SIGKILL", "guard") in [
+        (each.name, each.command, each.signal, each.by) for each in ended
+    ]
+    assert followed.run.facts.releases == {}
+    assert followed.state is RunState.LOST
+
+
+def test_a_guard_whose_folder_is_gone_ends_all_and_makes_none(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
+    shutil.rmtree(followed.run.dir)
+    kill_supervisor(followed)
+    wait_until(lambda: not processes.tagged(followed.run.id), what="the processes of the run to end")
+    assert not followed.run.dir.exists()
+
+
+def test_a_run_that_nobody_watched_claims_nothing(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = abandon(start(leaving(tmp_path), runs_root).until_trained(1))
+    assert json.loads(shown(followed, capsys, "--json"))["release"] is None

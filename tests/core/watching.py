@@ -1,0 +1,52 @@
+"""A window that looks at each run as it comes, for a test that measures it from outside.
+
+    python -m tests.core.watching RUNS_ROOT
+
+It looks at every run once, in their order, and prints a line with its name then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication
+
+from gui.app import create_window
+
+LOOK_MS = 50
+
+
+def main() -> int:
+    """Show the window until stdin ends."""
+    app = QApplication(sys.argv[:1])
+    window = create_window(Path(sys.argv[1]))
+    window.tell = lambda _: None
+    window.show()
+    os.set_blocking(0, False)
+    seen: set[Path] = set()
+
+    def look() -> None:
+        try:
+            if os.read(0, 1) == b"":
+                window.close()
+                app.quit()
+                return
+        except BlockingIOError:
+            pass
+        new = next((each.dir for each in reversed(window._board.summaries) if each.dir not in seen), None)
+        if new is not None:
+            seen.add(new)
+            window._attach_to(str(new))
+            print(new.name, flush=True)
+
+    timer = QTimer()
+    timer.timeout.connect(look)
+    timer.start(LOOK_MS)
+    return app.exec()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

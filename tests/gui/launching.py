@@ -1,0 +1,30 @@
+"""Processes that hold devices in tests: real ones, that wait for ever."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+WAITS = "import sys; print(flush=True); sys.stdin.read()"
+
+
+class Launcher:
+    """Starts them; `close` kills them."""
+
+    def __init__(self) -> None:
+        self._started: list[subprocess.Popen] = []
+
+    def __call__(self, code: str = WAITS, *, command: list[str] | None = None, **options) -> subprocess.Popen:
+        """One that has begun to wait; `code`: what Python does, or `command`: another program."""
+        process = subprocess.Popen(
+            command or [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
+        )
+        self._started.append(process)
+        assert process.stdout is not None
+        process.stdout.read(1)
+        return process
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.communicate()

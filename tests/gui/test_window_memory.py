@@ -1,0 +1,293 @@
+"""The page about memory, and what is said of it when a run is over: bars, verdicts, and the mark where it ended."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
+
+from core.book import SeriesBook
+from core.devices.device import Device, Process, Sample, Survey
+from core.findings import Holder, Release, Verdict
+from core.state import Facts, RunState
+from gui.census import just_ended
+from gui.session import draw_after
+from gui.views import verdicts
+from gui.views.holding import FREE, OTHERS, REST, THIS_RUN, Known, largest_others, memory_rows
+from tests.running import FOREVER, LONG, make_spec, start, write_recipe
+
+from .recorded import BEGAN, ENDED, GB, finding, recorded
+
+GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
+COLOURS = {"GPU-1": "#4d9bff", "cpu:0": "#ff9f45"}
+HEADINGS = ("Device", "In GB", "This run", "Other runs", "Others", "Rest", "Free")
+
+
+def known(*holders, run_id="this", **more):
+    usual = {"memory_of_run": {}, "available_bytes": None, "old_s": {}}
+    return Known(holders=holders, run_id=run_id, **{**usual, **more})
+
+
+def holder(used, run_id=None, **more):
+    return Holder(pid=1, device_id="GPU-1", memory_used_bytes=used, run_id=run_id, name="python", **more)
+
+
+def survey(device=GPU, **sample):
+    return Survey(devices=(device,), samples=(Sample(device_id=device.id, time=1, **sample),))
+
+
+# -- who holds what ------------------------------------------------------------------------------
+
+
+def test_a_bar_is_made_of_this_run_other_runs_others_and_what_nobody_owns_up_to():
+    held = known(holder(4 * GB, "this"), holder(3 * GB, "another"), holder(2 * GB), holder(1 * GB))
+    (row,) = memory_rows(survey(memory_used_bytes=12 * GB, processes=(Process(pid=1),)), COLOURS, held)
+    assert [part // GB for part in row.parts] == [4, 3, 3, 2, 12]
+    assert sum(row.shares) == pytest.approx(1)
+
+
+def test_what_is_not_known_is_none_and_never_zero():
+    held = known(holder(None, "this"))
+    (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
+    assert (row.parts[THIS_RUN], row.parts[OTHERS], row.parts[REST]) == (None, 0, 5 * GB)
+    (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, known())
+    assert row.parts[:FREE] == (None, None, None, 5 * GB)
+
+
+@pytest.mark.parametrize(
+    ("device", "sample", "old_s", "words"),
+    [
+        (GPU, {"lost": "gone"}, {}, "lost"),
+        (GPU, {"asleep": True}, {}, "asleep"),
+        (GPU, {}, {}, "does not say"),
+        (GPU, {"memory_used_bytes": GB}, {"GPU-1": 12}, "12 s old"),
+    ],
+)
+def test_where_there_is_no_bar_there_are_words(device, sample, old_s, words):
+    (row,) = memory_rows(survey(device, **sample), COLOURS, known(old_s=old_s))
+    assert words in row.words
+    assert row.shares == (0, 0, 0, 0, 0)
+
+
+def test_shared_memory_is_nobodys():
+    device = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
+    (row,) = memory_rows(survey(device, memory_used_bytes=GB), COLOURS, known())
+    assert row.words == "shared memory: no reading says whose it is"
+
+
+def test_a_cpu_device_shares_the_memory_of_the_machine():
+    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
+    held = known(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
+    (row,) = memory_rows(survey(cpu), COLOURS, held)
+    assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
+
+
+def test_the_largest_of_the_others_is_named_and_who_holds_next_to_nothing_is_not():
+    small = Holder(pid=1, device_id="GPU-1", memory_used_bytes=2**20, name="Xorg", user="root")
+    ours = Holder(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
+    blender = Holder(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
+    seen = survey(memory_used_bytes=15 * GB)
+    assert largest_others(seen, [small, ours], {"living"}) == {}
+    assert largest_others(seen, [blender, small, ours], {"living"}) == {"GPU-1": "blender (anna)"}
+    unknown = Holder(pid=4711, device_id="GPU-1", memory_used_bytes=None)
+    assert largest_others(seen, [unknown], ()) == {"GPU-1": "pid 4711 (of another namespace, or gone)"}
+
+
+def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
+    sleeper = launch()
+    of_a_run = launch(env={**os.environ, "TRAINYARD_RUN": "somewhere-else"})
+    listed = f"{sleeper.pid}:{6 * GB},{of_a_run.pid}:{3 * GB}"
+    nvml.write(gpus=1, gpu0={"memory_used": 10 * GB, "compute": listed})
+    panel = drive()
+    panel.turn_to("Memory")
+    table = panel.window.findChild(QTableWidget, "memoryHolders")
+    panel.until(lambda: table.rowCount() == 3 and table.item(0, 4).text() == "6.0", "the bar of GPU 0")
+    assert [table.horizontalHeaderItem(column).text() for column in range(7)] == list(HEADINGS)
+    cells = [table.item(0, column).text() for column in (0, 2, 3, 4, 5, 6)]
+    assert cells == ["GPU 0", "0", "3.0", "6.0", "1.0", "14.0"]
+    image = table.grab().toImage()
+    seen = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+    assert panel.window._theme.muted in seen  # the part of the others
+    assert panel.table.item(0, 3).text().startswith("held by python")
+
+
+def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_root, tmp_path):
+    start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    panel = drive()
+    panel.until_state("Running")
+    panel.turn_to("Memory")
+    table = panel.window.findChild(QTableWidget, "memoryHolders")
+    panel.until(lambda: table.item(0, 2) and table.item(0, 2).text().startswith("0."))
+    assert "When training ends" in panel.window._details.memory.nothing.text()
+
+
+# -- when a run is over --------------------------------------------------------------------------
+
+
+def look_at_it(panel):
+    panel.until(lambda: panel.runs.count() == 1, "the run in the list")
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+
+
+def test_a_recorded_run_shows_where_training_ended_and_that_its_memory_came_back(drive, runs_root):
+    recorded(runs_root, findings=[finding("cpu:0", seconds=1.2), finding("cpu:1", seconds=1.8)], devices="cpu:0,cpu:1")
+    panel = drive()
+    look_at_it(panel)
+    panel.until_state("Finished")
+    for name in ("lossPlot", "utilisationPlot", "memoryPlot"):
+        plot = panel.plot(name)
+        panel.until(plot.end.line.isVisible, f"the mark in {name}")
+        assert plot.end.line.value() == ENDED - BEGAN
+        assert plot.end.label.isVisible() == (name == "memoryPlot")
+    memory = panel.plot("memoryPlot")
+    assert memory.end.label.toPlainText() == "training ended"
+    assert memory.curves()["cpu:0"][0][-1] > ENDED - BEGAN  # it goes on after the end
+    assert memory._note.text() == "✓ released in 1.8 s on both devices"
+    assert memory._note.property("tone") == "good"
+    released = panel.window.findChild(QLabel, "releasedLabel")
+    assert (released.text(), released.property("tone")) == ("memory released in 1.8 s", "good")
+    assert panel.message() == ""
+
+
+def test_memory_that_is_held_is_told_in_red_and_who_was_ended_is_named(drive, runs_root):
+    sentence = "GPU 0 still holds 2.0 GB: process 4711 of this run could not be ended."
+    ended = {
+        "kind": "ended", "by": "supervisor",
+        "processes": [{"pid": 99, "created": 1.0, "name": "pt_data_worker", "command": "python", "signal": "SIGKILL"}],
+    }  # fmt: skip
+    recorded(
+        runs_root, more=[ended], last="stopped",
+        findings=[finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=sentence)],
+    )  # fmt: skip
+    panel = drive()
+    look_at_it(panel)
+    panel.until_state("Stopped")
+    assert sentence in panel.message()
+    assert panel.window._run_message._tone == "bad"
+    note = panel.plot("memoryPlot")._note
+    assert (note.text(), note.property("tone")) == ("held by this run: CPU 0", "bad")
+    panel.turn_to("Memory")
+    findings = panel.window.findChild(QWidget, "releaseFindings")
+
+    def told() -> list[str]:
+        return [label.text() for label in findings.findChildren(QLabel) if label.isVisible()]
+
+    panel.until(lambda: f"held by this run: {sentence}" in told(), "the finding")
+    assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(told())
+    assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in told())
+
+
+def test_held_by_others_is_amber_and_what_cannot_be_judged_is_not_shouted(drive, runs_root):
+    sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
+    recorded(runs_root, findings=[finding(verdict="held by others", sentence=sentence)])
+    panel = drive()
+    look_at_it(panel)
+    panel.until(lambda: panel.message() == sentence, "the sentence")
+    assert panel.window._run_message._tone == "warn"
+    panel.window.close()
+    events = next(runs_root.glob("*/events/supervisor.jsonl"))
+    events.write_text(events.read_text().replace("held by others", "cannot be judged"))
+    again = drive()
+    look_at_it(again)
+    again.until_state("Finished")
+    released = again.window.findChild(QLabel, "releasedLabel")
+    assert (released.text(), released.property("tone")) == ("memory cannot be judged", "muted")
+    assert again.message() == ""
+
+
+def test_a_run_without_findings_claims_nothing(drive, runs_root):
+    recorded(runs_root)
+    panel = drive()
+    look_at_it(panel)
+    panel.until_state("Finished")
+    assert not panel.window.findChild(QLabel, "releasedLabel").isVisible()
+    panel.turn_to("Memory")
+    nothing = panel.window._details.memory.nothing
+    panel.until(lambda: "nothing is claimed" in nothing.text(), "the words")
+
+
+def test_strays_are_told_in_red(drive, runs_root):
+    text = "Process 4711 of this run is on GPU 1, which was not ticked."
+    recorded(runs_root, more=[{"kind": "stray", "device": "GPU-1", "pids": [4711], "text": text}])
+    panel = drive()
+    look_at_it(panel)
+    panel.until(lambda: panel.message() == text, "the stray")
+    assert panel.window._run_message._tone == "bad"
+
+
+def test_a_real_run_comes_to_a_verdict_that_is_shown(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.set_number("epochsBox", 2)
+    panel.start()
+    panel.until_state("Finished")
+    released = panel.window.findChild(QLabel, "releasedLabel")
+    panel.until(lambda: released.text().startswith("memory released in "), "the verdict")
+    memory = panel.plot("memoryPlot")
+    panel.until(lambda: memory._note.text().startswith("✓ released in ") and memory.end.line.isVisible())
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def facts(state=RunState.FINISHED, devices=("cpu:0",), waiting=None, **verdicts):
+    """Facts of a run on these devices; `verdicts`: by the device's number."""
+    found = {}
+    for number, (verdict, took_s) in verdicts.items():
+        device = f"cpu:{number.removeprefix('d')}"
+        found[device] = Release(
+            device_id=device, verdict=verdict, before_bytes=None, peak_bytes=None, after_bytes=None,
+            seconds=took_s, sentence=f"A sentence on {number}.",
+        )  # fmt: skip
+    return Facts(state=state, devices={device: {} for device in devices}, releases=found, waiting=waiting)
+
+
+GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("known", "note", "head"),
+    [
+        (facts(d0=GOOD), ("✓ released in 1.2 s", "good"), ("memory released in 1.2 s", "good")),
+        (facts(d0=(Verdict.RELEASED, 0.004)), ("✓ released in under 0.1 s", "good"),
+         ("memory released in under 0.1 s", "good")),
+        (facts(d0=GOOD, d1=GOOD, d2=GOOD), ("✓ released in 1.2 s on all 3 devices", "good"),
+         ("memory released in 1.2 s", "good")),
+        (facts(d0=GOOD, d1=BAD), ("held by this run: CPU 1", "bad"), ("memory still held by this run", "bad")),
+        (facts(d0=(Verdict.CANNOT_BE_JUDGED, 0)), ("cannot be judged: CPU 0", "muted"),
+         ("memory cannot be judged", "muted")),
+        (facts(RunState.RELEASING, waiting="CPU 0 is waited for."), ("CPU 0 is waited for.", "muted"), ("", "")),
+        (facts(RunState.RUNNING), ("", ""), ("", "")),
+        (facts(), ("", ""), ("", "")),
+    ],
+)  # fmt: skip
+def test_the_verdict_in_words(known, note, head):
+    labels = {f"cpu:{number}": f"CPU {number}" for number in range(3)}
+    assert verdicts.note(known, labels) == note
+    assert verdicts.head_words(known) == head
+
+
+def test_what_is_not_back_is_told_the_worst_first():
+    others, unexplained = (Verdict.HELD_BY_OTHERS, 60.0), (Verdict.UNEXPLAINED, 60.0)
+    told, tone = verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
+    assert (told, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
+    assert verdicts.sentences(facts(d0=GOOD)) == ([], "")
+
+
+def test_for_half_a_minute_after_a_run_the_holders_are_looked_at_more_often():
+    ended = Facts(state=RunState.FINISHED, history=((100.0, RunState.RELEASING), (101.0, RunState.FINISHED)))
+    assert [just_ended(ended, now) for now in (101, 129, 131, 50)] == [True, True, False, False]
+    assert just_ended(Facts(state=RunState.RELEASING, history=((100.0, RunState.RELEASING),)), 5000)
+    assert not just_ended(Facts(state=RunState.RUNNING), 100)
+
+
+def test_the_last_reading_of_the_watch_goes_on_with_the_plot():
+    book = SeriesBook()
+    book.fold([{"t": BEGAN, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 2 * GB}])
+    draw_after(book, {"t": ENDED, "kind": "release", "device": "cpu:0", "after_bytes": 0})
+    draw_after(book, {"t": ENDED + 1, "kind": "release", "device": "cpu:0", "after_bytes": None})
+    draw_after(book, {"t": ENDED, "kind": "release", "device": "cpu:1", "after_bytes": 0})
+    series = book.memory["cpu:0"]
+    assert (series.times.tolist(), series.values.tolist()) == ([BEGAN, ENDED], [2 * GB, 0])

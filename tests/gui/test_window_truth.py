@@ -1,0 +1,234 @@
+"""What a device's row tells of it: who is on it, why it cannot be ticked, how old its readings are."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+
+from core.devices.device import Device, Sample, Survey
+from core.runs import directories
+from core.state import RunState
+from gui.monitor import Monitor
+from gui.panels.devices import DeviceTable
+from gui.theme import DARK
+from gui.views.devices import DeviceRow, OnDevices, device_rows
+from gui.views.ticking import obstacles
+from tests.nvml.standin import mig_uuid, uuid
+from tests.running import FOREVER, LONG, make_spec, start, write_recipe
+
+GB = 2**30
+
+
+def row(device: str, **known) -> DeviceRow:
+    return DeviceRow(id=device, label=device, name="A100", full_name="A100", colour="#4d9bff", **known)
+
+
+def flags(table, device: str) -> Qt.ItemFlag:
+    number = [each.id for each in table.rows].index(device)
+    return table.item(number, 0).flags()
+
+
+def can_be_ticked(table, device: str) -> bool:
+    return bool(flags(table, device) & Qt.ItemFlag.ItemIsUserCheckable)
+
+
+# -- what a row says -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "sample", "known", "status"),
+    [
+        ({}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn"),
+        ({}, {}, {"held_by": {"g": "blender (anna)"}}, "held by blender (anna)"),
+        ({}, {}, {"used_by": {"g": "digits_cnn"}, "held_by": {"g": "blender (anna)"}}, "runs digits_cnn"),
+        ({}, {}, {"old_s": {"g": 12}}, "12 s old"),
+        ({}, {"asleep": True}, {}, "asleep"),
+        ({"shared_memory": True}, {}, {}, "shared memory"),
+        ({"shared_memory": True}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn · shared memory"),
+        ({"blocked": "It is in MIG mode."}, {}, {}, "blocked"),
+        ({}, {"lost": "It fell off the bus."}, {"used_by": {"g": "x"}}, "lost: It fell off the bus."),
+    ],
+)
+def test_the_status_of_a_row(device, sample, known, status):
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", **device)
+    survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, utilisation_percent=82, **sample),))
+    (found,) = device_rows(survey, {"g": "#ffffff"}, OnDevices(**known))
+    assert found.status == status
+    assert (found.tip.count(status), status in found.spoken or found.lost is not None) == (1, True)
+
+
+def test_readings_that_are_too_old_are_not_shown_as_those_of_now():
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
+    sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
+    survey = Survey(devices=(gpu,), samples=(sample,))
+    (found,) = device_rows(survey, {"g": "#ffffff"}, OnDevices(old_s={"g": 12}))
+    assert (found.utilisation, found.memory, found.memory_fraction, found.warmth) == ("–", "– / 24 GB", None, "")
+    assert "Last read 12 s ago: 82 %, 9.0 / 24 GB" in found.tip
+
+
+class Silent:
+    """A sampler that has fallen silent at a time that is told it."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+
+    def poll(self) -> Survey:
+        return self._survey
+
+    def new_samples(self) -> list[Sample]:
+        return []
+
+
+def test_the_age_of_readings_goes_by_no_clock_that_can_be_set(monkeypatch):
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
+    sample = Sample(device_id="g", time=4e9)  # the clock was set back since
+    monitor = Monitor(Silent(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
+    for now, old_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
+        monkeypatch.setattr("gui.monitor.time.monotonic", lambda now=now: now)
+        changed = monitor.poll()
+        assert monitor.old_s == old_s
+        assert changed or not old_s
+
+
+def test_a_driver_that_hangs_makes_the_readings_old_and_the_window_goes_on(drive, nvml):
+    nvml.write(gpus=1, gpu0={"utilisation": 82})
+    panel = drive()
+    panel.until(lambda: panel.table.item(0, 1).text() == "82 %")
+    nvml.write(slow_ms=60_000)
+    panel.until(lambda: "s old" in panel.table.item(0, 3).text(), "the age of the readings")
+    assert panel.table.item(0, 1).text() == "–"
+    cpu = panel.row_of("cpu:0")
+    assert panel.table.item(cpu, 3).text() == ""
+    first = panel.table.item(0, 3).text()
+    panel.until(lambda: panel.table.item(0, 3).text() not in {first, ""}, "it to grow")
+    nvml.write(slow_ms=None)
+    panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the driver to answer again")
+
+
+# -- what cannot be ticked -----------------------------------------------------------------------
+
+
+def test_a_blocked_device_cannot_be_ticked_and_the_row_has_the_reason(drive, nvml):
+    nvml.write(gpus=2, gpu0={"mig": 1})
+    panel = drive()
+    panel.until(lambda: panel.table.rowCount() >= 4, "the devices")
+    panel.until(lambda: not can_be_ticked(panel.table, uuid(0)), "GPU 0 to be blocked")
+    item = panel.table.item(panel.row_of(uuid(0)), 0)
+    assert "MIG mode" in item.toolTip()
+    assert "MIG mode" in item.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert can_be_ticked(panel.table, uuid(1))
+    middle = panel.table.visualItemRect(item).center()
+    panel.qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=middle)
+    assert item.checkState() is Qt.CheckState.Unchecked
+
+
+def test_a_blocked_device_that_is_ticked_is_complained_of_once(drive, nvml):
+    nvml.write(gpus=1)
+    panel = drive()
+    panel.until(lambda: panel.table.rowCount() == 3, "the devices")
+    panel.tick(uuid(0))
+    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    nvml.write(gpu0={"mig": 1})
+    panel.until(lambda: "MIG mode" in panel.verdict.text(), "the reason why not")
+    assert panel.verdict.text().count("is in MIG mode") == 1
+    assert panel.table.ticked() == (uuid(0),)
+    assert not panel.start_button.isEnabled()
+
+
+def test_one_mig_device_at_a_time_and_none_is_unticked_silently(drive, nvml):
+    nvml.write(gpus=1, gpu0={"mig": 1, "mig_count": 2})
+    panel = drive()
+    one, other = mig_uuid(0, 0), mig_uuid(0, 1)
+    panel.until(lambda: {one, other} <= {each.id for each in panel.table.rows}, "the MIG devices")
+    item = panel.table.item(panel.row_of(one), 0)
+    item.setCheckState(Qt.CheckState.Checked)
+    assert not can_be_ticked(panel.table, other)
+    assert "untick that one first" in panel.table.item(panel.row_of(other), 0).toolTip()
+    assert can_be_ticked(panel.table, one)
+    assert panel.table.ticked() == (one,)
+    item.setCheckState(Qt.CheckState.Unchecked)
+    assert can_be_ticked(panel.table, other)
+    assert "untick" not in panel.table.item(panel.row_of(other), 0).toolTip()
+
+
+def test_what_was_ticked_when_it_came_to_be_blocked_stays_so_until_it_is_unticked(qtbot):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.show_rows([row("GPU-1"), row("MIG-1"), row("MIG-2")])
+    table.tick(["GPU-1"])
+    table.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
+    assert table.ticked() == ("GPU-1",)
+    assert can_be_ticked(table, "GPU-1")
+    table.item(0, 0).setCheckState(Qt.CheckState.Unchecked)
+    assert not can_be_ticked(table, "GPU-1")
+
+
+def test_remembered_ticks_leave_out_what_cannot_be_ticked(qtbot):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.tick(["MIG-1", "MIG-2", "GPU-1"])
+    table.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
+    assert table.ticked() == ("MIG-1",)
+
+
+def test_the_reasons():
+    rows = [row("cpu:0"), row("MIG-1"), row("MIG-2"), row("GPU-1", blocked="Not yours."), row("GPU-2", lost="Gone.")]
+    assert obstacles(rows, []) == {"GPU-1": "Not yours.", "GPU-2": "Gone."}
+    assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1"}
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_a_blocked_row_is_painted_with_its_reason(qtbot, count):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.resize(340, 400)
+    reason = (
+        "GPU 0 is outside CUDA_VISIBLE_DEVICES, which this program was started with: unset it to use this GPU. " * 3
+    )
+    rows = [row(f"GPU-{number}", blocked=reason) for number in range(count)]
+    table.show_rows(rows)
+    table.show()
+    with_reason = table.grab().toImage()
+    table.show_rows([row(f"GPU-{number}", memory_used_bytes=GB) for number in range(count)])
+    assert table.grab().toImage() != with_reason
+
+
+# -- a device that is in use ---------------------------------------------------------------------
+
+
+def test_the_rows_of_a_live_run_say_so(drive, runs_root, tmp_path):
+    start(make_spec(write_recipe(tmp_path, LONG, "mine"), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    panel = drive()
+    panel.until(lambda: panel.table.item(0, 3).text() == "runs mine", "the run in the row")
+    assert panel.table.item(1, 3).text() == ""
+
+
+def test_a_second_run_on_a_device_is_asked_for_and_both_are_named(drive, runs_root, tmp_path):
+    start(make_spec(write_recipe(tmp_path, LONG, "first"), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    panel = drive()
+    panel.until_state("Running")
+    panel.tick("cpu:0")
+    panel.open_recipe(write_recipe(tmp_path, LONG, "second"))
+    panel.set_number("epochsBox", 1)
+    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that it is in use")
+    panel.start()
+    panel.until(lambda: panel.question() is not None, "the question")
+    asked = panel.question().text
+    assert "Start second beside" in asked
+    assert "first" in asked
+    assert "CPU 0" in asked
+    panel.answer("noButton")
+    panel.until(lambda: panel.question() is None)
+    assert len(directories(runs_root)) == 1
+    panel.start()
+    panel.answer("yesButton")
+    panel.until(lambda: len(directories(runs_root)) == 2, "the second run")
+    panel.until(lambda: panel.window._session.spec.name == "second", "it to be looked at")
+    panel.until_state("Finished")
+
+
+def test_a_device_held_by_somebody_else_can_still_be_ticked(drive, nvml, launch):
+    nvml.write(gpus=1, gpu0={"memory_used": 18 * GB, "compute": f"{launch().pid}:{18 * GB}"})
+    panel = drive()
+    panel.until(lambda: panel.table.item(0, 3).text().startswith("held by python"), "who holds it")
+    assert can_be_ticked(panel.table, uuid(0))
