@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from core import holders, processes
 from core.events import EVENTS, Writer
 from core.findings import Ended, ended_fields
-from core.survivors import STUCK
+from core.procfs import STUCK
 
 if TYPE_CHECKING:
     from pathlib import Path

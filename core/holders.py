@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import pwd
 import re
-import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from core import processes
+from core import procfs
 from core.findings import Holder
-from core.processes import PROC, TAG, TICKS_PER_S
+from core.processes import TAG
+from core.procfs import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Holder", "Scan", "describe", "scan"]
 
-KERNEL_THREAD = 0x00200000
-"""PF_KTHREAD of the kernel's `include/linux/sched.h`: such a process has no files, and no command line."""
 NODE = re.compile(rb"/dev/nvidia(\d+)")
 ANY_NODE = b"/dev/nvidia"
 WATCHERS = frozenset({
@@ -56,7 +54,7 @@ def scan(devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | Non
 
     A process that cannot be looked into is no error: how many there were is said in the result.
     """
-    pids = processes.pids(proc)
+    pids = procfs.pids(proc)
     opened, closed = _files(pids, proc, _nodes(devices))
     used = _used(devices, listed)
     known = {pid: describe(pid, proc) for pid in sorted({*opened, *(pid for _, pid in used)})}
@@ -70,21 +68,19 @@ def scan(devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | Non
 
 def describe(pid: int, proc: Path = PROC) -> Holder:
     """One process, as far as it may be read; only its number when it is gone, or of another namespace."""
-    folder = proc / str(pid)
-    name, fields = _stat(folder)
-    if name is None:
+    stat = procfs.stat(pid, proc)
+    if stat is None:
         return Holder(pid=pid)
-    uid = processes.owner(pid, proc)
-    created = int(fields[19]) / TICKS_PER_S
+    uid = procfs.owner(pid, proc)
     return Holder(
         pid=pid,
-        created=created,
-        name=name,
+        created=stat.created,
+        name=stat.name,
         user=None if uid is None else _user(uid),
-        command=_command(folder) or None,
-        age_s=max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - created),
-        run_id=_tag(pid, proc),
-        state=fields[0],
+        command=printable(" ".join(procfs.words(pid, proc))) or None,
+        age_s=stat.age_s,
+        run_id=printable(procfs.variable(procfs.variables(pid, proc), TAG) or "") or None,
+        state=stat.state,
         ours=uid == os.getuid(),
     )
 
@@ -181,7 +177,8 @@ def _unlisted(opened: Open, used: Mapping[tuple[str, int], int | None], known: M
 def _trouble(pids: Sequence[int], closed: Sequence[int], proc: Path) -> str | None:
     if not pids:
         return f"There is no {proc} to look into: only processes that the driver names are known."
-    count = sum(not _is_kernel_thread(proc / str(pid)) for pid in closed)
+    stats = (procfs.stat(pid, proc) for pid in closed)
+    count = sum(stat is not None and not stat.is_kernel_thread for stat in stats)
     if not count:
         return None
     what = "1 process of another user" if count == 1 else f"{count} processes of other users"
@@ -191,27 +188,9 @@ def _trouble(pids: Sequence[int], closed: Sequence[int], proc: Path) -> str | No
 # -- one process ---------------------------------------------------------------------------------
 
 
-def _stat(folder: Path) -> tuple[str | None, list[str]]:
-    """Its name, and the fields of proc(5)'s `stat` from the state, the third, on. None when it is gone."""
-    text = _read(folder / "stat").decode(errors="replace")
-    head, _, tail = text.rpartition(")")  # the name in parentheses may hold anything
-    fields = tail.split()
-    return (head.partition("(")[2], fields) if len(fields) > 19 else (None, [])
-
-
-def _is_kernel_thread(folder: Path) -> bool:
-    name, fields = _stat(folder)
-    return name is None or bool(int(fields[6]) & KERNEL_THREAD)
-
-
-def _command(folder: Path) -> str:
-    return _read(folder / "cmdline").rstrip(b"\0").replace(b"\0", b" ").decode(errors="replace")
-
-
-def _tag(pid: int, proc: Path) -> str | None:
-    start = f"{TAG}=".encode()
-    tags = [entry for entry in processes.variables(pid, proc) if entry.startswith(start)]
-    return tags[0][len(start) :].decode(errors="replace") if tags else None
+def printable(text: str) -> str:
+    """What the file system's encoding could not read comes back as marks, which can be stored and shown."""
+    return os.fsencode(text).decode(errors="replace")
 
 
 @lru_cache(maxsize=256)
@@ -220,10 +199,3 @@ def _user(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"user {uid}"
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""  # gone, or not ours to read

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.case import Case, ended, enumerated, joined, more, size, waited, when, with_run, with_size
 from core.findings import Holder, Verdict
-from core.survivors import STUCK
+from core.procfs import STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Leftovers: processes that carry the tag of a run that is over; and how they are ended.
+"""Leftovers: processes that carry the tag of a run that is over.
 
 A run ends all that it started (`core.supervisor`, and `core.guard` when that was killed). Something is left only
 where both were killed, or where a process could not be ended then. A tag is inherited by whatever is started from
@@ -8,38 +8,25 @@ inside a training, so not everybody who carries one is a leftover: see `_spared`
 from __future__ import annotations
 
 import os
-import re
-import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import processes
-from core.holders import describe
-from core.processes import PROC, RUN_DIR, TAG
+from core import holders, procfs
+from core.processes import RUN_DIR, TAG
+from core.procfs import PROC
 from core.run import Run
 from core.state import ProcessId, row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from core.findings import Holder
+    from core.procfs import Stat
 
-GRACE_S = 3.0
-"""Between SIGTERM and SIGKILL."""
-KILLED_S = 5.0
-"""After SIGKILL: a process that held much memory takes a while to give it back."""
-NAP_S = 0.02
-STUCK = "D"
-"""The state of a process that waits inside the kernel."""
-GONE = frozenset("ZXx")
-"""The states of processes that have ended."""
 SUPERVISOR = "core.supervisor"
 """The module of supervisors; guards are forked from them, and look the same."""
 PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
-PENDING = re.compile(rb"^S(?:ig|hd)Pnd:\s*([0-9a-f]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,32 +49,6 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A leftover that was ended."""
-
-    leftover: Leftover
-    signal: str
-    """The last that it was sent: `SIGTERM` or `SIGKILL`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """A leftover that is still there."""
-
-    leftover: Leftover
-    why: str
-    """A sentence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of ending leftovers. One that went away by itself, unsignalled, is in neither."""
-
-    ended: tuple[Ended, ...] = ()
-    left: tuple[Left, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
     """A process of this user that carries a tag."""
 
@@ -95,16 +56,15 @@ class _Seen:
     run_id: str
     run_dir: Path | None
     """As its environment names it."""
-    about: Holder
-    argv: tuple[str, ...]
-    parent: int
-    terminal: bool
-    """Whether it belongs to somebody's terminal: a run's own processes never do."""
+    user: str
+    words: tuple[str, ...]
+    """Its command line."""
+    stat: Stat
 
 
 def blind(proc: Path = PROC) -> str | None:
     """Why no process can be looked at here, in a sentence; None where they can be."""
-    if processes.pids(proc):
+    if procfs.pids(proc):
         return None
     return f"There is no {proc} to look into, so what runs have left behind cannot be seen. Mount it, then ask again."
 
@@ -132,99 +92,36 @@ def find(roots: Sequence[Path], proc: Path = PROC) -> list[Leftover]:
     return sorted(found, key=lambda each: each.process.created)
 
 
-def end(leftovers: Iterable[Leftover], grace_s: float = GRACE_S, proc: Path = PROC) -> Outcome:
-    """End them: SIGTERM, and after the grace SIGKILL to those that are still there. It waits until they are gone.
-
-    Right before each signal it is asked again whether this is the process, by pid and create time, whether it is
-    this user's, and whether it carries the tag. One that was sent SIGKILL before and sits in the kernel (state D)
-    is not signalled again. Takes `grace_s` and `KILLED_S` at most, and raises nothing for who goes away meanwhile.
-    """
-    given = list(leftovers)
-    sent: dict[ProcessId, signal.Signals] = {}
-    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILLED_S)):
-        awaited = []
-        for each in filter(_lives, given):
-            if not _is_beyond(each, proc) and processes.send_tagged(each.process, each.run_id, number, proc):
-                sent[each.process] = number
-                awaited.append(each)
-            elif _is_ending(each, proc):
-                awaited.append(each)
-        _wait_until(lambda: not any(map(_lives, awaited)), patience_s)  # noqa: B023 (called before the next round)
-    living = {each.process for each in given if _lives(each)}
-    return Outcome(
-        ended=tuple(
-            Ended(leftover=each, signal=sent[each.process].name)
-            for each in given
-            if each.process in sent and each.process not in living
-        ),
-        left=tuple(
-            Left(leftover=each, why=_why_left(each, each.process in sent, proc))
-            for each in given
-            if each.process in living
-        ),
-    )
-
-
 # -- looking -------------------------------------------------------------------------------------
 
 
 def _tagged(proc: Path) -> Iterator[_Seen]:
     """The processes of this user that carry a tag."""
-    here = _namespace(proc / "self")
-    for pid in processes.pids(proc):
+    here = procfs.namespace("self", proc)
+    for pid in procfs.pids(proc):
         seen = _see(pid, proc)
-        if seen is not None and _namespace(proc / str(pid)) in {here, None}:
+        if seen is not None and procfs.namespace(pid, proc) in {here, None}:
             yield seen
 
 
 def _see(pid: int, proc: Path) -> _Seen | None:
     """What is known of a process; None when it has ended, is another user's, or carries no tag."""
-    environment = processes.variables(pid, proc)
-    run_id = _value(environment, TAG)
+    environment = procfs.variables(pid, proc)
+    run_id = procfs.variable(environment, TAG)
     if not run_id:
         return None
-    about, stat = describe(pid, proc), _stat(pid, proc)
-    if not about.ours or about.created is None or about.state in GONE or not stat:
+    about, stat = holders.describe(pid, proc), procfs.stat(pid, proc)
+    if not about.ours or about.user is None or stat is None or stat.state in procfs.ENDED:
         return None
-    run_dir = _value(environment, RUN_DIR)
+    run_dir = procfs.variable(environment, RUN_DIR)
     return _Seen(
-        process=ProcessId(pid=pid, created=about.created),
+        process=ProcessId(pid=pid, created=stat.created),
         run_id=run_id,
         run_dir=Path(run_dir) if run_dir else None,
-        about=about,
-        argv=_argv(pid, proc),
-        parent=int(stat[1]),
-        terminal=stat[4] != "0",
+        user=about.user,
+        words=procfs.words(pid, proc),
+        stat=stat,
     )
-
-
-def _value(environment: Sequence[bytes], name: str) -> str:
-    start = f"{name}=".encode()
-    return next((os.fsdecode(entry.removeprefix(start)) for entry in environment if entry.startswith(start)), "")
-
-
-def _stat(pid: int, proc: Path) -> list[str]:
-    """The fields of proc(5)'s `stat` from the state, the third, on; none when it is gone."""
-    return _read(pid, "stat", proc).rpartition(b")")[2].decode().split()
-
-
-def _argv(pid: int, proc: Path) -> tuple[str, ...]:
-    return tuple(os.fsdecode(word) for word in _read(pid, "cmdline", proc).split(b"\0"))
-
-
-def _read(pid: int, name: str, proc: Path) -> bytes:
-    try:
-        return (proc / str(pid) / name).read_bytes()
-    except OSError:
-        return b""  # gone meanwhile, or not ours to read
-
-
-def _namespace(folder: Path) -> str | None:
-    """The namespace in which a process has its pid; None when it cannot be told."""
-    try:
-        return os.readlink(folder / "ns" / "pid")  # noqa: PTH115 (what it reads is no path)
-    except OSError:
-        return None
 
 
 # -- judging -------------------------------------------------------------------------------------
@@ -235,8 +132,8 @@ def _supervised(proc: Path) -> set[str]:
 
     Those in containers are among them, whose folders may not be found from here.
     """
-    lines = [argv for argv in (_argv(pid, proc) for pid in processes.pids(proc)) if SUPERVISOR in argv[:-1]]
-    return {Path(argv[argv.index(SUPERVISOR) + 1]).name for argv in lines}
+    lines = [words for words in (procfs.words(pid, proc) for pid in procfs.pids(proc)) if SUPERVISOR in words[:-1]]
+    return {Path(words[words.index(SUPERVISOR) + 1]).name for words in lines}
 
 
 def _over(seen: _Seen, roots: Sequence[Path]) -> tuple[Path | None, str] | None:
@@ -273,11 +170,17 @@ def _spared(seen: Sequence[_Seen]) -> set[int]:
     spared: set[int] = set()
     for run_id in {each.run_id for each in seen}:
         group = {each.process.pid: each for each in seen if each.run_id == run_id}
-        at_work = {pid for pid, each in group.items() if each.terminal or _is_panel(each.argv) or pid == os.getpid()}
+        at_work = {
+            pid for pid, each in group.items() if each.stat.terminal or _is_panel(each.words) or pid == os.getpid()
+        }
         lines = {pid: _line(pid, group) for pid in group}
         spared |= {pid for pid, line in lines.items() if at_work & line}
         spared |= {pid for each in at_work for pid in lines[each]}
     return spared
+
+
+def _is_somebodys_work(seen: _Seen) -> bool:
+    return bool(seen.stat.terminal) or _is_panel(seen.words) or seen.process.pid == os.getpid()
 
 
 def _line(pid: int, group: Mapping[int, _Seen]) -> set[int]:
@@ -285,67 +188,26 @@ def _line(pid: int, group: Mapping[int, _Seen]) -> set[int]:
     line: set[int] = set()
     while pid in group and pid not in line:
         line.add(pid)
-        pid = group[pid].parent
+        pid = group[pid].stat.parent
     return line
 
 
-def _is_panel(argv: Sequence[str]) -> bool:
+def _is_panel(words: Sequence[str]) -> bool:
     """Whether this is how the panel, one of its commands, or a supervisor is started."""
-    modules = {argv[at + 1] for at, word in enumerate(argv[:-1]) if word == "-m"}
-    return bool(PANEL_MODULES & modules) or any(Path(word).name in PANEL_SCRIPTS for word in argv[:2])
+    modules = {words[at + 1] for at, word in enumerate(words[:-1]) if word == "-m"}
+    return bool(PANEL_MODULES & modules) or any(Path(word).name in PANEL_SCRIPTS for word in words[:2])
 
 
 def _leftover(seen: _Seen, run_dir: Path | None, why: str, proc: Path) -> Leftover:
-    about = seen.about
-    name = about.name or "?"
+    name = holders.printable(seen.stat.name)
     return Leftover(
         process=seen.process,
         run_id=seen.run_id,
         run_dir=run_dir,
         name=name,
-        command=about.command or name,
-        age_s=about.age_s or 0.0,
-        user=about.user or str(os.getuid()),
-        memory_bytes=processes.resident_bytes(seen.process.pid, proc) or None,
+        command=holders.printable(" ".join(seen.words)) or f"[{name}]",  # as ps(1) has one that wiped its own
+        age_s=seen.stat.age_s,
+        user=seen.user,
+        memory_bytes=procfs.resident_bytes(seen.process.pid, proc),
         why=why,
     )
-
-
-# -- ending --------------------------------------------------------------------------------------
-
-
-def _lives(leftover: Leftover) -> bool:
-    return processes.is_alive(leftover.process)
-
-
-def _is_beyond(leftover: Leftover, proc: Path) -> bool:
-    """Whether no signal is of use: it sits in the kernel, and SIGKILL, which it was sent, waits for it."""
-    pid = leftover.process.pid
-    pending = (int(mask, 16) for mask in PENDING.findall(_read(pid, "status", proc)))
-    return _stat(pid, proc)[:1] == [STUCK] and any(mask >> (signal.SIGKILL - 1) & 1 for mask in pending)
-
-
-def _is_ending(leftover: Leftover, proc: Path) -> bool:
-    """Whether it has given up its memory, and with it its environment: the last thing that a process does."""
-    return _read(leftover.process.pid, "statm", proc).startswith(b"0 ")
-
-
-def _why_left(leftover: Leftover, signalled: bool, proc: Path) -> str:
-    """Why a process is still there although all was done."""
-    seen, ending = _see(leftover.process.pid, proc), _is_ending(leftover, proc)
-    if not ending and (seen is None or (seen.process, seen.run_id) != (leftover.process, leftover.run_id)):
-        return "It does not carry the run's tag any more, or is another user's, and was left alone."
-    if _stat(leftover.process.pid, proc)[:1] == [STUCK]:
-        return (
-            "It was killed but waits inside the kernel (state D), where no signal reaches it. It ends when what it "
-            "waits for answers: a disk, or a driver. If it never does, only reloading that driver or a reboot helps."
-        )
-    if signalled or ending:
-        return "It was told to end and has not yet: it may have much memory to give back. Look again in a moment."
-    return "The system did not let it be signalled. End it as the user who started it, or as root."
-
-
-def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(NAP_S)

@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core import holders, processes
-from core.processes import PROC
+from core import holders, processes, procfs
+from core.procfs import PROC
 
 if TYPE_CHECKING:
     import signal
@@ -37,7 +37,7 @@ class ThisMachine:
         found = holders.describe(process.pid, self._proc)
         if found.created != process.created:
             return None
-        return replace(found, memory_used_bytes=processes.resident_bytes(process.pid, self._proc))
+        return replace(found, memory_used_bytes=procfs.resident_bytes(process.pid, self._proc))
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
         """Signal this very process if it carries the run's tag and is of this user; False when it is not, or gone."""

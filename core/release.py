@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from core.case import Case
 from core.findings import Ended, Holder, Release, Verdict
 from core.judging import judge, waiting
-from core.survivors import STUCK, SURVIVOR_GRACE_S, Processes, Survivor, Survivors
+from core.procfs import STUCK
+from core.survivors import SURVIVOR_GRACE_S, Processes, Survivor, Survivors
 
 if TYPE_CHECKING:
     import signal

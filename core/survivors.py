@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from core.findings import Ended
+from core.procfs import STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +19,6 @@ SURVIVOR_GRACE_S = 2.0
 """Between TERM and KILL."""
 LOOK_AGAIN_S = 0.5
 """Between two looks for survivors that are not known yet; once the known ones are gone it is looked at once."""
-STUCK = "D"
-"""The state of a process that waits inside the kernel and cannot be ended, not even by KILL."""
 
 
 class Processes(Protocol):
@@ -80,6 +79,11 @@ class Survivors:
                 survivor.signal, survivor.sent_at = number, now
                 sent.setdefault(number, []).append(survivor.process.pid)
         return list(sent.items())
+
+    @property
+    def known(self) -> list[Survivor]:
+        """All that were found."""
+        return list(self._known.values())
 
     @property
     def living(self) -> list[Survivor]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core import holders, leftovers, processes
+from core import holders, leftovers, processes, procfs
 from core.state import RunState, row
 
 from .aside import Aside
@@ -167,8 +167,7 @@ def _look(
     return Look(
         holders=scan.holders,
         of_run=tuple(
-            replace(holders.describe(each.pid), memory_used_bytes=processes.resident_bytes(each.pid) or None)
-            for each in tagged
+            replace(holders.describe(each.pid), memory_used_bytes=procfs.resident_bytes(each.pid)) for each in tagged
         ),
         leftovers=tuple(look_for(root)),
         trouble=scan.trouble or leftovers.blind(),
@@ -177,7 +176,7 @@ def _look(
 
 def _resident(pid: int) -> Holder:
     """A process with the memory of the machine that it holds."""
-    return replace(holders.describe(pid), memory_used_bytes=processes.resident_bytes(pid) or None)
+    return replace(holders.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
 
 
 def _each(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[str, Process]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core import holders, leftovers, processes
+from core import ending, holders, processes
 from core.state import ProcessId
 
 from .aside import Aside
@@ -66,7 +66,7 @@ class Ender(QObject):
 
 def end_leftovers(those: Sequence[Leftover]) -> tuple[str, str]:
     """End them; returns a sentence and its tone."""
-    outcome = leftovers.end(those)
+    outcome = ending.end(those)
     if outcome.left:
         stuck = " ".join(f"{each.leftover.name} (pid {each.leftover.process.pid}): {each.why}" for each in outcome.left)
         return f"Not all that was left over could be ended. {stuck}", "bad"

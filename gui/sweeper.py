@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
 from core import leftovers, processes
+from core.procfs import PROC
 
 from .aside import Aside
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from core.leftovers import Leftover
 
-PROC = Path("/proc")
 PERIOD_S = 1.0
 """So often those that were found are asked whether they are there still, which is cheap."""
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from core import leftovers
+from core import ending, leftovers
 from core.answers import say, say_json, warn
+from core.ending import Outcome
 from core.errors import RunError
-from core.leftovers import Outcome
-from core.processes import PROC
+from core.procfs import PROC
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
     from typing import Any
 
-    from core.leftovers import Ended, Left, Leftover
+    from core.ending import Left, Swept
+    from core.leftovers import Leftover
 
 ROUNDS = 3
 """A process may start another while it is being ended: so often is looked again."""
@@ -55,12 +56,12 @@ def _agreed() -> bool:
 
 def _end(found: Sequence[Leftover], options: Namespace) -> Outcome:
     """End them, and what the same runs have come up with meanwhile."""
-    ended: list[Ended] = []
+    ended: list[Swept] = []
     left: list[Left] = []
     runs = {each.run_id for each in found}
     remaining: Sequence[Leftover] = found
     for _ in range(ROUNDS):
-        outcome = leftovers.end(remaining, proc=PROC)
+        outcome = ending.end(remaining, proc=PROC)
         ended += outcome.ended
         left += outcome.left
         known = {each.leftover.process for each in left}
@@ -142,7 +143,7 @@ def _leftover(found: Leftover) -> dict[str, Any]:
     }
 
 
-def _ended(ended: Ended) -> dict[str, Any]:
+def _ended(ended: Swept) -> dict[str, Any]:
     return {**_brief(ended.leftover), "signal": ended.signal}
 
 

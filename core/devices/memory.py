@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from core import procfs
+from core.procfs import PROC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
-PROC = Path("/proc")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TREE_S = 2.0  # how long a list of descendants is good: finding them costs far more than reading their memory
-
-Started = str  # a process's start time in the kernel's ticks: with the pid, it names one process for good
 
 
 class ProcessMemory:
@@ -32,7 +30,7 @@ class ProcessMemory:
         if now >= self._tree_until:
             self._tree = descendants(self._living())
             self._tree_until = now + TREE_S
-        return sum(_resident_bytes(pid) for pid in self._tree)
+        return sum(procfs.resident_bytes(pid) or 0 for pid in self._tree)
 
     def _living(self) -> list[int]:
         # A pid alone is never trusted: the number may have been given to a process of somebody else.
@@ -60,26 +58,15 @@ def _children_of_tasks(pid: int) -> list[int]:
 def _children_by_scan() -> Callable[[int], list[int]]:
     """By asking every process for its parent, once for all."""
     children: dict[int, list[int]] = {}
-    for name in os.listdir(PROC):  # noqa: PTH208 (names only)
-        if name.isdecimal() and len(stat := _stat(int(name))) > 1:
-            children.setdefault(int(stat[1]), []).append(int(name))
+    for pid in procfs.pids():
+        if (stat := procfs.stat(pid)) is not None:
+            children.setdefault(stat.parent, []).append(pid)
     return lambda pid: children.get(pid, [])
 
 
-def _started(pid: int) -> Started | None:
-    stat = _stat(pid)
-    return stat[19] if len(stat) > 19 else None
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of `/proc/PID/stat` from the state on (the third of proc(5)); none when it is gone."""
-    # The name, before them, may itself hold spaces and brackets.
-    return _text(PROC / str(pid) / "stat").rpartition(")")[2].split()
-
-
-def _resident_bytes(pid: int) -> int:
-    pages = _text(PROC / str(pid) / "statm").split()
-    return int(pages[1]) * PAGE_BYTES if len(pages) > 1 else 0
+def _started(pid: int) -> int | None:
+    stat = procfs.stat(pid)
+    return None if stat is None else stat.ticks
 
 
 def _text(path: Path) -> str:

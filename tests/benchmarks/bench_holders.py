@@ -15,7 +15,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from core import processes
+from core import processes, procfs
 from core.devices.device import Device
 from core.holders import scan
 from tests.benchmarks.report import table, write_json
@@ -82,7 +82,7 @@ def main() -> int:
     }
     first = sleepers(SLEEPERS)
     try:
-        there = len(processes.pids())
+        there = len(procfs.pids())
         assert there > SLEEPERS, f"only {there} processes: the system did not let {SLEEPERS} be started"
         spent = _measure(subjects)
     finally:

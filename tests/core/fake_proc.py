@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from core.processes import TAG, TICKS_PER_S
+from core.processes import TAG
+from core.procfs import TICKS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import holders, processes
+from core import holders, processes, procfs
 from core.devices.device import Device, Process
 from core.findings import Holder
 from core.holders import describe, scan
@@ -141,7 +141,7 @@ def test_processes_that_may_not_be_looked_into_are_counted() -> None:
 def test_threads_of_the_kernel_are_no_processes_that_could_not_be_looked_into(
     proc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_process(proc, 2, name="kthreadd", command=(), flags=holders.KERNEL_THREAD)
+    add_process(proc, 2, name="kthreadd", command=(), flags=procfs.KERNEL_THREAD)
     add_process(proc, 8, uid=1)
 
     def closed(folder: bytes) -> Iterator[bytes]:

@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from core import leftovers, processes
-from core.leftovers import Leftover, end, find
+from core.ending import Outcome, end
+from core.leftovers import Leftover, find
 from core.state import RunState
 from tests.core.acting import (
     CHILD,
@@ -295,7 +296,7 @@ def test_who_goes_away_meanwhile_is_no_error(view: ProcView, launch: Launch) -> 
     outcome = end(found)
     assert [each.leftover.process.pid for each in outcome.ended] == [second.pid]
     assert outcome.left == ()
-    assert end(found) == leftovers.Outcome()
+    assert end(found) == Outcome()
     assert find([], view.path) == []  # their entries are still named, and lead nowhere
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core import processes
+from core import processes, procfs
 from core.state import RunState, row
 from tests.core.acting import guards, played
 from tests.running import Followed, start
@@ -140,7 +140,7 @@ def counts(window: psutil.Popen) -> tuple[int, int]:
 def tags() -> set[str]:
     """The tags of all processes there are."""
     start = f"{processes.TAG}=".encode()
-    entries = [entry for pid in psutil.pids() for entry in processes.variables(pid) if entry.startswith(start)]
+    entries = [entry for pid in psutil.pids() for entry in procfs.variables(pid) if entry.startswith(start)]
     return {entry.removeprefix(start).decode() for entry in entries}
 
 
