@@ -74,15 +74,22 @@ class Context:
             )
         self._writer.write("ready", rank=self.rank)
 
-    def measured(self, first_step: int, values: Mapping[str, Sequence[float]], *, since: float | None = None) -> None:
+    def measured(
+        self,
+        first_step: int,
+        values: Mapping[str, Sequence[float]],
+        *,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> None:
         """Record for each metric the values of the steps `first_step`, `first_step + 1`, ...
 
-        `since`: unix time at which the first of them ended; None for now. Raises `RecordError`.
+        `since`, `until`: unix times at which the first and the last of them ended; None for now. Raises `RecordError`.
         """
         if not values:
             return
-        now = time.time()
-        line = metrics_line(since=now if since is None else since, until=now, first_step=first_step, values=values)
+        until = time.time() if until is None else until
+        line = metrics_line(since=until if since is None else since, until=until, first_step=first_step, values=values)
         self._writer.write_json(line)
 
     def done(self) -> None:

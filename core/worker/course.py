@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 DUE = 8
 """Beside the bits of `Asked`: a checkpoint is due by the run's own settings."""
-ENOUGH = 16
-"""And: early stopping says that it is enough."""
 SHARE = 1 / 100
 """Of the training time, what checkpoints may take where it is left to us how often they are written."""
 FIRST_GUESS_S = 0.05  # how long one takes, before there was any
@@ -71,6 +69,8 @@ class Course:
         """Step and epoch of the checkpoint that this leg began with."""
         self._ending = False
         """Whether the report that is being made is that of an epoch's end."""
+        self._concluded = False
+        """Whether it was made for the epoch under way."""
         self._began = self._saved = time.monotonic()
         self._save_at = self._when.every if self._when.unit == "steps" else 0
         meter.look = self._look
@@ -131,10 +131,24 @@ class Course:
         return False
 
     def epoch_trained(self, rate: float) -> None:
-        """The steps of an epoch are done: the curve is up to date while a long validation lasts."""
+        """The steps of an epoch are done."""
+        self._concluded = False
         if self._validates:
-            self._meter.report()
+            self._meter.steps_end()
         self._meter.learning_rate(rate)
+
+    def conclude(self, sums: Sequence[float]) -> list[float]:
+        """Report what is left of the epoch under way; returns the sums of a validation over all ranks.
+
+        One reduction for all that ranks have to tell each other at its end: where an epoch takes a tenth of a second,
+        each wait for each other shows.
+        """
+        earlier = self._meter.asked
+        self._ending = True
+        added_up = self._meter.report(sums)
+        self._ending, self._concluded = False, True
+        self._meter.asked |= earlier
+        return added_up
 
     def validated(self, values: Mapping[str, Sequence[float]]) -> bool:
         """An epoch is done, with these means of its validation, if there was one; True when the loop shall return.
@@ -144,11 +158,12 @@ class Course:
         if not self._validates and not self._has_to_look:
             self.epoch += 1
             return False
-        if not self._validates:
-            self._meter.report()  # the mean is over all of the epoch's losses
+        if not self._concluded:
+            self.conclude(())
         self._meter.validated(values)
         before = self._best, self._since_best, self._meter.mean.sum, self._meter.mean.count
-        asked = self._meter.asked | self._report_the_end(values)
+        self._compare(values)
+        asked, self._meter.asked = self._meter.asked, 0
         if asked & Asked.STOP:
             return True
         if asked & Asked.PAUSE and not values:
@@ -157,7 +172,8 @@ class Course:
             if self._pause():
                 return True  # the end of the epoch, its validation too, comes when training goes on
         self.epoch += 1
-        self._enough = bool(asked & ENOUGH)
+        # Its own reduction: what rank 0 decides by the means cannot come with them.
+        self._enough = self._context.training.patience is not None and bool(self._meter.agree(self._is_enough()))
         if self._enough:
             self._tell_enough()
         if self.epoch == self._context.training.epochs or self._enough:
@@ -189,7 +205,7 @@ class Course:
         """Rank 0's decision, a few times a second and at each end of an epoch."""
         asked = int(self._context.asked())
         if self._ending:
-            return asked | (DUE if self._is_due() else 0) | (ENOUGH if self._is_enough() else 0)
+            return asked | (DUE if self._is_due() else 0)
         timed = self._when.unit == "minutes" and time.monotonic() - self._saved >= 60 * self._when.every
         return asked | (DUE if timed else 0)
 
@@ -208,8 +224,8 @@ class Course:
             self._save("asked" if asked & Asked.SAVE else self._reason)
         return False
 
-    def _report_the_end(self, values: Mapping[str, Sequence[float]]) -> int:
-        """What rank 0 decides at the end of an epoch."""
+    def _compare(self, values: Mapping[str, Sequence[float]]) -> None:
+        """This epoch with the best so far."""
         mean = self._meter.mean.take()
         self._value = values["val_loss"][0] if "val_loss" in values else mean
         if self._validates and not values:
@@ -218,11 +234,6 @@ class Course:
             self._best, self._since_best = self._value, 0
         else:
             self._since_best += 1
-        self._ending = True
-        self._meter.report()
-        self._ending = False
-        asked, self._meter.asked = self._meter.asked, 0
-        return asked
 
     def _is_due(self) -> bool:
         """Whether a checkpoint is due at this end of an epoch."""

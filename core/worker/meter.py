@@ -35,6 +35,7 @@ class Meter:
         """Of the losses since the epoch began, as far as reported."""
         self._losses: list[Any] = []
         self._since: float | None = None
+        self._until: float | None = None
         self._learning_rate: float | None = None
         self._told_of_nan = False
         self._due = 0.0  # the first step is reported at once, so that the curve begins when training does
@@ -63,12 +64,20 @@ class Meter:
         if self._context.rank == 0:
             self._context.measured(self.steps, values)
 
-    def report(self) -> None:
-        """Fetch what was gathered (the only wait for the device), record it, look for requests."""
+    def steps_end(self) -> None:
+        """Something else begins, such as a validation, which may be long: the curve is up to date meanwhile."""
+        self.report()
+
+    def report(self, numbers: Sequence[float] = ()) -> list[float]:
+        """Fetch what was gathered (the only wait for the device), record it, look for requests.
+
+        Returns the sums of `numbers` over all ranks, each of which has to give as many.
+        """
         if self._losses:
             self._record(self._fetch(self._losses))
         self.asked = self.look()
         self._due = time.monotonic() + REPORT_EVERY_S
+        return list(numbers)
 
     @property
     def is_due(self) -> bool:
@@ -96,7 +105,7 @@ class Meter:
         values = {"loss": losses}
         if self.rate is not None:
             values["learning_rate"] = [self.rate(step) for step in range(first, first + len(losses))]
-        self._context.measured(first, values, since=self._since)
+        self._context.measured(first, values, since=self._since, until=self._until)
         self._losses = []
         self._since = None
         self.mean.add(losses)
@@ -141,17 +150,26 @@ class SharedMeter(Meter):
             self.report()
         return self.asked
 
-    def report(self) -> None:
-        """One reduction: the global batches' losses, rank 0's decision, rank 0's next interval."""
+    def report(self, numbers: Sequence[float] = ()) -> list[float]:
+        """One reduction: the global batches' losses, rank 0's decision, rank 0's next interval, and `numbers`."""
         first = self._context.rank == 0
         decision = [float(self.look()), float(self._next_interval())] if first else [0.0, 0.0]
-        *losses, asked, interval = self._reduce(self._losses, self._shares, decision)
+        many = len(self._losses)
+        sums = self._reduce(self._losses, self._shares, [*decision, *numbers])
+        losses, (asked, interval), added_up = sums[:many], sums[many : many + 2], sums[many + 2 :]
         if losses and first:
             self._record(losses)
-        self._losses, self._shares, self._since = [], [], None
+        self._losses, self._shares, self._since, self._until = [], [], None, None
         self.asked = round(asked)
         self._interval = self._countdown = max(1, round(interval))
         self._reported = time.monotonic()
+        return added_up
+
+    def steps_end(self) -> None:
+        """Something else begins: the curve is nearly up to date meanwhile, and ranks need not wait for each other."""
+        if self.is_due:
+            self.report()
+        self._until = time.time()  # what is reported later was measured until now
 
     @property
     def is_due(self) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..course import Size
+    from ..course import Course, Size
     from ._data import Batches, MicroBatch
 
     Loss = Callable[[Tensor, Tensor], Tensor]
@@ -77,8 +77,18 @@ def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Ten
 class Validation:
     """Sums over a validation set, so that means are weighted by size and ranks can be added up."""
 
-    def __init__(self, task: Task, context: Context, model: nn.Module) -> None:
-        self._task, self._context, self._model = task, context, model
+    def __init__(self, task: Task, context: Context, model: nn.Module, course: Course) -> None:
+        self._task, self._context, self._model, self._course = task, context, model, course
+
+    def means(self) -> dict[str, list[float]]:
+        """The means by Keras' names, the same on every rank; nothing without a set, or when a request cut it short."""
+        if self._task.val is None:
+            return {}
+        *sums, items, cut = self._course.conclude(self.sums().tolist())
+        if cut or not items:
+            return {}
+        names = ["val_loss", *(f"val_{name}" for name in self._task.metrics)]
+        return {name: [value / items] for name, value in zip(names, sums, strict=True)}
 
     @torch.no_grad()
     def sums(self) -> Tensor:
@@ -117,11 +127,3 @@ class Validation:
             loss = task.loss(output, target)
         values = [loss, *(metric(output, target) for metric in task.metrics.values())]
         return [torch.as_tensor(value, device=loss.device).float() for value in values] + [loss.new_ones(()).float()]
-
-    def named(self, total: Tensor) -> dict[str, list[float]]:
-        """The means by Keras' names; nothing when a rank was cut short."""
-        *sums, items, cut = total.tolist()
-        if cut or not items:
-            return {}
-        names = ["val_loss", *(f"val_{name}" for name in self._task.metrics)]
-        return {name: [value / items] for name, value in zip(names, sums, strict=True)}

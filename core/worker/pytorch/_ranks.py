@@ -41,6 +41,12 @@ def told_by(rank: int, thing: Any, device: torch.device) -> Any:  # noqa: ANN401
     return things[0]
 
 
+def share_buffers(model: nn.Module) -> None:
+    """Before a validation: all judge by rank 0's running statistics (batch normalisation)."""
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
+
+
 @torch.no_grad()
 def clip_over_ranks(parameters: Iterable[nn.Parameter], most: float) -> None:
     """Scale gradients, of which each rank has a part of its own, to a largest norm over all of them: one reduction."""

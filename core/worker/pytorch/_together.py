@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-import torch.distributed as dist
 
 from ._loop import Validation
-from ._ranks import Lookout
+from ._ranks import Lookout, share_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
+    from ..course import Course
     from ..meter import Meter
     from ._loop import Task
 
@@ -23,15 +23,9 @@ if TYPE_CHECKING:
 class LockstepValidation(Validation):
     """For models that are whole on no rank: a forward pass takes all of them."""
 
-    def __init__(self, task: Task, context: Context, model: nn.Module, meter: Meter) -> None:
-        super().__init__(task, context, model)
+    def __init__(self, task: Task, context: Context, model: nn.Module, course: Course, meter: Meter) -> None:
+        super().__init__(task, context, model, course)
         self._lookout = Lookout(context, meter)
-
-    def means(self) -> dict[str, list[float]]:
-        """The means over the validation set; the same on every rank, nothing when it was cut short."""
-        total = self.sums()
-        dist.all_reduce(total)
-        return self.named(total)
 
     @torch.no_grad()
     def sums(self) -> Tensor:
@@ -58,11 +52,10 @@ class LockstepValidation(Validation):
 class TogetherValidation(LockstepValidation):
     """Each rank judges its slice of every batch: a forward pass is a collective."""
 
-    def means(self) -> dict[str, list[float]]:
-        """The same, after rank 0's running statistics have been told to all (batch normalisation)."""
-        for buffer in self._model.buffers():
-            dist.broadcast(buffer, src=0)
-        return super().means()
+    def sums(self) -> Tensor:
+        """This rank's sums, as `Validation.sums`."""
+        share_buffers(self._model)
+        return super().sums()
 
     def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
         batches = self._task.val

@@ -31,7 +31,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     model = nn.DataParallel(task.model, device_ids=list(range(len(context.placement.devices))))
     course = Course(context, Meter(context), WholeSaver(task.model, optimizer, context), **task.size)
     update = updater(optimizer, context, course)
-    validation = Validation(task, context, model)
+    validation = Validation(task, context, model, course)
 
     model.train()
     course.begin(learning_rate(optimizer))
@@ -44,8 +44,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
                 return
 
         course.epoch_trained(learning_rate(optimizer))
-        means = validation.named(validation.sums()) if task.val is not None else {}
-        if course.validated(means):
+        if course.validated(validation.means()):
             return
     course.end()
 

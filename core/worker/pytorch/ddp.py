@@ -12,7 +12,7 @@ from ..course import Course
 from ._build import build
 from ._loop import Validation, backward, learning_rate
 from ._meter import SharedMeter
-from ._ranks import join
+from ._ranks import join, share_buffers
 from ._saver import WholeSaver
 from ._update import updater
 
@@ -46,7 +46,7 @@ def _train(task: Task, context: Context) -> None:
     optimizer = task.optimizer
     course = Course(context, SharedMeter(context), WholeSaver(task.model, optimizer, context), **task.size)
     update = updater(optimizer, context, course)
-    validation = Validation(task, context, task.model)
+    validation = ReplicaValidation(task, context, task.model, course)
 
     model.train()  # type: ignore[no-untyped-call]
     course.begin(learning_rate(optimizer))
@@ -59,10 +59,18 @@ def _train(task: Task, context: Context) -> None:
                 return
 
         course.epoch_trained(learning_rate(optimizer))
-        means = validation.named(_validate(task, validation)) if task.val is not None else {}
-        if course.validated(means):
+        if course.validated(validation.means()):
             return
     course.end()
+
+
+class ReplicaValidation(Validation):
+    """Each rank takes its slice of the validation set, all with the same model."""
+
+    def sums(self) -> Tensor:
+        """This rank's sums, as `Validation.sums`."""
+        share_buffers(self._model)
+        return super().sums()
 
 
 def _accumulate(
@@ -83,15 +91,6 @@ def _accumulate(
         return loss, last.share
     share = sum(batch.share for batch in micro_batches)
     return sum(weighted, start=loss * last.share) / share, share
-
-
-def _validate(task: Task, validation: Validation) -> Tensor:
-    """Each rank takes its slice of the validation set; returns the sums over all of them."""
-    for buffer in task.model.buffers():  # batch normalisation: all judge rank 0's running statistics
-        dist.broadcast(buffer, src=0)
-    total = validation.sums()
-    dist.all_reduce(total)
-    return total
 
 
 def _explained(error: RuntimeError, model: nn.Module) -> RuntimeError | None:

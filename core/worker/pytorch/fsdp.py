@@ -56,7 +56,7 @@ def _train(task: Task, context: Context) -> None:
     meter = SharedMeter(context)
     course = Course(context, meter, ShardedSaver(model, optimizer, context), **task.size)
     update = updater(optimizer, context, course, clip=clip_over_ranks)
-    validation = TogetherValidation(task, context, model, meter)
+    validation = TogetherValidation(task, context, model, course, meter)
 
     model.train()
     course.begin(learning_rate(optimizer))
@@ -69,8 +69,7 @@ def _train(task: Task, context: Context) -> None:
                 return
 
         course.epoch_trained(learning_rate(optimizer))
-        means = validation.means() if task.val is not None else {}
-        if course.validated(means):
+        if course.validated(validation.means()):
             return
     course.end()
 

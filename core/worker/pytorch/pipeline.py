@@ -53,7 +53,7 @@ def _train(task: Task, context: Context, stage: Stage, flow: Flow) -> None:
     meter = SharedMeter(context)
     course = Course(context, meter, StageSaver(stage, optimizer, context), **task.size)
     update = updater(optimizer, context, course, clip=clip_over_ranks)
-    validation = StageValidation(task, context, flow, meter)
+    validation = StageValidation(task, context, flow, course, meter)
     share = float(context.rank == context.world_size - 1)  # the last stage alone knows the loss
 
     model.train()
@@ -67,7 +67,6 @@ def _train(task: Task, context: Context, stage: Stage, flow: Flow) -> None:
                 return
 
         course.epoch_trained(learning_rate(optimizer))
-        means = validation.means() if task.val is not None else {}
-        if course.validated(means):
+        if course.validated(validation.means()):
             return
     course.end()

@@ -22,7 +22,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     model, optimizer = task.model, task.optimizer
     course = Course(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
     update = updater(optimizer, context, course)
-    validation = Validation(task, context, model)
+    validation = Validation(task, context, model, course)
 
     model.train()
     course.begin(learning_rate(optimizer))
@@ -35,7 +35,6 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
                 return
 
         course.epoch_trained(learning_rate(optimizer))
-        means = validation.named(validation.sums()) if task.val is not None else {}
-        if course.validated(means):
+        if course.validated(validation.means()):
             return
     course.end()

@@ -139,13 +139,13 @@ def loop(
             set_rate()
 
         course.epoch_trained(learning_rate(task.optimizer))
-        means = validate(task, context, meter, each(measure, task.val.in_order())) if task.val is not None else {}
+        means = validate(task, context, course, each(measure, task.val.in_order())) if task.val is not None else {}
         if course.validated(means):
             return
     course.end()
 
 
-def validate(task: Task, context: Context, meter: Meter, sums: Iterable[tf.Tensor]) -> dict[str, list[float]]:
+def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Tensor]) -> dict[str, list[float]]:
     """The means by Keras' names from the sums over each batch; nothing when a request cut them short."""
     total, cut = tf.zeros(len(task.metrics) + 2, tf.float64), False
     due = time.monotonic() + REPORT_EVERY_S
@@ -156,7 +156,7 @@ def validate(task: Task, context: Context, meter: Meter, sums: Iterable[tf.Tenso
             cut = context.end_requested()
             if cut:
                 break
-    *totals, items, cuts = meter.add_up([*total.numpy().tolist(), float(cut)])
+    *totals, items, cuts = course.conclude([*total.numpy().tolist(), float(cut)])
     if cuts:  # on any worker: all hear the same, so all end here
         return {}
     names = ["val_loss", *(f"val_{name}" for name in task.metrics)]

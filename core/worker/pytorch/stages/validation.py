@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ...context import Context
+    from ...course import Course
     from ...meter import Meter
     from .._loop import Task
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 class StageValidation(LockstepValidation):
     """The means over a validation set."""
 
-    def __init__(self, task: Task, context: Context, flow: Flow, meter: Meter) -> None:
-        super().__init__(task, context, task.model, meter)
+    def __init__(self, task: Task, context: Context, flow: Flow, course: Course, meter: Meter) -> None:
+        super().__init__(task, context, task.model, course, meter)
         self._flow = flow
 
     def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:

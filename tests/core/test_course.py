@@ -1,0 +1,92 @@
+"""The course of a training: what its end of an epoch costs, and when its steps are said to have been."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from core.events import EVENTS, Tail
+from core.spec import Placement, write_spec
+from core.starting import new_directory
+from core.worker.context import Context
+from core.worker.course import Course
+from core.worker.meter import Meter, SharedMeter
+from tests.running import make_spec
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.worker.checkpoint import Saver
+
+STEPS = 3
+
+
+class Alone(SharedMeter):
+    """The meter of several ranks, where this one is all there are; counts how often ranks would have met."""
+
+    meetings = 0
+
+    def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
+        self.meetings += 1
+        return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
+
+
+def course_of(runs_root: Path, meter: type[Meter], **settings: object) -> tuple[Course, Meter, Path]:
+    run_dir = new_directory(runs_root, "course")
+    write_spec(run_dir, make_spec("digits_mlp", checkpoints={"unit": "never"}, **settings))
+    placement = Placement(
+        rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
+    )
+    context = Context(str(run_dir), placement)
+    made = meter(context)
+    nothing_to_save = cast("Saver", None)
+    return (
+        Course(context, made, nothing_to_save, steps_per_epoch=STEPS, samples_per_epoch=9, validates=True),
+        made,
+        run_dir,
+    )
+
+
+@pytest.mark.parametrize(("settings", "more"), [({}, 0), ({"patience": 5}, 1)])
+def test_ranks_meet_once_at_the_end_of_an_epoch(runs_root: Path, settings: dict[str, int], more: int) -> None:
+    """With the losses, the sums of the validation and what is asked for; early stopping knows the means only then."""
+    course, meter, _ = course_of(runs_root, Alone, epochs=2, **settings)
+    assert isinstance(meter, Alone)
+    for epoch in range(2):
+        course.stepped(1.0)
+        meter.report()  # so that no report is due by itself
+        meter._interval = meter._countdown = 1000
+        before = meter.meetings
+        for _ in range(STEPS - 1):
+            course.stepped(2.0)
+        course.epoch_trained(0.1)
+        sums = course.conclude([3.0, 1.5])
+        assert sums == [3.0, 1.5]
+        assert not course.validated({"val_loss": [sums[0] / sums[1]]})
+        assert meter.meetings - before == 1 + more, f"epoch {epoch}"
+
+
+@pytest.mark.parametrize("meter", [Meter, Alone])
+def test_the_time_of_a_validation_is_none_of_the_steps(runs_root: Path, meter: type[Meter]) -> None:
+    """What is reported after it says when its steps were; and the next steps are not said to have been before it."""
+    course, made, run_dir = course_of(runs_root, meter, epochs=2)
+    course.stepped(1.0)
+    made.report()
+    trained = []
+    for _ in range(2):
+        made._due = float("inf")  # no report is due by itself
+        if isinstance(made, Alone):
+            made._interval = made._countdown = 1000
+        course.stepped(2.0)
+        course.stepped(3.0)
+        course.epoch_trained(0.1)
+        trained.append(time.time())
+        wait_until(lambda: time.time() > trained[-1] + 0.01, what="the validation")
+        course.conclude([1.0])
+        course.validated({"val_loss": [1.0]})
+    lines = [each for each in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if "loss" in each.get("values", {})]
+    assert [each["first"] for each in lines] == [1, 2, 4]
+    assert lines[1]["t"] <= trained[0] < lines[2]["since"] <= lines[2]["t"] <= trained[1]
