@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from core import report
-from core.case import size
 from core.findings import Verdict
 from core.run import Run
+from core.units import size
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -1,15 +1,15 @@
-"""What is known of one device's memory after a run, and the words in which it is told."""
+"""What is known of one device's memory after a run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from core.devices.device import Device
-    from core.findings import Holder
+    from core.findings import Holder, Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,14 @@ class Case:
     """Whether it sleeps since the end, and is not asked."""
     held_before: tuple[Holder, ...] = ()
     """Who held it before the first worker was started."""
+    listed_before: bool = True
+    """Whether the driver said who they were; else there may have been others."""
     holders: tuple[Holder, ...] = ()
     """Who holds it now, this run's own left out."""
     own: tuple[Holder, ...] = ()
     """This run's processes that hold it, or may hold it, still."""
+    sent: Mapping[Key, str] = field(default_factory=dict)
+    """The last signal that each of `own` was sent; without those that were sent none."""
     gone: tuple[Holder, ...] = ()
     """This run's processes on which the driver books memory although they have ended."""
     ended: tuple[str, ...] = ()
@@ -59,66 +63,3 @@ class Case:
     def excess(self) -> int:
         """How much more is used than before, in bytes; 0 when less."""
         return max(0, (self.after or 0) - (self.before or 0))
-
-
-def size(memory_bytes: int | None) -> str:
-    """Memory for people; `an unknown amount` without a reading."""
-    if memory_bytes is None:
-        return "an unknown amount"
-    if memory_bytes >= 1e9:
-        return f"{memory_bytes / 1e9:.1f} GB"
-    return f"{memory_bytes / 1e6:.0f} MB"
-
-
-def more(case: Case) -> str:
-    """How much more the device uses than before the run."""
-    return (
-        f"{case.label} uses {size(case.excess)} more than before the run ({size(case.before)} before, "
-        f"{size(case.peak)} at most, {size(case.after)} {when(case)})"
-    )
-
-
-def when(case: Case) -> str:
-    """When the last reading was made."""
-    return f"{case.seconds:.0f} s after its end" if case.seconds >= 1.5 else "after its end"
-
-
-def waited(case: Case) -> str:
-    """How long a reading was waited for in vain."""
-    if case.hurried:
-        return ", as the waiting was cut short"
-    return f", in {case.seconds:.0f} s" if case.seconds >= 1.5 else ""
-
-
-def ended(case: Case) -> str | None:
-    """Who outlived their worker, and were ended; None when nobody did."""
-    if not case.ended:
-        return None
-    one = len(case.ended) == 1
-    return f"{enumerated(case.ended)} had outlived {'its worker and was' if one else 'their worker and were'} ended."
-
-
-def with_run(holder: Holder) -> str:
-    """Another's process, with the run of ours that it is of, and what it holds."""
-    run = f" of run {holder.run_id}" if holder.run_id and holder.ours else ""
-    return f"{holder.words}{run}{_size_of(holder)}"
-
-
-def with_size(holder: Holder) -> str:
-    """A process of this run, and what it holds."""
-    # Of this run, so it was another's namespace in no case: what is not known of it is gone.
-    return (holder.words if holder.name else f"pid {holder.pid}") + _size_of(holder)
-
-
-def _size_of(holder: Holder) -> str:
-    return "" if holder.memory_used_bytes is None else f", {size(holder.memory_used_bytes)}"
-
-
-def enumerated(words: Iterable[str]) -> str:
-    """Several of a kind."""
-    return "; ".join(words)
-
-
-def joined(*sentences: str | None) -> str:
-    """Those that there are, one after the other."""
-    return " ".join(sentence for sentence in sentences if sentence)

@@ -1,11 +1,11 @@
-"""How leftovers are ended: TERM, then KILL, as a run does with its own survivors, until they are gone."""
+"""How processes are ended that no run takes care of: TERM, then KILL, until they are gone."""
 
 from __future__ import annotations
 
 import signal
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from core import holders, processes, procfs
 from core.procfs import PROC, STUCK
@@ -16,9 +16,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.findings import Holder
-    from core.leftovers import Leftover
     from core.state import ProcessId
     from core.survivors import Survivor
+
+
+class Target(Protocol):
+    """A process that is to be ended, as it was when that was decided."""
+
+    @property
+    def process(self) -> ProcessId: ...
+
+    @property
+    def run_id(self) -> str | None:
+        """The run whose tag it carries; None for one that carries none."""
+
+
+Those = TypeVar("Those", bound=Target)
 
 GRACE_S = 3.0
 """Between SIGTERM and SIGKILL."""
@@ -28,63 +41,69 @@ NAP_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """A leftover that was ended."""
+class Swept(Generic[Those]):
+    """One that was ended."""
 
-    leftover: Leftover
+    whom: Those
     signal: str
     """The last that it was sent: `SIGTERM` or `SIGKILL`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """A leftover that is still there."""
+class Left(Generic[Those]):
+    """One that is still there."""
 
-    leftover: Leftover
+    whom: Those
+    signal: str | None
+    """The last that it was sent; None where it could not be signalled, or was not to be."""
     why: str
     """A sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of ending leftovers. One that went away by itself, unsignalled, is in neither."""
+class Outcome(Generic[Those]):
+    """What came of it. One that went away by itself, unsignalled, is in neither."""
 
-    ended: tuple[Swept, ...] = ()
-    left: tuple[Left, ...] = ()
+    ended: tuple[Swept[Those], ...] = ()
+    left: tuple[Left[Those], ...] = ()
 
 
-def end(leftovers: Iterable[Leftover], grace_s: float = GRACE_S, proc: Path = PROC) -> Outcome:
+def end(targets: Iterable[Those], grace_s: float = GRACE_S, proc: Path = PROC) -> Outcome[Those]:
     """End them: SIGTERM, and after the grace SIGKILL to those that are still there. It waits until they are gone.
 
     Right before each signal it is asked again whether this is the process, by pid and create time, whether it is
-    this user's, and whether it carries the tag. One that was sent SIGKILL before and sits in the kernel (state D)
+    this user's, and whether it carries the same tag. One that was sent SIGKILL before and sits in the kernel (state D)
     is not signalled again. Takes `grace_s` and `KILLED_S` at most, and raises nothing for who goes away meanwhile.
     """
-    given = {each.process: each for each in leftovers}
+    given = {each.process: each for each in targets}
     survivors = Survivors(_Found(given, proc), grace_s)
     deadline = time.monotonic() + grace_s + KILLED_S
     while (now := time.monotonic()) < deadline:
         survivors.step(now)
-        if not any(_may_end(each, proc) for each in survivors.living):
+        if not any(_may_end(each, now - each.sent_at <= grace_s, proc) for each in survivors.living):
             break
         time.sleep(NAP_S)
     return Outcome(
         ended=tuple(
-            Swept(leftover=given[each.process], signal=each.signal.name)
+            Swept(whom=given[each.process], signal=each.signal.name)
             for each in survivors.known
             if each.gone and each.signal is not None
         ),
         left=tuple(
-            Left(leftover=given[each.process], why=_why_left(each, given[each.process].run_id, proc))
+            Left(
+                whom=given[each.process],
+                signal=each.signal.name if each.signal is not None else None,
+                why=_why_left(each, given[each.process].run_id, proc),
+            )
             for each in survivors.living
         ),
     )
 
 
 class _Found:
-    """Those that were found, and no others; see `core.survivors.Processes`."""
+    """The targets, and no others; see `core.survivors.Processes`."""
 
-    def __init__(self, given: Mapping[ProcessId, Leftover], proc: Path) -> None:
+    def __init__(self, given: Mapping[ProcessId, Target], proc: Path) -> None:
         self._given, self._proc = given, proc
 
     def tagged(self) -> Sequence[ProcessId]:
@@ -98,12 +117,16 @@ class _Found:
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
         if _is_beyond(process.pid, self._proc):
             return False
-        return processes.send_tagged(process, self._given[process].run_id, number, self._proc)
+        try:
+            return processes.send_tagged(process, self._given[process].run_id, number, self._proc)
+        except OSError:  # such as a container that does not allow it: told with who is left
+            return False
 
 
-def _may_end(survivor: Survivor, proc: Path) -> bool:
-    """Whether it is of use to wait for it. Not for one that could not be signalled."""
-    return survivor.signal is not None or _is_ending(survivor.process.pid, proc)
+def _may_end(survivor: Survivor, within_grace: bool, proc: Path) -> bool:
+    """Whether it is of use to wait for it. Not for one that could not be signalled, or killed after its grace."""
+    heard = survivor.signal is signal.SIGKILL or (survivor.signal is signal.SIGTERM and within_grace)
+    return heard or _is_ending(survivor.process.pid, proc)
 
 
 def _is_beyond(pid: int, proc: Path) -> bool:
@@ -122,12 +145,13 @@ def _is_ending(pid: int, proc: Path) -> bool:
     return memory is not None and memory.size_bytes == 0
 
 
-def _why_left(survivor: Survivor, run_id: str, proc: Path) -> str:
+def _why_left(survivor: Survivor, run_id: str | None, proc: Path) -> str:
     """Why a process is still there although all was done."""
     pid = survivor.process.pid
     ending = _is_ending(pid, proc)
     if not ending and not processes.is_of_run(pid, run_id, proc):
-        return "It does not carry the run's tag any more, or is another user's, and was left alone."
+        what = "carries a run's tag now" if run_id is None else "does not carry the run's tag any more"
+        return f"It {what}, or is another user's, and was left alone."
     if _is_stuck(pid, proc):
         return (
             "It was killed but waits inside the kernel (state D), where no signal reaches it. It ends when what it "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
 
 COMMAND_LENGTH = 300
 """Of a command line, so many characters are kept in an event: it may be megabytes."""
+
+
+Key = tuple[int, float | None]
+"""What tells a process from another: its pid, and when it was created."""
 
 
 class Verdict(Enum):
@@ -39,7 +44,7 @@ class Holder:
 
     pid: int
     created: float | None = None
-    """As `core.processes.identify` tells it; None when the pid is not known here."""
+    """In seconds since the machine's start; None when the pid is not known here."""
     device_id: str | None = None
     """None: some GPU, which one is not known."""
     memory_used_bytes: int | None = None
@@ -57,6 +62,11 @@ class Holder:
     """Whether it is of the user who asks."""
     listed: bool = False
     """Whether the device's driver names it; else it only has the device's file open."""
+
+    @property
+    def key(self) -> Key:
+        """The process, whatever is known of it besides."""
+        return self.pid, self.created
 
     @property
     def words(self) -> str:
@@ -90,6 +100,7 @@ class Ended:
 
     pid: int
     created: float
+    """In seconds since the machine's start."""
     name: str | None
     command: str | None
     signal: str
@@ -141,7 +152,7 @@ def read_release(event: dict[str, Any]) -> Release:
         before_bytes=_whole(event.get("before_bytes")),
         peak_bytes=_whole(event.get("peak_bytes")),
         after_bytes=_whole(event.get("after_bytes")),
-        seconds=float(event["seconds"]),
+        seconds=_finite(event["seconds"]),
         sentence=str(event["sentence"]),
         holders=tuple(_read_holder(each, device) for each in event.get("holders", ())),
     )
@@ -153,7 +164,7 @@ def _read_holder(data: object, device: str) -> Holder:
     created = data.get("created")
     return Holder(
         pid=int(data["pid"]),
-        created=None if created is None else float(created),
+        created=None if created is None else _finite(created),
         device_id=device,
         memory_used_bytes=_whole(data.get("memory_used_bytes")),
         name=_text(data.get("name")),
@@ -176,7 +187,7 @@ def _read_ended(data: object, by: str) -> Ended:
         raise TypeError(data)
     return Ended(
         pid=int(data["pid"]),
-        created=float(data["created"]),
+        created=_finite(data["created"]),
         name=_text(data.get("name")),
         command=_text(data.get("command")),
         signal=str(data["signal"]),
@@ -211,6 +222,13 @@ def _whole(value: object) -> int | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(value)
     return int(value)
+
+
+def _finite(value: Any) -> float:  # noqa: ANN401 (as it was found in a log)
+    number = float(value)
+    if not math.isfinite(number):  # JSON has no such numbers, but a reader of it takes them
+        raise ValueError(value)
+    return number
 
 
 def _text(value: object) -> str | None:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core.findings import Verdict
-from core.state import RunState, row
+from core.state import row
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -16,27 +16,23 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 ASKED = {"pause": "pausing", "save": "saving"}
-_ON_INTERRUPT = {
-    RunState.STOPPING: ("force", "Forcing the end."),
-    RunState.RELEASING: ("force", "Not waiting any longer for the devices' memory."),
-}
-"""What Ctrl-C asks for in a state, and what is said to it; in all others a stop."""
 LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
 
 
 def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> None:
     """Return when the run is over. `out`: where progress goes; None for silence.
 
-    With `stops` the first Ctrl-C asks the run to stop and the second forces it; without, Ctrl-C is the caller's.
+    With `stops` the first Ctrl-C asks the run to stop and the second forces it, or the end of the waiting for its
+    devices' memory; without, Ctrl-C is the caller's.
     """
     progress = _Progress(run, out)
     while not _followed(run, progress):
         if not stops:
             progress.end()
             raise KeyboardInterrupt
-        request, answer = _ON_INTERRUPT.get(run.facts.state, ("stop", "Stopping; Ctrl-C again forces it."))
-        run.request(request)
-        progress.say(answer)
+        state = row(run.facts.state)
+        run.request("force" if state.can_force else "stop")
+        progress.say(state.forcing if state.can_force else "Stopping; Ctrl-C again forces it.")
     progress.end()
 
 

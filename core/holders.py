@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Process
 
-__all__ = ["Holder", "Scan", "describe", "scan"]
-
 NODE = re.compile(rb"/dev/nvidia(\d+)")
 ANY_NODE = b"/dev/nvidia"
 WATCHERS = frozenset({
@@ -181,8 +179,9 @@ def _trouble(pids: Sequence[int], closed: Sequence[int], proc: Path) -> str | No
     count = sum(stat is not None and not stat.is_kernel_thread for stat in stats)
     if not count:
         return None
-    what = "1 process of another user" if count == 1 else f"{count} processes of other users"
-    return f"{what} could not be looked into, for want of permission: one of them may hold a device unseen."
+    # Not all are other users': one that may not be dumped, such as an agent of keys, is closed to its own user.
+    what, it = ("1 process", "it") if count == 1 else (f"{count} processes", "one of them")
+    return f"{what} could not be looked into, for want of permission: {it} may hold a device unseen."
 
 
 # -- one process ---------------------------------------------------------------------------------

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
-from core.case import Case, ended, enumerated, joined, more, size, waited, when, with_run, with_size
-from core.findings import Holder, Verdict
+from core.balance import weigh
+from core.findings import Verdict
 from core.procfs import STUCK
+from core.units import size
+from core.wording import ended, enumerated, joined, more, waited, when, with_run, with_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from core.balance import Balance
+    from core.case import Case
+    from core.findings import Holder
 
 Ruling = tuple[Verdict, str]
 
@@ -24,9 +31,9 @@ def judge(case: Case) -> Ruling | None:
         return _cannot(case, why)
     if case.after is None:
         return None
-    if case.excess <= case.tolerance_bytes:
-        return _fallen(case)
-    return _not_fallen(case)
+    if case.after <= case.tolerance_bytes:
+        return _released(case)
+    return _weighed(case, weigh(case))
 
 
 _BLIND = "what is left of the run could not be looked for, since this machine has no /proc."
@@ -66,36 +73,12 @@ def _cannot(case: Case, sentence: str) -> Ruling:
 # -- memory that came back ---------------------------------------------------------------------
 
 
-def _fallen(case: Case) -> Ruling | None:
-    """Less is used than before, or as much. But who held it before may have left since."""
-    left = _left(case)
-    if case.excess + sum(size_ for _, size_ in left) <= case.tolerance_bytes:
-        before = "" if case.before is None else f"{size(case.before)} were used before the run, "
-        sentence = (
-            f"The memory of {case.label} came back: {before}{size(case.peak)} at most, {size(case.after)} {when(case)}."
-        )
-        return Verdict.RELEASED, joined(sentence, ended(case), case.trouble if case.blind else None)
-    if not case.due:
-        return None
-    who = enumerated(f"{holder.words}, {size(bytes_)}" for holder, bytes_ in left)
-    return _cannot(
-        case,
-        f"{case.label} uses {size(case.after)}, no more than the {size(case.before)} before the run; but of these some "
-        f"were held by others that have let go since ({who}): whether all of this run's memory came back is not known.",
+def _released(case: Case) -> Ruling:
+    before = "" if case.before is None else f"{size(case.before)} were used before the run, "
+    sentence = (
+        f"The memory of {case.label} came back: {before}{size(case.peak)} at most, {size(case.after)} {when(case)}."
     )
-
-
-def _left(case: Case) -> list[tuple[Holder, int]]:
-    """Who held the device before and holds it no more, or less of it; and how much less."""
-    now = {_key(holder): holder for holder in case.holders}
-    found = []
-    for holder in case.held_before:
-        if holder.memory_used_bytes is not None:
-            present = now.get(_key(holder))
-            still = holder.memory_used_bytes if present and present.memory_used_bytes is None else _used(present)
-            if still < holder.memory_used_bytes:
-                found.append((holder, holder.memory_used_bytes - still))
-    return found
+    return Verdict.RELEASED, joined(sentence, ended(case), case.trouble if case.blind else None)
 
 
 def _released_cpu(case: Case) -> str:
@@ -103,54 +86,72 @@ def _released_cpu(case: Case) -> str:
     return joined(f"Nothing of this run is left on {case.label}: its memory came back.{most}", ended(case))
 
 
-# -- memory that did not -----------------------------------------------------------------------
+# -- memory that others came by, or let go of --------------------------------------------------
 
 
-def _not_fallen(case: Case) -> Ruling | None:
-    known, unknown = _grown(case)
-    explained = sum(bytes_ for _, bytes_ in known) + case.tolerance_bytes >= case.excess
-    # One that is not known here may be of this run: a pid of another namespace, or a list that is not up to date.
-    if explained and (case.due or all(holder.name is not None for holder, _ in known)):
-        return _held_by_others(case, [holder for holder, _ in known], sure=True)
+def _weighed(case: Case, balance: Balance) -> Ruling | None:
+    """Whether the device is as it was before but for what is known of others: who came, and who left."""
+    if balance.unaccounted <= case.tolerance_bytes and not balance.vanished:
+        return _released(case) if case.excess <= case.tolerance_bytes else _held_by_others(case, balance)
     if not case.due:
         return None
-    if case.hurried and not explained:
-        return _cannot(case, f"{more(case)}, and the waiting was cut short: whether the rest comes back is not known.")
-    if explained or unknown:
-        return _held_by_others(case, [*(holder for holder, _ in known), *unknown], sure=explained)
-    return _unexplained(case, [holder for holder, _ in known])
+    if balance.beyond <= case.tolerance_bytes:
+        return _cannot(case, _hidden(case, balance))
+    return _missing(case, balance)
 
 
-def _grown(case: Case) -> tuple[list[tuple[Holder, int]], list[Holder]]:
-    """Of the others, who holds more than before, and how much more; and those of whom it cannot be known."""
-    before = {_key(holder): holder for holder in case.held_before}
-    known, unknown = [], []
-    for holder in case.holders:
-        earlier = before.get(_key(holder))
-        if holder.memory_used_bytes is None:
-            if earlier is None or holder.listed:  # who had its file open before, and is on no list, has not changed
-                unknown.append(holder)
-        elif earlier is None or earlier.memory_used_bytes is not None:
-            more = holder.memory_used_bytes - _used(earlier)
-            if more > 0:
-                known.append((holder, more))
-        else:
-            unknown.append(holder)
-    known.sort(key=lambda each: -each[1])
-    return known, unknown
-
-
-def _held_by_others(case: Case, who: Sequence[Holder], *, sure: bool) -> Ruling:
-    told = enumerated(with_run(holder) for holder in who)
-    alone = "They were left alone; end them yourself where they are not needed"
-    if sure:
-        sentence = f"{more(case)}, but this run let go of it: others have it: {told}. {alone}."
+def _hidden(case: Case, balance: Balance) -> str:
+    """Others explain what is used; but some have left, and what this run may hold still takes their place."""
+    left = [*((holder, bytes_) for holder, bytes_ in balance.left), *((holder, None) for holder in balance.vanished)]
+    who = enumerated(f"{holder.words}, {size(bytes_)}" for holder, bytes_ in left)
+    if case.excess <= case.tolerance_bytes:
+        used = f"{case.label} uses {size(case.after)}, no more than the {size(case.before)} before the run"
+        what = f"{used}; but of these"
     else:
-        sentence = (
-            f"{more(case)}. No process of this run is left; others may have it, how much is not known: {told}. "
-            f"{alone}, and see whether the memory comes back."
-        )
+        took = enumerated(with_run(holder) for holder, _ in balance.grown)
+        what = f"{more(case)}, which others have: {took}; but of what was used before"
+    return (
+        f"{what} some was held by others that hold it no more, as far as can be seen ({who}): whether all of this "
+        "run's memory came back is not known."
+    )
+
+
+# -- memory that did not come back -------------------------------------------------------------
+
+
+def _missing(case: Case, balance: Balance) -> Ruling:
+    """More is used than before, and than others that are seen here have taken."""
+    if case.hurried:
+        return _cannot(case, f"{more(case)}, and the waiting was cut short: whether the rest comes back is not known.")
+    if balance.unsure or (balance.strange and balance.beyond_strange <= case.tolerance_bytes):
+        return _perhaps_held_by_others(case, balance)
+    return _unexplained(case, [holder for holder, _ in (*balance.grown, *balance.strange)])
+
+
+_LEFT_ALONE = "They were left alone; end them yourself where they are not needed"
+
+
+def _held_by_others(case: Case, balance: Balance) -> Ruling:
+    told = enumerated(with_run(holder) for holder, _ in balance.grown)
+    sentence = f"{more(case)}, but this run let go of it: others have it: {told}. {_LEFT_ALONE}."
     return Verdict.HELD_BY_OTHERS, joined(sentence, ended(case), case.trouble)
+
+
+def _perhaps_held_by_others(case: Case, balance: Balance) -> Ruling:
+    known = (holder for holder, _ in (*balance.grown, *balance.strange))
+    told = enumerated(with_run(holder) for holder in (*known, *balance.unsure))
+    sentence = (
+        f"{more(case)}. No process of this run is left; others may have it"
+        f"{', how much is not known' if balance.unsure else ''}: {told}. {_LEFT_ALONE}, "
+        "and see whether the memory comes back."
+    )
+    strange = (
+        "A pid that is not known here may also be one of this run's that has ended, and whose memory the driver has "
+        "not taken back."
+        if any(holder.name is None for holder in (*(holder for holder, _ in balance.strange), *balance.unsure))
+        else None
+    )
+    return Verdict.HELD_BY_OTHERS, joined(sentence, strange, ended(case), case.trouble)
 
 
 def _unexplained(case: Case, partly: Sequence[Holder]) -> Ruling:
@@ -168,17 +169,30 @@ def _unexplained(case: Case, partly: Sequence[Holder]) -> Ruling:
     return Verdict.UNEXPLAINED, joined(nothing, others, books, ended(case), case.trouble, ladder)
 
 
+# -- processes of the run that are left ---------------------------------------------------------
+
+
 def _held_by_run(case: Case) -> Ruling:
     told = enumerated(with_size(holder) for holder in case.own)
-    stuck = [holder for holder in case.own if holder.state == STUCK]
-    advice = "Look again in a moment; if it stays, end it by hand (kill -9)."
-    if stuck:
-        it = "It was" if len(case.own) == 1 else f"{enumerated(f'pid {holder.pid}' for holder in stuck)} was"
-        advice = (
-            f"{it} sent SIGKILL and waits inside the kernel (state D), where no signal reaches it: "
-            "only a driver reload or a reboot helps."
-        )
-    return Verdict.HELD_BY_RUN, joined(f"{case.label} is still held by this run: {told}.", advice, ended(case))
+    stuck: dict[str | None, list[Holder]] = {}
+    for holder in case.own:
+        if holder.state == STUCK:
+            stuck.setdefault(case.sent.get(holder.key), []).append(holder)
+    advice = [_on_stuck(case, some, sent) for sent, some in stuck.items()]
+    if any(holder.state != STUCK for holder in case.own):
+        advice.append("Look again in a moment; if it stays, end it by hand (kill -9).")
+    return Verdict.HELD_BY_RUN, joined(f"{case.label} is still held by this run: {told}.", *advice, ended(case))
+
+
+def _on_stuck(case: Case, some: Sequence[Holder], sent: str | None) -> str:
+    """What is to be said of those in state D that were sent this signal last; None: that could not be sent any."""
+    who = "It" if len(case.own) == 1 else enumerated(f"pid {holder.pid}" for holder in some)
+    was = f"{'was' if len(some) == 1 else 'were'} sent {sent}" if sent else "could not be signalled"
+    waits = "waits" if len(some) == 1 else "wait"
+    what = f"{who} {was} and {waits} inside the kernel (state D), where no signal reaches it"
+    if sent == signal.SIGKILL.name:
+        return f"{what}: only a driver reload or a reboot helps."
+    return f"{what}. If it does not end when the driver is done, only a driver reload or a reboot helps."
 
 
 def waiting(case: Case) -> str:
@@ -190,16 +204,10 @@ def waiting(case: Case) -> str:
         return f"{case.label} does not answer; its memory is read as soon as it does."
     if case.after is None:
         return f"The memory of {case.label} has not been read since the end; it is waited for."
+    if case.excess <= case.tolerance_bytes:
+        return f"{case.label} uses no more than before the run, but others have let go of it since; it is waited for."
     return f"{more(case)}; it is waited for."
 
 
 def _doing(holder: Holder) -> str:
     return ", which is reading or writing," if holder.state == STUCK else ""
-
-
-def _used(holder: Holder | None) -> int:
-    return (holder.memory_used_bytes or 0) if holder else 0
-
-
-def _key(holder: Holder) -> tuple[int, float | None]:
-    return holder.pid, holder.created

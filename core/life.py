@@ -32,6 +32,8 @@ class StateRow:
     """A role of the theme: `accent`, `good`, `warn`, `bad` or `muted`."""
     can_stop: bool = False
     can_force: bool = False
+    forcing: str = ""
+    """Where it can be forced: what that does, in a sentence."""
     can_pause: bool = False
     """A pause that is asked for before training has begun is answered once it has."""
     can_save: bool = False
@@ -47,8 +49,10 @@ STATES = (
     StateRow(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="Training is under way."),
     StateRow(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
+             forcing="Forcing the end of the workers.",
              sentence="The workers were asked to stop; they are made to if they do not."),
-    StateRow(state=RunState.RELEASING, label="Releasing", colour="warn",
+    StateRow(state=RunState.RELEASING, label="Releasing", colour="warn", can_force=True,
+             forcing="Not waiting any longer for the devices' memory.",
              sentence="Training has ended. What it left is ended; the devices are watched until their memory is back."),
     StateRow(state=RunState.FINISHED, label="Finished", colour="good", over=True,
              sentence="Training went through to its end."),

@@ -27,8 +27,8 @@ class ThisMachine:
         self._run_id, self._proc = run_id, proc
 
     def tagged(self) -> Sequence[ProcessId] | None:
-        """Those that carry the run's tag and are of this user; None without a `/proc`."""
-        return processes.tagged(self._run_id, self._proc) if self._proc.is_dir() else None
+        """Those that carry the run's tag and are of this user; None without a `/proc`, or with one that is empty."""
+        return processes.tagged(self._run_id, self._proc) if procfs.pids(self._proc) else None
 
     def look(self, process: ProcessId) -> Holder | None:
         """What this very process is now, with its resident memory; None once it is gone."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from core import catalog, runs
 from core.compose import Choices
-from core.spec import CHECKPOINT_UNITS, CUDA_IDS, PRECISIONS, SCHEDULES
+from core.spec import CHECKPOINT_UNITS, CUDA_IDS, PRECISIONS, SCHEDULES, ReleaseWatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,13 +95,14 @@ def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_release(parser: argparse.ArgumentParser) -> None:
+    usual = ReleaseWatch()
     parser.add_argument(
         "--release-wait", type=float, metavar="SECONDS",
-        help="how long the devices' memory is waited for after training at most; default: 60",
+        help=f"how long the devices' memory is waited for after training at most; default: {usual.wait_s:g}",
     )  # fmt: skip
     parser.add_argument(
         "--release-tolerance", type=int, metavar="MB",
-        help="a device is released when it uses no more than so much more than before; default: 64",
+        help=f"a device is released when it uses no more than so much more than before; default: {usual.tolerance_mb}",
     )  # fmt: skip
 
 

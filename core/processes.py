@@ -43,8 +43,11 @@ def send(process: ProcessId, number: signal.Signals) -> bool:
     return _send(process, number, lambda: is_alive(process))
 
 
-def send_tagged(process: ProcessId, run_id: str, number: signal.Signals, proc: Path = PROC) -> bool:
-    """Signal this very process if it is of this user and carries the run's tag, as it stands now; else False."""
+def send_tagged(process: ProcessId, run_id: str | None, number: signal.Signals, proc: Path = PROC) -> bool:
+    """Signal this very process if it is of this user and carries the run's tag, as it stands now; else False.
+
+    `run_id` None: if it carries no run's tag. Raises `OSError` where the system lets nobody be signalled this way.
+    """
     return _send(process, number, lambda: is_alive(process, proc) and is_of_run(process.pid, run_id, proc))
 
 
@@ -79,9 +82,10 @@ def end_tagged(run_id: str, number: signal.Signals) -> list[ProcessId]:
     return [process for process in tagged(run_id) if send_tagged(process, run_id, number)]
 
 
-def is_of_run(pid: int, run_id: str, proc: Path) -> bool:
-    """Whether it carries the tag and is of this user. The tag first: it tells nearly all apart."""
-    return f"{TAG}={run_id}".encode() in procfs.variables(pid, proc) and procfs.owner(pid, proc) == os.getuid()
+def is_of_run(pid: int, run_id: str | None, proc: Path = PROC) -> bool:
+    """Whether it carries the run's tag, or, for None, none; and is of this user."""
+    # The tag first: it tells nearly all apart.
+    return procfs.variable(procfs.variables(pid, proc), TAG) == run_id and procfs.owner(pid, proc) == os.getuid()
 
 
 def here() -> Place:

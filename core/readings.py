@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from core.devices.device import Survey
+from core.devices.preflight import TIMEOUT_S
 from core.errors import RunError
 from core.events import EVENTS, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from core.devices.device import Device, Sample
     from core.devices.sampler import Sampler
 
-SURVEY_TIMEOUT_S = 15.0  # a driver that is being loaded may take seconds for its first answer
 OFTEN_S = 0.5
 
 
 class Readings:
     """Takes the readings of some devices from a sampler and writes them into the run's events."""
 
-    def __init__(self, run_dir: Path, sampler: Sampler, device_ids: Sequence[str]) -> None:
-        self._sampler, self._device_ids = sampler, device_ids
+    def __init__(
+        self, run_dir: Path, sampler: Sampler, device_ids: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: any steady one, in seconds."""
+        self._sampler, self._device_ids, self._clock = sampler, device_ids, clock
         self._writer = Writer(run_dir / EVENTS / "devices.jsonl")
         self._recorded = True
         self.survey = Survey()
@@ -31,9 +35,12 @@ class Readings:
 
     def find(self) -> list[Device]:
         """The devices, in the order in which they were named. Raises `RunError` when one is not there or blocked."""
-        self.survey = survey = self._sampler.survey(SURVEY_TIMEOUT_S)
+        deadline = self._clock() + TIMEOUT_S
+        self.survey = survey = self._sampler.survey(TIMEOUT_S)
         by_id = {device.id: device for device in survey.devices}
         gone = [name for name in self._device_ids if name not in by_id]
+        if gone and self._clock() >= deadline:  # it answers as soon as all have said what there is
+            raise RunError(_not_listed(gone, survey.banner))
         if gone:
             reason = survey.banner or "It was there when it was ticked: check its power and its driver."
             raise RunError(f"Device {', '.join(gone)} is not on this machine any more. {reason}")
@@ -70,6 +77,12 @@ class Readings:
         """End the sampler's helpers, and close the file."""
         self._sampler.close()
         self._writer.close()
+
+
+def _not_listed(names: Sequence[str], banner: str | None) -> str:
+    why = "A driver that nobody uses may take so long to wake up: start the run again."
+    told = f"Device {', '.join(names)} was not listed within {TIMEOUT_S:g} s."
+    return " ".join(sentence for sentence in (told, banner, why) if sentence)
 
 
 def _fields(sample: Sample) -> dict[str, object]:

@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from core.case import Case
-from core.findings import Ended, Holder, Release, Verdict
+from core.findings import Holder, Release, Verdict
 from core.judging import judge, waiting
 from core.procfs import STUCK
 from core.survivors import SURVIVOR_GRACE_S, Processes, Survivor, Survivors
+from core.units import BYTES_PER_MB
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from core.devices.device import Device, Process, Sample
+    from core.findings import Ended
     from core.holders import Scan
     from core.spec import ReleaseWatch
     from core.state import ProcessId
-
-__all__ = ["Ended", "Machine", "Release", "Verdict", "Watch"]
 
 LOST_PATIENCE_S = 15.0
 """A device that does not answer is asked again every ten seconds: one more answer is waited for, not the whole time."""
@@ -32,6 +32,8 @@ TELL_AFTER_S = 2.0
 """What is waited for is told after so long: mostly memory is back at once."""
 HURRY_S = 3.0
 """So much longer is waited once it is to be short: the user logs out, or the machine is being shut down."""
+SETTLE_S = 3.0
+"""So long after a survivor's end its memory may take to come back, and to be read: whatever the settings say."""
 READINGS_AFTER = 2
 """The first reading that arrives after the end may have been made before it; the next was begun after it arrived."""
 
@@ -53,13 +55,23 @@ class _Account:
     device: Device
     before: int | None = None
     held_before: tuple[Holder, ...] = ()
+    listed_before: bool = True
     peak: int | None = None
     latest: Sample | None = None
+    listed: tuple[Process, ...] | None = None
+    """The latest list of who holds it that the driver gave; None before any, and again from the end on."""
     readings_after: int = 0
     release: Release | None = None
 
+    def ends(self) -> None:
+        """What held it has just ended: what counts is only read from now on."""
+        self.readings_after = 0
+        self.listed = None
+
     def take(self, sample: Sample, *, after_the_end: bool) -> None:
         self.latest = sample
+        if sample.processes is not None:  # None: not this time, or never
+            self.listed = sample.processes
         self.readings_after += after_the_end
         if sample.memory_used_bytes is not None and self.readings_after < READINGS_AFTER:
             self.peak = max(self.peak or 0, sample.memory_used_bytes)
@@ -96,10 +108,11 @@ class Watch:
         self._scan_is_old = True
         self._ended_at: float | None = None
         self._wait_s = settings.wait_s
+        self._latest_s = max(settings.wait_s, 2 * SURVIVOR_GRACE_S) + SETTLE_S
         self._hurried = False
         self._told: tuple[object, ...] = ()
-        self.signalled: Sequence[tuple[signal.Signals, list[int]]] = ()
-        """Who was sent what by the last step, by pid."""
+        self.signalled: Sequence[tuple[signal.Signals, list[Holder]]] = ()
+        """Who was sent what by the last step."""
 
     def begin(self, samples: Iterable[Sample]) -> None:
         """Before the first worker is started: the readings that what comes later is compared with."""
@@ -108,6 +121,7 @@ class Watch:
         found = self._look_for_holders() if self._gpus else None
         for account in self._accounts.values():
             account.before = account.latest.memory_used_bytes if account.latest else None
+            account.listed_before = account.listed is not None
             if found is not None:
                 here = (each for each in found.holders if each.device_id == account.device.id)
                 account.held_before = tuple(each for each in here if not self._is_own(each))
@@ -127,6 +141,8 @@ class Watch:
         """The last worker has ended. All readings that had been made by now have been taken in."""
         if self._ended_at is None:
             self._ended_at = self._clock()
+            for account in self._accounts.values():
+                account.ends()
         self._own.update(workers)
 
     def hurry(self, wait_s: float = HURRY_S) -> None:
@@ -137,10 +153,14 @@ class Watch:
 
     def step(self) -> list[Release]:
         """End what is left of the run, look at the devices, and return what has been found out since the last step."""
+        ended = len(self._survivors.gone)
         self.signalled = self._survivors.step(self._clock(), hurried=self._hurried)
         self._own.update(survivor.process for survivor in self._survivors.living)
         if self._pending and self._gpus and (self._is_due() or (self._scan_is_old and self._has_news())):
             self._scan, self._scan_is_old = self._look_for_holders(), False
+            self._survivors.look()  # who is missing there may just have ended
+        if len(self._survivors.gone) > ended:
+            self._read_again()
         found = [self._judge(account) for account in self._pending]
         return [release for release in found if release is not None]
 
@@ -169,6 +189,12 @@ class Watch:
         self._told = told
         return " ".join(map(waiting, cases))
 
+    def _read_again(self) -> None:
+        """A process of the run has ended just now: no reading made until now tells of its memory."""
+        for account in self._pending:
+            account.ends()
+        self._wait_s = max(self._wait_s, min(self._seconds + SETTLE_S, self._latest_s))
+
     # -- one device ------------------------------------------------------------------------------
 
     def _judge(self, account: _Account) -> Release | None:
@@ -189,14 +215,15 @@ class Watch:
         is_cpu = device.kind == "cpu"
         own = self._own_on_cpu(device) if is_cpu else self._own_on_gpu(device)
         gone, others = self._others(device)
+        blind = self._survivors.blind or bool(scan and scan.blind)
+        before, after = _held_on_cpu(own, blind=blind) if is_cpu else (account.before, account.after)
         return Case(
-            device=device, run_id=self._run_id, tolerance_bytes=self._settings.tolerance_mb * 10**6,
-            before=0 if is_cpu else account.before, peak=account.peak,
-            after=sum(each.memory_used_bytes or 0 for each in own) if is_cpu else account.after,
-            lost=account.lost, asleep=account.asleep,
-            held_before=account.held_before, holders=others, own=own, gone=gone,
+            device=device, run_id=self._run_id, tolerance_bytes=self._settings.tolerance_mb * BYTES_PER_MB,
+            before=before, peak=account.peak, after=after, lost=account.lost, asleep=account.asleep,
+            held_before=account.held_before, listed_before=account.listed_before, holders=others, own=own, gone=gone,
+            sent={each.holder.key: each.signal.name for each in self._survivors.living if each.signal is not None},
             ended=tuple(f"pid {each.pid} {each.name}" for each in self._survivors.ended()),
-            trouble=scan.trouble if scan else None, blind=self._survivors.blind or bool(scan and scan.blind),
+            trouble=scan.trouble if scan else None, blind=blind,
             seconds=seconds, due=self._is_due(for_own=bool(own)),
             patient=seconds < min(self._wait_s, LOST_PATIENCE_S), hurried=self._hurried,
         )  # fmt: skip
@@ -212,17 +239,17 @@ class Watch:
         return tuple(found)
 
     def _own_on_gpu(self, device: Device) -> tuple[Holder, ...]:
-        living = {_key(holder): holder for holder in (each.holder for each in self._survivors.living)}
+        living = {holder.key: holder for holder in (each.holder for each in self._survivors.living)}
         if self._scan is None:  # it is not known yet who holds what
             return tuple(replace(holder, device_id=None, memory_used_bytes=None) for holder in living.values())
         gone = {(each.pid, each.created) for each in self._survivors.ended()}
-        seen = {_key(holder) for holder in self._scan.holders}
+        seen = {holder.key for holder in self._scan.holders}
         # A process on its way out has let go of its files already, and of its environment with the tag.
         leaving = [each for key, each in living.items() if each.state == STUCK and key not in seen]
         here = [
             holder
             for holder in self._scan.holders
-            if holder.device_id in {device.id, None} and self._is_own(holder) and _key(holder) not in gone
+            if holder.device_id in {device.id, None} and self._is_own(holder) and holder.key not in gone
         ]
         return (*here, *(replace(holder, device_id=None, memory_used_bytes=None) for holder in leaving))
 
@@ -265,11 +292,13 @@ class Watch:
         return any(account.readings_after >= READINGS_AFTER for account in self._pending)
 
     def _look_for_holders(self) -> Scan:
-        listed = {
-            name: account.latest.processes if account.latest else None for name, account in self._accounts.items()
-        }
+        listed = {name: account.listed for name, account in self._accounts.items()}
         return self._machine.scan(self._gpus, listed)
 
 
-def _key(holder: Holder) -> tuple[int, float | None]:
-    return holder.pid, holder.created
+def _held_on_cpu(own: Sequence[Holder], *, blind: bool) -> tuple[int | None, int | None]:
+    """Bytes before and after: what the run's processes hold, and so nothing before it. None where nobody could look."""
+    if blind:
+        return None, None
+    held = [each.memory_used_bytes for each in own]
+    return 0, None if None in held else sum(bytes_ or 0 for bytes_ in held)

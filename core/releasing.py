@@ -6,10 +6,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from core.findings import ended_fields, release_fields
+from core.wording import enumerated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    import signal
+    from collections.abc import Callable, Iterable, Sequence
 
+    from core.findings import Holder
     from core.readings import Readings
     from core.release import Watch
     from core.state import ProcessId
@@ -47,10 +50,14 @@ class Releasing:
         if is_hurried():
             self._watch.hurry()
         found = self._watch.step()
-        for number, pids in self._watch.signalled:
-            told = ", ".join(map(str, pids))
-            self._write("notice", text=f"Processes outlived their worker and were sent {number.name}: {told}.")
+        for number, whom in self._watch.signalled:
+            self._write("notice", text=_signalled(number, whom))
         for release in found:
             self._write("release", **release_fields(release))
         if (text := self._watch.waiting()) is not None:
             self._write("waiting", text=text)
+
+
+def _signalled(number: signal.Signals, whom: Sequence[Holder]) -> str:
+    who = "A process outlived its worker and was" if len(whom) == 1 else "Processes outlived their worker and were"
+    return f"{who} sent {number.name}: {enumerated(holder.words for holder in whom)}."

@@ -152,8 +152,9 @@ class Run:
         return events
 
     def request(self, what: str) -> None:
-        """Ask the run to `stop`, to `force` a stop that is under way, to `pause`, or to `save` a checkpoint now.
+        """Ask the run to `stop`, to `pause`, or to `save` a checkpoint now; or to `force`.
 
+        That forces a stop which is under way, or ends the waiting for the memory.
         Raises `RunError` with a sentence when the request cannot be written.
         """
         assert what in REQUESTS, what

@@ -145,7 +145,7 @@ class ReleaseWatch:
     """How the memory of the devices is watched after the run's last worker has ended."""
 
     tolerance_mb: int = 64
-    """A device is released when it uses no more than so many megabytes more than before the run."""
+    """A device is released when it uses no more than so many MB, of 2**20 bytes, more than before the run."""
     wait_s: float = 60.0
     """It is waited for so many seconds at most; in almost all runs memory is back within one."""
 

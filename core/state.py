@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from core.findings import Ended, Release, read_ended, read_release
+from core.findings import read_ended, read_release
 from core.life import STATES, TRANSITIONS, RunState, StateRow, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from core.events import Event
+    from core.findings import Ended, Release
 
 __all__ = [
     "STATES",
     "TRANSITIONS",
     "Checkpoint",
-    "Ended",
     "Facts",
     "Place",
     "Plan",
     "ProcessId",
-    "Release",
     "RunState",
     "Rung",
     "StateRow",
@@ -38,7 +37,7 @@ class ProcessId:
 
     pid: int
     created: float
-    """Unix seconds, as the operating system tells it."""
+    """In seconds since the machine's start, which stay the same when the clock is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,10 @@ STRAGGLER_GRACE_S = 10.0
 KILLED_S = 2.0  # what was sent KILL is gone after so long, or not soon
 ABORTED_WAIT_S = 10.0
 """A run that cannot go on does not wait for its devices for longer."""
+NO_PROC = (
+    "No process can be seen here, since nothing is mounted on /proc: what a run leaves behind could not be ended. "
+    "Mount it (mount -t proc proc /proc, as root), then start the run again."
+)
 
 
 class Supervisor:
@@ -66,11 +70,8 @@ class Supervisor:
 
     def run(self) -> None:
         """Supervise to the end. Whatever goes wrong is the run's recorded end; nothing of the run is left."""
-        me = processes.identify(os.getpid())
-        assert me is not None
         try:
-            self._tell("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()))
-            self._go(RunState.STARTING)
+            self._begin()
             self._start()
             self._train()
             self._conclude()
@@ -92,6 +93,13 @@ class Supervisor:
 
     # -- start -----------------------------------------------------------------------------------
 
+    def _begin(self) -> None:
+        me = processes.identify(os.getpid())
+        if me is None:
+            raise RunError(NO_PROC)
+        self._tell("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()))
+        self._go(RunState.STARTING)
+
     def _start(self) -> None:
         devices = self._readings.find()
         for device in devices:
@@ -103,7 +111,7 @@ class Supervisor:
         self._cuda_names = local.cuda_names(placements, self._spec.cuda_ids, self._spec.python)
         local.check_sight(self._spec, self._run_dir.name, placements, self._cuda_names)
         self._watch = Watch(self._run_dir.name, devices, self._spec.release, ThisMachine(self._run_dir.name))
-        self._watch.begin(self._readings.take())  # before the first worker
+        self._watch.begin(self._readings.poll())  # before the first worker, and not from before the pre-flight
         for placement in placements:
             member = self._workers.add(placement, self._launch)
             identity = member.identity

@@ -44,12 +44,15 @@ class Survivor:
     signal: signal.Signals | None = None
     """The last that it was sent."""
     sent_at: float = 0.0
+    refused: bool = False
+    """Whether the next that was due could not be sent: one on its way out has no tag any more to be known by."""
     gone: bool = False
 
     @property
     def stuck(self) -> bool:
-        """Whether not even KILL ends it."""
-        return not self.gone and self.signal is signal.SIGKILL and self.holder.state == STUCK
+        """Whether no signal ends it: it waits inside the kernel after KILL, or cannot be sent any more."""
+        beyond = self.refused or self.signal is signal.SIGKILL
+        return not self.gone and beyond and self.holder.state == STUCK
 
 
 class Survivors:
@@ -68,17 +71,35 @@ class Survivors:
         if holder is not None and process not in self._known:
             self._known[process] = Survivor(process, holder, signal.SIGKILL, now)
 
-    def step(self, now: float, *, hurried: bool = False) -> list[tuple[signal.Signals, list[int]]]:
+    def step(self, now: float, *, hurried: bool = False) -> list[tuple[signal.Signals, list[Holder]]]:
         """Find, look at, and end what is due; returns who was sent what. `hurried`: KILL at once."""
-        if self._look() or now >= self._next_look:  # a process may fork while it is being ended
+        self.look()
+        if now >= self._next_look:
             self._find(now)
-        sent: dict[signal.Signals, list[int]] = {}
+        sent: dict[signal.Signals, list[Holder]] = {}
         for survivor in self.living:
             number = self._due(survivor, now, hurried=hurried)
-            if number is not None and self._processes.send(survivor.process, number):
+            if number is None:
+                continue
+            survivor.refused = not self._processes.send(survivor.process, number)
+            if not survivor.refused:
                 survivor.signal, survivor.sent_at = number, now
-                sent.setdefault(number, []).append(survivor.process.pid)
+                sent.setdefault(number, []).append(survivor.holder)
         return list(sent.items())
+
+    def look(self) -> None:
+        """See how they are."""
+        before = len(self.living)
+        for survivor in self.living:
+            holder = self._processes.look(survivor.process)
+            survivor.gone = holder is None
+            if holder is not None:  # one on its way out has neither a command line any more nor a tag
+                known = survivor.holder
+                survivor.holder = replace(
+                    holder, command=holder.command or known.command, run_id=holder.run_id or known.run_id
+                )
+        if len(self.living) < before:
+            self._next_look = float("-inf")  # it may have forked while it was being ended
 
     @property
     def known(self) -> list[Survivor]:
@@ -90,6 +111,11 @@ class Survivors:
         """Those that have not ended yet."""
         return [survivor for survivor in self._known.values() if not survivor.gone]
 
+    @property
+    def gone(self) -> list[Survivor]:
+        """Those that have ended, signalled or not."""
+        return [survivor for survivor in self._known.values() if survivor.gone]
+
     def ended(self) -> list[Ended]:
         """Those that had to be ended, and have."""
         return [
@@ -97,8 +123,8 @@ class Survivors:
                 pid=each.process.pid, created=each.process.created, name=each.holder.name,
                 command=each.holder.command, signal=each.signal.name, by="supervisor",
             )
-            for each in self._known.values()
-            if each.gone and each.signal is not None
+            for each in self.gone
+            if each.signal is not None
         ]  # fmt: skip
 
     def _find(self, now: float) -> None:
@@ -108,19 +134,6 @@ class Survivors:
         for process in found or ():
             if process not in self._known and (holder := self._processes.look(process)) is not None:
                 self._known[process] = Survivor(process, holder)
-
-    def _look(self) -> bool:
-        """See how they are; returns whether one has ended."""
-        before = len(self.living)
-        for survivor in self.living:
-            holder = self._processes.look(survivor.process)
-            survivor.gone = holder is None
-            if holder is not None:  # one on its way out has neither a command line any more nor a tag
-                known = survivor.holder
-                survivor.holder = replace(
-                    holder, command=holder.command or known.command, run_id=holder.run_id or known.run_id
-                )
-        return len(self.living) < before
 
     def _due(self, survivor: Survivor, now: float, *, hurried: bool) -> signal.Signals | None:
         """What it is to be sent now. One that waits inside the kernel after KILL hears no other signal either."""

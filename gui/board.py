@@ -31,10 +31,8 @@ class Board(QObject):
         self.root = root
         self.summaries: list[Summary] = []
         """Newest first."""
-        self.used_by: dict[str, str] = {}
-        """By device id, what to call the live run that is on it."""
-        self.names: dict[str, str] = {}
-        """By device id, the name of that run."""
+        self.on_devices: dict[str, tuple[Summary, ...]] = {}
+        """By device id, the live runs that are on it, the newest first."""
         self._index = Index(root)
         self._occupancy = Occupancy()
         self._looked: float | None = None
@@ -50,10 +48,14 @@ class Board(QObject):
             return  # what is known stays; that the folder cannot be used is said where a start is judged
         if summaries != self.summaries:
             self.summaries = summaries
-            moment, on_devices = time.time(), self._occupancy.on_devices(summaries)
-            self.used_by = {device: run_title(each, moment) for device, each in on_devices.items()}
-            self.names = {device: each.name for device, each in on_devices.items()}
+            self.on_devices = self._occupancy.on_devices(summaries)
             self.changed.emit()
+
+    @property
+    def titles(self) -> dict[str, tuple[str, ...]]:
+        """By device id, what to call the live runs that are on it."""
+        now = time.time()
+        return {device: tuple(run_title(each, now) for each in runs) for device, runs in self.on_devices.items()}
 
     def newest_live(self) -> Path | None:
         """The directory of the live run that was started last."""

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from core import holders, leftovers, processes, procfs
 from core.state import RunState, row
 
-from .aside import Aside
+from .aside import Aside, reason
 from .sweeper import look_for
 from .views.processes import Person, Runs
 
@@ -33,6 +33,11 @@ DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
 LOOK_S, LOOK_AFTER_RUN_S = 5.0, 0.5
 """So often all of `/proc` is looked through, while somebody looks: usually, and just after a run has ended."""
 AFTER_RUN_S = 30.0
+HANGS_S = 10.0
+"""A look that takes longer waits for a process that can hold it up for ever."""
+HANGS = (
+    "Looking into the processes takes long: one of them may hang in the kernel (state D). What is listed may be old."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +45,32 @@ class Look:
     """What was found in one pass over all processes."""
 
     holders: tuple[Holder, ...] = ()
+    run_id: str | None = None
+    """The run that was looked at then."""
     of_run: tuple[Holder, ...] = ()
-    """Those that carry the tag of the run that is looked at."""
+    """Those that carry its tag."""
     leftovers: tuple[Leftover, ...] = ()
+    left: tuple[Holder, ...] = ()
+    """The same, described."""
     trouble: str | None = None
     """A sentence on what could not be seen."""
 
+    @property
+    def lasting(self) -> object:
+        """All of it but what changes by itself."""
+        people = [[_lasting(holder) for holder in each] for each in (self.holders, self.of_run, self.left)]
+        return people, self.run_id, self.trouble
+
 
 class Census(QObject):
-    """`poll`, called at every beat, never waits."""
+    """`poll`, called at every beat, never waits.
+
+    The window's own thread reads nothing of a process but its `stat`: its command line and its environment wait for
+    the lock on its memory, which a process that hangs in the kernel may hold for ever.
+    """
 
     changed = Signal()
+    """Others are there, or they are no longer what they were; that they have grown older is nothing new."""
 
     def __init__(self, monitor: Monitor, board: Board, session: Session) -> None:
         super().__init__()
@@ -59,14 +79,18 @@ class Census(QObject):
         self._monitor, self._board, self._session = monitor, board, session
         self._look = Look()
         self._aside: Aside[Look] = Aside("census")
+        # On a thread of its own: a look through all of `/proc` comes across more processes that may hang.
+        self._describing: Aside[tuple[Holder, ...] | None] = Aside("describing")
         self._looked_at = self._described_at = float("-inf")
         self._named: object = None
         self._here = processes.here()
+        session.attached.connect(self.look_soon)
 
     @property
     def trouble(self) -> str | None:
         """What could not be seen of the machine's processes, in a sentence."""
-        return self._look.trouble
+        hung_s = max(self._aside.busy_s, self._describing.busy_s)
+        return HANGS if hung_s > HANGS_S else self._look.trouble
 
     @property
     def just_ended(self) -> bool:
@@ -75,12 +99,9 @@ class Census(QObject):
 
     def poll(self, *, shown: bool) -> None:
         """Take in what there is by now. `shown`: somebody looks at the processes."""
-        look = self._aside.poll()
-        if look is not None:
-            self._look = look
-        described = self._describe_when_due(shown=shown)
-        if look is not None or described:
+        if self._take_look() | self._take_described():
             self.changed.emit()
+        self._describe_when_due(shown=shown)
         if shown:
             self._look_when_due()
 
@@ -90,11 +111,13 @@ class Census(QObject):
 
     def people(self) -> list[Person]:
         """All processes that are on devices or left over, each once, as far as they are there still."""
-        known = [*self.holders, *self._look.holders, *self._look.of_run, *map(_left, self._look.leftovers)]
+        run, look = self._session.run, self._look
+        of_run = look.of_run if run is not None and run.id == look.run_id else ()
+        known = [*self.holders, *look.holders, *of_run, *look.left]
         by_pid: dict[int, list[Holder]] = {}
         for holder in known:
             by_pid.setdefault(holder.pid, []).append(holder)
-        left = {each.process.pid: each for each in self._look.leftovers}
+        left = {each.process.pid: each for each in look.leftovers}
         people = (_person(same, left.get(pid)) for pid, same in by_pid.items())
         return [person for person in people if _is_there(person.holder)]
 
@@ -110,21 +133,30 @@ class Census(QObject):
 
     # -- what is cheap -----------------------------------------------------------------------------
 
-    def _describe_when_due(self, *, shown: bool) -> bool:
+    def _describe_when_due(self, *, shown: bool) -> None:
         """Describe the processes that are known, when there are others or they have not been for long."""
         now = time.monotonic()
         named = [(sample.device_id, sample.processes) for sample in self._monitor.survey.samples]
         workers = self._workers()
         if (named, workers) == self._named and now - self._described_at < (DESCRIBED_SHOWN_S if shown else DESCRIBED_S):
-            return False
+            return
+        if self._describing.busy:
+            return
         self._named, self._described_at = (named, workers), now
-        on_devices = [
-            replace(holders.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
-            for device, each in _each(named)
-        ]
-        on_cpus = [replace(_resident(pid), device_id=device) for pid, device in workers]
-        before, self.holders = self.holders, (*on_devices, *on_cpus)
-        return self.holders != before
+        on_devices = _each(named)
+        if on_devices or workers:
+            self._describing.start(lambda: _described(on_devices, workers), lambda _: None)  # then what is known stays
+        elif self.holders:
+            self.holders = ()
+            self.changed.emit()
+
+    def _take_described(self) -> bool:
+        """Whether others are there."""
+        described = self._describing.poll()
+        if described is None:
+            return False
+        before, self.holders = self.holders, described
+        return list(map(_lasting, before)) != list(map(_lasting, described))
 
     def _workers(self) -> list[tuple[int, str]]:
         """The living workers of the run that is looked at and their CPU devices; drivers name those on GPUs."""
@@ -141,6 +173,13 @@ class Census(QObject):
 
     # -- what is not -------------------------------------------------------------------------------
 
+    def _take_look(self) -> bool:
+        look = self._aside.poll()
+        if look is None:
+            return False
+        before, self._look = self._look, look
+        return look.lasting != before.lasting
+
     def _look_when_due(self) -> None:
         pause_s = LOOK_AFTER_RUN_S if self.just_ended else LOOK_S
         if self._aside.busy or time.monotonic() - self._looked_at < pause_s:
@@ -150,7 +189,10 @@ class Census(QObject):
         gpus = [device for device in survey.devices if device.kind != "cpu"]
         listed = {sample.device_id: sample.processes for sample in survey.samples}
         root, run_id = self._board.root, run.id if run else None
-        self._aside.start(lambda: _look(gpus, listed, root, run_id))
+        self._aside.start(
+            lambda: _look(gpus, listed, root, run_id),
+            lambda error: Look(trouble=f"The processes of this machine could not be looked through: {reason(error)}."),
+        )
 
 
 def just_ended(facts: Facts, now: float) -> bool:
@@ -163,14 +205,25 @@ def _look(
     gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
 ) -> Look:
     scan = holders.scan(gpus, listed)
-    tagged = processes.tagged(run_id) if run_id else []
+    left = look_for(root)
     return Look(
         holders=scan.holders,
-        of_run=tuple(
-            replace(holders.describe(each.pid), memory_used_bytes=procfs.resident_bytes(each.pid)) for each in tagged
-        ),
-        leftovers=tuple(look_for(root)),
+        run_id=run_id,
+        of_run=tuple(_resident(each.pid) for each in (processes.tagged(run_id) if run_id else ())),
+        leftovers=tuple(left),
+        left=tuple(replace(holders.describe(each.process.pid), memory_used_bytes=each.memory_bytes) for each in left),
         trouble=scan.trouble or leftovers.blind(),
+    )
+
+
+def _described(on_devices: Sequence[tuple[str, Process]], workers: Sequence[tuple[int, str]]) -> tuple[Holder, ...]:
+    """The processes that drivers name, and workers on CPU devices."""
+    return (
+        *(
+            replace(holders.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
+            for device, each in on_devices
+        ),
+        *(replace(_resident(pid), device_id=device) for pid, device in workers),
     )
 
 
@@ -179,12 +232,13 @@ def _resident(pid: int) -> Holder:
     return replace(holders.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
 
 
+def _lasting(holder: Holder) -> Holder:
+    """A process without what changes by itself: its age, and whether it runs or waits."""
+    return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
+
+
 def _each(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[str, Process]]:
     return [(device, process) for device, listed in named for process in listed or ()]
-
-
-def _left(leftover: Leftover) -> Holder:
-    return replace(holders.describe(leftover.process.pid), memory_used_bytes=leftover.memory_bytes)
 
 
 def _person(same: Sequence[Holder], leftover: Leftover | None) -> Person:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .panels.run_buttons import RunButtons
     from .resumer import Resumer
     from .session import Session
-    from .starter import Starter
+    from .starter import Neighbour, Starter
 
 
 class Helm(QObject):
@@ -62,8 +62,8 @@ class Helm(QObject):
             self.said.emit(str(error))
             self._starter.ask()
 
-    def _ask_to_start(self, question: str, words: str) -> None:
-        def agreed() -> None:
-            self.attempt(lambda: self._starter.start(agreed=True))
+    def _ask_to_start(self, question: str, words: str, agreed: frozenset[Neighbour]) -> None:
+        def start() -> None:
+            self.attempt(lambda: self._starter.start(agreed=agreed))
 
-        ask(self._window, agreed, question=question, words=words, yes="Start beside it", grave=False)
+        ask(self._window, start, question=question, words=words, yes="Start beside it", grave=False)

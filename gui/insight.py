@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
@@ -18,10 +19,13 @@ from .views import leftovers as leftover_words
 from .views.devices import OnDevices
 from .views.holding import Known, largest_others, memory_rows
 from .views.processes import confirmation, process_rows, why_not_end
-from .views.verdicts import ended_words, findings, nothing_words
+from .views.verdicts import ended_words, findings, nothing_words, seen_words
+from .words import listed
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
+
+    from core.state import ProcessId
 
     from .board import Board
     from .monitor import Monitor
@@ -56,6 +60,8 @@ class Insight(QObject):
             each.setParent(self)
         self._theme: Theme | None = None
         self._stale = True
+        self._told: frozenset[ProcessId] = frozenset()
+        """The leftovers that were told of last."""
         self.census.changed.connect(self._outdate)
         self.census.changed.connect(self.changed)
         self._sweeper.changed.connect(self._show_leftovers)
@@ -88,7 +94,7 @@ class Insight(QObject):
         """What is known of the devices beside their readings."""
         survey, living = self._monitor.survey, self.census.runs().living
         return OnDevices(
-            used_by=self._board.names,
+            used_by={device: listed([run.name for run in on_it]) for device, on_it in self._board.on_devices.items()},
             held_by=largest_others(survey, self.census.holders, living),
             memory_of_run=self._session.memory_now(),
             old_s=self._monitor.old_s,
@@ -97,9 +103,12 @@ class Insight(QObject):
     # -- what it shows ---------------------------------------------------------------------------
 
     def _show(self) -> None:
+        """Fill the page that can be seen; the other is filled when it is turned to."""
         self._stale = False
-        self._show_memory()
-        self._show_processes()
+        if self._details.memory.isVisible():
+            self._show_memory()
+        else:
+            self._show_processes()
 
     def _show_memory(self) -> None:
         assert self._theme is not None
@@ -111,6 +120,7 @@ class Insight(QObject):
             memory_of_run=session.memory_now(),
             available_bytes=available_bytes(),
             old_s=self._monitor.old_s,
+            other_runs_on=self._other_runs_on(),
         )
         page = self._details.memory
         page.show_rows(memory_rows(survey, colours, known))
@@ -118,6 +128,14 @@ class Insight(QObject):
             findings(facts, device_labels(survey.devices, facts), colours),
             ended_words(facts),
             nothing_words(facts, looked_at=session.run is not None),
+            seen_words(facts, time.time()),
+        )
+
+    def _other_runs_on(self) -> frozenset[str]:
+        """The devices that living runs are on, but the one that is looked at."""
+        looked_at = self._session.run.dir if self._session.run else None
+        return frozenset(
+            device for device, on_it in self._board.on_devices.items() if any(run.dir != looked_at for run in on_it)
         )
 
     def _show_processes(self) -> None:
@@ -128,7 +146,8 @@ class Insight(QObject):
 
     def _turned(self) -> None:
         self.census.look_soon()
-        self._outdate()
+        if self._details.shows_holders:
+            self._show()
 
     def _outdate(self) -> None:
         self._stale = True
@@ -163,7 +182,9 @@ class Insight(QObject):
 
     def _show_leftovers(self) -> None:
         names = {each.dir.name: each.name for each in self._board.summaries if row(each.state).over}
-        self._strip.show_message(leftover_words.found_words(self._sweeper.found, names), "warn")
+        before, self._told = self._told, frozenset(each.process for each in self._sweeper.found)
+        words = leftover_words.found_words(self._sweeper.found, names)
+        self._strip.show_message(words, "warn", anew=not self._told <= before)  # that some have gone is no news
 
     @property
     def _window(self) -> QWidget:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from core import catalog
 from core.compose import compose
 
-from .words import gigabytes, listed
+from .words import gigabytes, listed, some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from core.compose import Choices
-    from core.devices.device import Device, Survey
+    from core.devices.device import Device, Sample, Survey
     from core.spec import RunSpec
+
+    UsedBy = Mapping[str, Sequence[str]]
 
 
 NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
@@ -36,8 +38,13 @@ class Outlook:
     """A sentence, when there are no problems."""
 
 
-def outlook(choices: Choices, survey: Survey, used_by: Mapping[str, str], folder_problem: str | None) -> Outlook:
-    """Judge the choices. `used_by`: by device id, the run that is on it. `folder_problem`: why no run can be kept."""
+def outlook(
+    choices: Choices, survey: Survey, used_by: UsedBy, folder_problem: str | None, old_s: Mapping[str, int]
+) -> Outlook:
+    """Judge the choices. `used_by`: by device id, what to call the runs that are on it.
+
+    `folder_problem`: why no run can be kept; `old_s`: by device id, the age of readings that are not those of now.
+    """
     folder = (folder_problem,) if folder_problem else ()
     try:
         spec = compose(choices, survey.devices)
@@ -50,19 +57,20 @@ def outlook(choices: Choices, survey: Survey, used_by: Mapping[str, str], folder
         *lost(chosen, survey, "Untick it."),
     )
     busy = tuple(used(chosen, used_by, "Start asks before it puts another run beside it."))
-    ready = "" if problems or busy else _ready(chosen, survey)
+    ready = "" if problems or busy else _ready(chosen, survey, old_s)
     return Outlook(spec=spec, problems=problems, busy=busy, arithmetic=catalog.batch_arithmetic(spec), ready=ready)
 
 
-def second_run(result: Outlook, survey: Survey, used_by: Mapping[str, str]) -> tuple[str, str]:
-    """The question before a run is started on devices that runs are on; both are named."""
+def second_run(result: Outlook, survey: Survey, used_by: UsedBy) -> tuple[str, str]:
+    """The question before a run is started on devices that runs are on; all of them are named."""
     assert result.spec is not None
     busy = [device for device in survey.devices if device.id in result.spec.devices and device.id in used_by]
     where = listed([device.label for device in busy])
-    who = listed(list(dict.fromkeys(used_by[device.id] for device in busy)))
+    runs = list(dict.fromkeys(run for device in busy for run in used_by[device.id]))
+    who, alone = listed(runs), len(runs) == 1
     words = (
-        f"{who} {'is' if len({used_by[device.id] for device in busy}) == 1 else 'are'} on {where} and "
-        f"would share memory and time with {result.spec.name}: both take longer, and either may run out of memory."
+        f"{who} {'is' if alone else 'are'} on {where} and would share memory and time with {result.spec.name}: "
+        f"{'both' if alone else 'all'} take longer, and {'either' if alone else 'any'} may run out of memory."
     )
     return f"Start {result.spec.name} beside {who}?", words
 
@@ -78,26 +86,48 @@ def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
     return [f"{device.label} is lost: it no longer answers. {remedy}" for device in chosen if device.id in gone]
 
 
-def used(chosen: Sequence[Device], used_by: Mapping[str, str], remedy: str) -> list[str]:
-    """Which of these devices another run is on. `used_by`: by device id, what to call it."""
-    return [f"{device.label} is used by {used_by[device.id]}. {remedy}" for device in chosen if device.id in used_by]
+def used(chosen: Sequence[Device], used_by: UsedBy, remedy: str) -> list[str]:
+    """Which of these devices other runs are on. `used_by`: by device id, what to call them."""
+    return [
+        f"{device.label} is used by {listed(list(used_by[device.id]))}. {remedy}"
+        for device in chosen
+        if device.id in used_by
+    ]
 
 
-def _ready(chosen: Sequence[Device], survey: Survey) -> str:
+def standing(survey: Survey, old_s: Mapping[str, int], ticked: Collection[str]) -> object:
+    """All that an outlook says of these devices' readings: when it is another, the choices are to be judged anew."""
+    return [
+        (sample.device_id, sample.lost, old_s.get(sample.device_id), sample.processes, _rounded(sample))
+        for sample in survey.samples
+        if sample.device_id in ticked
+    ]
+
+
+def _rounded(sample: Sample) -> str:
+    return gigabytes(sample.memory_used_bytes)
+
+
+def _ready(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int]) -> str:
+    """Nothing is in the way; and what there is room for, as far as that is known now."""
+    old = [device for device in chosen if device.id in old_s]
+    if old:
+        which, age_s = listed(some([device.label for device in old], 3)), max(old_s[device.id] for device in old)
+        last = "the last reading of {} is" if len(old) == 1 else "the last readings of {} are up to"
+        return f"Ready, but {last.format(which)} {age_s} s old."
     names = listed([device.label for device in chosen]) if len(chosen) <= 3 else f"{len(chosen)} devices"
-    verb = "is" if len(chosen) == 1 else "are"
+    alone = len(chosen) == 1
     free = _least_free_bytes(chosen, survey)
-    if free is None:
-        return f"Ready: {names} {verb} free."
-    each = "" if len(chosen) == 1 else " or more each"
-    if _somebody_is_on(chosen, survey):
-        return f"Ready: {names} {'has' if len(chosen) == 1 else 'have'} {gigabytes(free)} GB{each} free."
-    return f"Ready: {names} {verb} free, {gigabytes(free)} GB{each}."
+    room = "" if free is None else f"{gigabytes(free)} GB{'' if alone else ' or more each'}"
+    if _nobody_is_on(chosen, survey):
+        return f"Ready: {names} {'is' if alone else 'are'} free{room and f', {room}'}."
+    return f"Ready: {names} {'has' if alone else 'have'} {room} free." if room else f"Ready: {names}."
 
 
-def _somebody_is_on(chosen: Sequence[Device], survey: Survey) -> bool:
-    ids = {device.id for device in chosen}
-    return any(sample.processes for sample in survey.samples if sample.device_id in ids)
+def _nobody_is_on(chosen: Sequence[Device], survey: Survey) -> bool:
+    """Whether the drivers say so. On a CPU device there are only runs, and none of them is on these."""
+    listed_on = {sample.device_id: sample.processes for sample in survey.samples}
+    return all(device.kind == "cpu" or listed_on.get(device.id) == () for device in chosen)
 
 
 def _least_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:

@@ -9,24 +9,25 @@ from core import catalog
 from .outlook import lost, used
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from core.devices.device import Survey
     from core.spec import RunSpec
     from core.state import Facts
 
+    from .outlook import UsedBy
 
-def resume_problems(spec: RunSpec, facts: Facts, survey: Survey, used_by: Mapping[str, str]) -> list[str]:
-    """Sentences; the run can be resumed when there are none. `used_by`: by device id, the run that is on it."""
+
+def resume_problems(spec: RunSpec, facts: Facts, survey: Survey, used_by: UsedBy) -> list[str]:
+    """Sentences; the run can be resumed when there are none. `used_by`: by device id, what to call the runs on it."""
     present = {device.id for device in survey.devices}
     gone = [_label(device, facts) for device in spec.devices if device not in present]
     if gone:
         return [f"{label} is not there any more. {spec.name} can only go on where it was trained." for label in gone]
     chosen = [device for device in survey.devices if device.id in spec.devices]
+    those = "those runs" if any(len(used_by.get(device.id, ())) > 1 for device in chosen) else "that run"
     return [
         *catalog.problems(spec, survey.devices),
         *lost(chosen, survey, "This run cannot go on without it."),
-        *used(chosen, used_by, "Stop or pause that run first."),
+        *used(chosen, used_by, f"Stop or pause {those} first."),
     ]
 
 

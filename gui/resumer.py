@@ -46,7 +46,7 @@ class Resumer(QObject):
             return
         self._board.poll(now=True)
         if session.spec is not None:
-            problems = resume_problems(session.spec, session.facts, self._monitor.survey, self._board.used_by)
+            problems = resume_problems(session.spec, session.facts, self._monitor.survey, self._board.titles)
             if problems:
                 raise ValueError(" ".join(problems))
         self._run_dir, self._problem = session.run.dir, ""

@@ -109,7 +109,7 @@ class Session(QObject):
             self.changed.emit()
 
     def force(self) -> None:
-        """Have a stop that is under way forced. Raises `RunError` with a sentence."""
+        """Force a stop that is under way, or end the waiting for the memory. Raises `RunError` with a sentence."""
         if self.run is not None:
             self.run.request("force")
 

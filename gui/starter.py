@@ -13,11 +13,17 @@ from .outlook import Outlook, outlook, second_run
 from .runs_folder import folder_problem
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from core.compose import Choices
     from core.devices.device import Survey
+    from core.spec import RunSpec
 
     from .board import Board
     from .monitor import Monitor
+
+    Neighbour = tuple[str, Path]
+    """A device, and the folder of a run that is on it."""
 
 DEBOUNCE_MS = 80
 SECOND_THOUGHT_S = 1.0
@@ -30,8 +36,11 @@ class Starter(QObject):
     judged = Signal(Outlook)
     choices_wanted = Signal()
     """Answered, at once, by a call of `take`."""
-    asked = Signal(str, str)
-    """A question and what there is to know about it: whether to start a run beside another on the same devices."""
+    asked = Signal(str, str, object)
+    """A question and what there is to know about it: whether to start a run beside others on the same devices.
+
+    With what is agreed to by a yes, for `start`.
+    """
     started = Signal(Run)
     said = Signal(str)
     """Why no run can be kept in the folder: said once, and taken back, with no text, when its cause is gone."""
@@ -61,18 +70,18 @@ class Starter(QObject):
         self.choices_wanted.emit()
         assert self._choices is not None
         problem = folder_problem(self._board.root) or ""
-        result = outlook(self._choices, self._survey, self._board.used_by, problem)
+        result = outlook(self._choices, self._survey, self._board.titles, problem, self._monitor.old_s)
         self.judged.emit(result)
         if problem != self._folder_problem:
             self._folder_problem = problem
             self.said.emit(problem)
         return result
 
-    def start(self, *, agreed: bool = False) -> None:
+    def start(self, *, agreed: frozenset[Neighbour] = frozenset()) -> None:
         """Start what is chosen; when something is in the way, that is said, and nothing is started.
 
-        `agreed`: also beside another run on the same devices, which else is asked first. Raises `RunError` with a
-        sentence when the run cannot be written down.
+        `agreed`: also beside these runs; before it is started beside any other, that is asked. Raises `RunError` with
+        a sentence when the run cannot be written down.
         """
         if time.monotonic() - self._started_at < SECOND_THOUGHT_S:
             return
@@ -80,8 +89,9 @@ class Starter(QObject):
         result = self.judge()
         if result.problems or result.spec is None:
             return
-        if result.busy and not agreed:
-            self.asked.emit(*second_run(result, self._survey, self._board.used_by))
+        neighbours = self._neighbours(result.spec)
+        if not neighbours <= agreed:
+            self.asked.emit(*second_run(result, self._survey, self._board.titles), neighbours)
             return
         run = Run.start(result.spec, self._board.root)
         self._started_at = time.monotonic()
@@ -92,6 +102,10 @@ class Starter(QObject):
     def stop(self) -> None:
         """Judge no more."""
         self._quiet.stop()
+
+    def _neighbours(self, spec: RunSpec) -> frozenset[Neighbour]:
+        on_devices = self._board.on_devices
+        return frozenset((device, each.dir) for device in spec.devices for each in on_devices.get(device, ()))
 
     @property
     def _survey(self) -> Survey:

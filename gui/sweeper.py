@@ -30,12 +30,12 @@ class Sweeper(QObject):
         super().__init__()
         self.found: tuple[Leftover, ...] = ()
         self._root = root
-        self._aside: Aside[list[Leftover]] = Aside("leftovers")
+        self._aside: Aside[list[Leftover] | None] = Aside("leftovers")
         self._asked = 0.0
 
     def look(self) -> None:
         """Look through all processes, on a thread of its own."""
-        self._aside.start(lambda: look_for(self._root))
+        self._aside.start(lambda: look_for(self._root), lambda _: None)  # then what is known stays
 
     def poll(self) -> None:
         """Take in what was found, and drop what has gone."""

@@ -20,6 +20,7 @@ from .insight import Insight
 from .keeper import Keeper
 from .layout import SIZE, Layout, Parts
 from .monitor import Monitor
+from .outlook import standing
 from .panels.details import Details
 from .panels.device_panel import DevicePanel
 from .panels.header import Header
@@ -40,7 +41,7 @@ from .views.runs import run_rows
 from .views.verdicts import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from PySide6.QtGui import QCloseEvent, QHideEvent, QShowEvent
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from core.run import Run
 
     from .outlook import Outlook
+    from .views.devices import DeviceRow
 
 TITLE = "Trainyard"
 
@@ -72,6 +74,8 @@ class MainWindow(QMainWindow):
             each.setParent(self)
         self._pulse = Pulse(self)
         self._opened = False
+        self._judged: object = ([], [])
+        """What was known of the devices when the choices were judged last."""
         self._make_parts()
         self._insight = Insight(self._monitor, self._board, self._session, self._details, self._leftovers)
         self._insight.setParent(self)
@@ -200,16 +204,23 @@ class MainWindow(QMainWindow):
         before, size = [item.id for item in self._devices.table.rows], self._devices.sizeHint()
         colours = device_colours(survey.devices, (), self._theme)
         rows = device_rows(survey, colours, self._insight.on_devices())
-        closed = [item.id for item in rows if item.lost or item.blocked]
-        if closed != [item.id for item in self._devices.table.rows if item.lost or item.blocked]:
-            self._starter.ask()
+        self._judge_anew_where_due(rows)
         self._devices.table.show_rows(rows)
         self._devices.show_banner(survey.banner)
         if before != [item.id for item in rows]:
+            self._setup.show_machine(survey.devices)
             self._take_ticks()
             self._show_books()
         if self._devices.sizeHint() != size:
             self._layout.spread()
+
+    def _judge_anew_where_due(self, rows: Sequence[DeviceRow]) -> None:
+        """What was said of the devices that are ticked may not be true any more."""
+        closed = [item.id for item in rows if item.lost or item.blocked]
+        judged = (closed, standing(self._monitor.survey, self._monitor.old_s, self._devices.table.ticked()))
+        if judged != self._judged:
+            self._judged = judged
+            self._starter.ask()
 
     def _show_board(self) -> None:
         self._runs.show_rows(run_rows(self._board.summaries, time.time()))
@@ -234,7 +245,7 @@ class MainWindow(QMainWindow):
     def _show_facts(self) -> None:
         facts, session = self._session.facts, self._session
         self._show_head()
-        message = run_message(facts, session.strays, session.spec_problem)
+        message = run_message(facts, session.strays, session.spec_problem, time.time())
         self._run_message.show_message(message.text, message.tone, details=message.details)
         self._stage.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
         self._details.show_error("\n\n".join(text for text in (facts.error, facts.traceback) if text))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from gui.plots.axes import clock, number
 from gui.units import BYTES_PER_GB
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DASH = "–"
 DAY_S = 86400.0
@@ -22,6 +26,13 @@ def gigabytes(value_bytes: float | None) -> str:
         return DASH
     value = value_bytes / BYTES_PER_GB
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
+
+
+def fine_gigabytes(value_bytes: float | None) -> str:
+    """`9.1`, `0.04`, `0`: the same, for what is often small."""
+    if not value_bytes:
+        return DASH if value_bytes is None else "0"
+    return f"{value_bytes / BYTES_PER_GB:.2f}" if value_bytes < BYTES_PER_GB else gigabytes(value_bytes)
 
 
 def memory(used_bytes: float | None, total_bytes: float | None) -> str:
@@ -72,3 +83,15 @@ def moment(when: float, now: float) -> str:
 def listed(names: list[str]) -> str:
     """`A`, `A and B`, `A, B and C`."""
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def some(names: Sequence[str], most: int, more: str = "more") -> list[str]:
+    """The first of these names and how many `more` there are: `A`, `B`, `3 more`."""
+    left = len(names) - most
+    return [*names[:most], f"{left} {more}"] if left > 0 else list(names)
+
+
+def one_line(text: str, most: int) -> str:
+    """A text, a command line say, in one line of at most so many characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"

@@ -33,13 +33,23 @@ def runs_root(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _plain_environment() -> Iterator[None]:
+    """The devices are those that a test makes, also where the tests themselves run under a scheduler, or in a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TRAINYARD_RUN", "TRAINYARD_RUN_DIR"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left(tmp_path: Path) -> Iterator[None]:
     """Fails the test that leaves a thread, a process or a changed environment behind."""
     # Its own, not the fixture: that one is undone only after this, and would show as a change.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
-        patch.setenv("TRAINYARD_TEST", str(tmp_path))  # inherited by every process that the test starts
+        # Inherited by every process that the test starts; helpers are not given what is named after the program.
+        patch.setenv("TESTS_OF_TRAINYARD", str(tmp_path))
         threads, environment = set(threading.enumerate()), dict(os.environ)
         yield
         _check(tmp_path, threads, environment)
@@ -58,7 +68,7 @@ def _check(tmp_path: Path, threads: set[threading.Thread], environment: dict[str
 
 def _processes(tmp_path: Path) -> list[psutil.Process]:
     """The processes that inherited the test's mark."""
-    mark = f"TRAINYARD_TEST={tmp_path}".encode()
+    mark = f"TESTS_OF_TRAINYARD={tmp_path}".encode()
     found = []
     for pid in psutil.pids():
         if pid == os.getpid():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core import runs
+from core.devices.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.run import Run
 
@@ -13,13 +14,11 @@ if TYPE_CHECKING:
 
     from core.devices.device import Survey
 
-SURVEY_TIMEOUT_S = 15.0
-
 
 def survey() -> Survey:
     """The devices of this machine, and their readings."""
     with Sampler() as sampler:
-        return sampler.survey(SURVEY_TIMEOUT_S)
+        return sampler.survey(TIMEOUT_S)
 
 
 def find(options: Namespace) -> Run:

@@ -8,6 +8,7 @@ from core import catalog, recipes, report, runs
 from core.answers import release_lines, say, say_json, say_rows, short, warn
 from core.commands.common import find, survey
 from core.state import row
+from core.units import BYTES_PER_MB
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -91,7 +92,8 @@ def show(options: Namespace) -> int:
     for name, values in document["metrics"].items():
         say(f"  {name}: last {short(values['last'])}, least {short(values['min'])}, {values['count']} values")
     for each in document["checkpoints"]:
-        say(f"  checkpoint {each['name']}: step {each['step']}, {each['bytes'] / 1e6:.1f} MB ({short(each['reason'])})")
+        written = f"{each['bytes'] / BYTES_PER_MB:.1f} MB ({short(each['reason'])})"
+        say(f"  checkpoint {each['name']}: step {each['step']}, {written}")
     for line in release_lines(found.facts):
         say(f"  {line}")
     for sentence in (found.facts.error, *found.facts.notices):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from core import ending, leftovers
+from core import ending, leftovers, processes
 from core.answers import say, say_json, warn
-from core.ending import Outcome
+from core.ending import Outcome, Swept
 from core.errors import RunError
 from core.procfs import PROC
+from core.units import size
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Sequence
     from typing import Any
 
-    from core.ending import Left, Swept
+    from core.ending import Left
     from core.leftovers import Leftover
 
 ROUNDS = 3
@@ -32,7 +33,7 @@ def sweep(options: Namespace) -> int:
     found = leftovers.find([options.runs], PROC)
     if not options.json:
         _show(found)
-    outcome = Outcome()
+    outcome: Outcome[Leftover] = Outcome()
     if found and (options.end or (not options.json and _agreed())):
         outcome = _end(found, options)
     if options.json:
@@ -54,22 +55,28 @@ def _agreed() -> bool:
         return False
 
 
-def _end(found: Sequence[Leftover], options: Namespace) -> Outcome:
+def _end(found: Sequence[Leftover], options: Namespace) -> Outcome[Leftover]:
     """End them, and what the same runs have come up with meanwhile."""
-    ended: list[Swept] = []
-    left: list[Left] = []
+    ended: list[Swept[Leftover]] = []
+    left: list[Left[Leftover]] = []
     runs = {each.run_id for each in found}
     remaining: Sequence[Leftover] = found
     for _ in range(ROUNDS):
         outcome = ending.end(remaining, proc=PROC)
         ended += outcome.ended
         left += outcome.left
-        known = {each.leftover.process for each in left}
+        known = {each.whom.process for each in left}
         again = leftovers.find([options.runs], PROC)
         remaining = [each for each in again if each.run_id in runs and each.process not in known]
         if not remaining:
             break
-    return Outcome(ended=tuple(ended), left=tuple(left))
+    # One that took its time in the first round may be gone after the last.
+    late = [each for each in left if not processes.is_alive(each.whom.process)]
+    ended += [Swept(whom=each.whom, signal=each.signal) for each in late if each.signal is not None]
+    return Outcome(
+        ended=tuple(ended),
+        left=tuple(each for each in left if each not in late),
+    )
 
 
 # -- what is said --------------------------------------------------------------------------------
@@ -93,11 +100,11 @@ def _cells(found: Leftover) -> list[str]:
     return [f"pid {found.process.pid}", _age(found.age_s), _memory(found.memory_bytes), _printable(found.run_id), shown]
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: Outcome[Leftover]) -> None:
     for each in outcome.ended:
-        say(f"Ended {_words(each.leftover)} by {each.signal}.")
+        say(f"Ended {_words(each.whom)} by {each.signal}.")
     for other in outcome.left:
-        warn(f"{_words(other.leftover)} is still there. {other.why}")
+        warn(f"{_words(other.whom)} is still there. {other.why}")
 
 
 def _words(found: Leftover) -> str:
@@ -105,14 +112,14 @@ def _words(found: Leftover) -> str:
 
 
 def _age(seconds: float) -> str:
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
 
 
 def _memory(size_bytes: int | None) -> str:
-    return "-" if size_bytes is None else f"{size_bytes / 1e6:.0f} MB"
+    return "-" if size_bytes is None else size(size_bytes)
 
 
 def _printable(text: str) -> str:
@@ -123,11 +130,11 @@ def _printable(text: str) -> str:
 # -- JSON ----------------------------------------------------------------------------------------
 
 
-def _document(found: Sequence[Leftover], outcome: Outcome) -> dict[str, Any]:
+def _document(found: Sequence[Leftover], outcome: Outcome[Leftover]) -> dict[str, Any]:
     return {
         "leftovers": [_leftover(each) for each in found],
         "ended": [_ended(each) for each in outcome.ended],
-        "left": [{**_brief(each.leftover), "why": each.why} for each in outcome.left],
+        "left": [{**_brief(each.whom), "why": each.why} for each in outcome.left],
     }
 
 
@@ -143,8 +150,8 @@ def _leftover(found: Leftover) -> dict[str, Any]:
     }
 
 
-def _ended(ended: Swept) -> dict[str, Any]:
-    return {**_brief(ended.leftover), "signal": ended.signal}
+def _ended(ended: Swept[Leftover]) -> dict[str, Any]:
+    return {**_brief(ended.whom), "signal": ended.signal}
 
 
 def _brief(found: Leftover) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from .device import Process, Sample
 from .nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .device import Device
     from .nvml import Handle, Reading
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 # Of a MIG device NVML answers "invalid argument" to what only a whole GPU can be asked.
 NEVER_OF_MIG = NEVER | {pynvml.NVML_ERROR_INVALID_ARGUMENT}
+
+
+LISTS = ("compute", "graphics", "mps")
+"""The readings that name processes."""
 
 
 class Card:
@@ -97,9 +101,20 @@ class Card:
             temperature_celsius=value("temperature"),
             power_watts=value("power"),
             clock_reasons=value("clock_reasons") or (),
-            processes=_merge(value("compute"), value("graphics"), value("mps")),
+            processes=self._processes(),
             lost=self._lost,
         )
+
+    def _processes(self) -> tuple[Process, ...] | None:
+        """Who holds the device; None where the driver does not tell all that it otherwise tells, or never tells it.
+
+        Without the list of who computes nothing is known of training. The others are often never supported.
+        """
+        lists = {name: self._values.get(name) for name in LISTS}
+        missing = {name for name, entries in lists.items() if entries is None}
+        if "compute" in missing or any(self._ways[name] for name in missing):  # not this time
+            return None
+        return _merge(entries for entries in lists.values() if entries is not None)
 
     def _regain(self) -> Sequence[Reading]:
         """What to read of a lost device: everything once it is found again, nothing before."""
@@ -119,12 +134,10 @@ def _ways(reading: Reading, device: Device) -> tuple[Callable[[Handle], Any], ..
     return reading.ways
 
 
-def _merge(*lists: Sequence[Any] | None) -> tuple[Process, ...] | None:
-    """One entry per process, though one that computes and draws is in two lists; None without any list."""
+def _merge(lists: Iterable[Sequence[Any]]) -> tuple[Process, ...]:
+    """One entry per process, though one that computes and draws is in two lists."""
     used: dict[int, int | None] = {}
-    for entry in (entry for entries in lists if entries for entry in entries):
+    for entry in (entry for entries in lists for entry in entries):
         if used.get(entry.pid) is None:
             used[entry.pid] = entry.usedGpuMemory  # pynvml has made None of "not available"
-    if not used and lists == (None,) * len(lists):
-        return None
     return tuple(Process(pid=pid, memory_used_bytes=memory) for pid, memory in sorted(used.items()))

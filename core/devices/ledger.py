@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .device import ASLEEP_PREFIX, Sample
@@ -26,16 +27,23 @@ class Ledger:
         self.arrived: dict[str, float] = {}
         """By device id, when its latest sample was taken in, by `time.monotonic()`."""
         self.banner: str | None = None
+        self._aliases: dict[str, str] = {}
+        """By the id of a GPU that sleeps, the one that it had while it was awake."""
         self._unfetched: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
 
     def enter(self, answer: Answer) -> None:
         """Take an answer in. A device that was listed once stays, and is lost when it is not listed now."""
         if answer.devices is not None:
-            listed = {device.id: device for device in answer.devices}
             self._forget_woken(answer.devices)
-            self._add(_gone(device) for device in self.devices.values() if device.id not in listed)
+            self._aliases = self._asleep_by_now(answer.devices)
+            listed = {device.id: device for device in answer.devices if device.id not in self._aliases}
+            there = {*listed, *self._aliases.values()}
+            self._add(_gone(device) for device in self.devices.values() if device.id not in there)
             self.devices |= listed
-        self._add(answer.samples)
+        self._add(
+            replace(sample, device_id=self._aliases.get(sample.device_id, sample.device_id))
+            for sample in answer.samples
+        )
         self.banner = answer.banner
 
     def fetch(self) -> list[Sample]:
@@ -52,6 +60,16 @@ class Ledger:
                 del self.devices[device.id]
                 self.latest.pop(device.id, None)
                 self.arrived.pop(device.id, None)
+
+    def _asleep_by_now(self, devices: Iterable[Device]) -> dict[str, str]:
+        """Those that sleep and were awake before, such as when the helper that knew them had to be started anew."""
+        awake = {
+            device.pci_bus_id: device.id
+            for device in self.devices.values()
+            if device.pci_bus_id and not device.id.startswith(ASLEEP_PREFIX) and not device.is_mig
+        }
+        asleep = [device for device in devices if device.id.startswith(ASLEEP_PREFIX)]
+        return {device.id: awake[device.pci_bus_id] for device in asleep if device.pci_bus_id in awake}
 
     def _add(self, samples: Iterable[Sample]) -> None:
         now = time.monotonic()

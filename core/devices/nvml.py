@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
+from .advice import KERNEL_LOG
 from .reader import DriverError, Tier
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ CURES = {
     pynvml.NVML_ERROR_NO_PERMISSION: "Ask for the right to open /dev/nvidia* (often the group video).",
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "Install libnvidia-ml.so.1, which comes with the driver.",
 }
-OTHER_CURE = "Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps."
+OTHER_CURE = KERNEL_LOG
 
 CLOCK_REASONS = (
     (pynvml.nvmlClocksThrottleReasonSwPowerCap, "power limit"),

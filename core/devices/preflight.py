@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import RunError
 
+from .advice import KERNEL_LOG
 from .child import ending_words
 
 if TYPE_CHECKING:
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
 ASK = Path(__file__).with_name("ask_cuda.py")
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 TIMEOUT_S = 20.0
-"""So long a driver that nobody uses may take to wake up all its GPUs."""
+"""So long a driver that nobody uses may take to wake up all its GPUs; as long as a run waits for them to be listed."""
 GRACE_S = 1.0  # after SIGKILL: a process that sits in the driver ends when the driver lets go of it
 OWN_END_S = 5.0  # so long after its asker has given up, one that was left behind ends by itself
-LOOK = "Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps."
 
 
 def check(
@@ -86,7 +86,7 @@ def visible(environment: Mapping[str, str], *, python: str = sys.executable, tim
             "Install libcuda.so.1, which comes with the NVIDIA driver (in a container: its “compute” capability)."
         )
     words = f"“{answer['words']}” ({answer['call']}, error {answer['code']})"
-    raise RunError(f"The CUDA driver cannot say which GPUs this run would see: {words}. {LOOK}")
+    raise RunError(f"The CUDA driver cannot say which GPUs this run would see: {words}. {KERNEL_LOG}")
 
 
 def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
     except subprocess.TimeoutExpired:
         _end(process)
         raise RunError(
-            f"The CUDA driver did not answer within {timeout_s:g} s which GPUs this run would see. {LOOK}"
+            f"The CUDA driver did not answer within {timeout_s:g} s which GPUs this run would see. {KERNEL_LOG}"
         ) from None
     try:
         answer: dict[str, Any] = json.loads(text)
     except ValueError:
         how = ending_words(process.returncode) or "no answer"
-        raise RunError(f"Asking the CUDA driver which GPUs this run would see ended with {how}. {LOOK}") from None
+        raise RunError(f"Asking the CUDA driver which GPUs this run would see ended with {how}. {KERNEL_LOG}") from None
     return answer
 
 

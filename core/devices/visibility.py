@@ -9,6 +9,7 @@ may have letters behind it, and a device that is named twice leaves none at all.
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, NoReturn
 
 from core.errors import RunError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .device import Device
 
 ASK_TIMEOUT_S = 10.0
+ASK_AGAIN_S = 60.0
+"""So long after the driver was asked in vain: it may have been slow once, as after a start of the machine."""
 UUID_PREFIXES = ("GPU-", "MIG-")
 
 
@@ -42,6 +45,8 @@ class Visibility:
         self._value = environment.get(VISIBLE)
         self._ask = ask or _ask
         self._known: tuple[tuple[str, ...], bool, bool] | None = None
+        self._ask_at = float("inf")
+        """When what was asked in vain is asked again, by `time.monotonic()`."""
         self._blocked: dict[str, str] = {}
         self.banner: str | None = None
         """A sentence, when it could not be found out what the variable means."""
@@ -56,8 +61,9 @@ class Visibility:
         if self._value is None or not devices:
             return {}
         ids = tuple(device.id for device in devices)
-        if self._known != (ids, sure, asleep):
+        if self._known != (ids, sure, asleep) or time.monotonic() >= self._ask_at:
             self._known = (ids, sure, asleep)
+            self._ask_at = float("inf")
             self.banner = None
             self._blocked = self._find_out(self._value, devices, sure, asleep)
         return self._blocked
@@ -69,6 +75,7 @@ class Visibility:
             try:
                 told = _let_sleep() if asleep else self._ask(self._environment)
             except RunError as error:
+                self._ask_at = time.monotonic() + ASK_AGAIN_S
                 self.banner = (
                     f"{VISIBLE}={value} is set, and which GPUs it means could not be found out: {error} "
                     f"All are offered; set {ORDER}={BY_BUS}, or name the GPUs in it by UUID."

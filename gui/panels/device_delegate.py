@@ -77,7 +77,8 @@ class DeviceDelegate(QStyledItemDelegate):
         self._paint_tick(painter, option, index, rect)
         self._paint_title(painter, row, rect)
         obstacle = str(index.data(OBSTACLE) or "")
-        if obstacle and not row.lost and not row.held_by and not row.used_by:
+        in_use = bool(row.held_by or row.used_by)
+        if obstacle and not row.lost and (row.blocked or (row.is_mig and not in_use)):
             self._paint_reason(painter, obstacle, rect)
         elif self.dense:
             self._paint_dense(painter, row, rect)
@@ -122,7 +123,7 @@ class DeviceDelegate(QStyledItemDelegate):
         painter.fillRect(square, QColor(theme.disabled if off else row.colour))
         line = QRect(rect.left() + NAME_PX, top, rect.width() - NAME_PX - RIGHT_PX, LINE_PX)
         tone = getattr(theme, row.urgent or "muted")
-        side = row.status or row.warmth
+        side = row.status.removeprefix("blocked · ") or row.warmth  # the reason, below, says that it is blocked
         label = _bold(painter.font())
         label_width = _width(painter, row.label, label) + 10
         small = _small(painter.font())

@@ -36,17 +36,17 @@ class Findings(QWidget):
             self._layout.addWidget(part)
         self.show_findings((), "")
 
-    def show_findings(self, findings: Sequence[Finding], ended: str) -> None:
-        """Show these; `ended`: who had to be ended."""
-        if (list(findings), ended) == self._shown:
+    def show_findings(self, findings: Sequence[Finding], ended: str, seen: str = "") -> None:
+        """Show these; `ended`: who had to be ended; `seen`: when that was so, in words."""
+        if (list(findings), ended, seen) == self._shown:
             return
-        self._shown = (list(findings), ended)
+        self._shown = (list(findings), ended, seen)
         self.setVisible(bool(findings or ended))
         self.ended.setText(ended)
         self.ended.setVisible(bool(ended))
-        self._show_grid(findings)
+        self._show_grid(findings, seen)
 
-    def _show_grid(self, findings: Sequence[Finding]) -> None:
+    def _show_grid(self, findings: Sequence[Finding], seen: str) -> None:
         fresh = QWidget()
         self._layout.replaceWidget(self._grid, fresh)
         self._grid.deleteLater()
@@ -58,7 +58,7 @@ class Findings(QWidget):
         grid.setVerticalSpacing(3)
         grid.setColumnStretch(VERDICT, 1)
         for column, title in enumerate(COLUMNS):
-            heading = _label(title, "small")
+            heading = _label(f"{title}, {seen}" if column == VERDICT and seen else title, "small")
             heading.setWordWrap(False)
             grid.addWidget(heading, 0, column)
         for number, finding in enumerate(findings, start=1):

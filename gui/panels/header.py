@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
+from gui.elided import ElidedLabel
 from gui.theme import mark
-from gui.views.head import Head
+from gui.views.head import Forcing, Head
 
-from .elided import ElidedLabel
 from .progress import ProgressLine
 from .run_buttons import RunButtons
 
@@ -57,7 +57,8 @@ class Header(QWidget):
         self._what.setText(f"· {head.what}" if head.name and head.what else head.what)
         mark(self._what, role="" if head.name else "muted")
         steady = not head.released
-        self.progress.show_progress(head.epoch, head.fraction, head.detail, urgent=head.can_force, steady=steady)
+        urgent = head.can_force and head.stopping is Forcing.WORKERS
+        self.progress.show_progress(head.epoch, head.fraction, head.detail, urgent=urgent, steady=steady)
         self._show_released(head)
         self.progress.setToolTip(head.saved)
         self.buttons.pause.show_face(head.pause)

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from .findings import Findings
 from .memory_table import MemoryTable
+from .table import ROW_PX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,14 +36,15 @@ class MemoryTab(QScrollArea):
         self.findings = Findings()
         self.nothing = _words("")
         self.empty = _words(NO_DEVICES)
-        content = QWidget()
-        layout = QVBoxLayout(content)
+        self._content = QWidget()
+        layout = QVBoxLayout(self._content)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         for part in (self.findings, self.empty, self.table, self.nothing):  # the verdicts are the point: first
             layout.addWidget(part)
         layout.addStretch(1)
-        self.setWidget(content)
+        self.setWidget(self._content)
+        self.table.currentCellChanged.connect(lambda row, *_: self._follow(row))
         self.show_rows([])
 
     def show_rows(self, rows: Sequence[MemoryRow]) -> None:
@@ -51,15 +53,25 @@ class MemoryTab(QScrollArea):
         self.table.setVisible(bool(rows))
         self.empty.setVisible(not rows)
 
-    def show_findings(self, findings: Sequence[Finding], ended: str, nothing: str) -> None:
-        """Show what became of the run's memory; `ended`: who had to be ended; `nothing`: why there is nothing."""
-        self.findings.show_findings(findings, ended)
+    def show_findings(self, findings: Sequence[Finding], ended: str, nothing: str, seen: str) -> None:
+        """Show what became of the run's memory.
+
+        `ended`: who had to be ended; `nothing`: why there is nothing; `seen`: when that was so, in words.
+        """
+        self.findings.show_findings(findings, ended, seen)
         self.nothing.setText("" if findings else nothing)
         self.nothing.setVisible(not findings)
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
         self.table.set_theme(theme)
+
+    def _follow(self, row: int) -> None:
+        """Scroll to the row that the keyboard has come to: the table itself never scrolls."""
+        item = self.table.item(row, 0)
+        if item is not None:
+            middle = self.table.viewport().mapTo(self._content, self.table.visualItemRect(item).center())
+            self.ensureVisible(middle.x(), middle.y(), 0, ROW_PX)
 
 
 def _words(text: str) -> QLabel:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from gui.views.holding import FREE, OTHER_RUNS, OTHERS, PARTS, REST, THIS_RUN
+from gui.views.holding import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED
 
 if TYPE_CHECKING:
     from gui.theme import Theme
@@ -72,7 +72,7 @@ def part_brushes(colour: str, theme: Theme) -> tuple[QBrush, ...]:
     brushes[THIS_RUN] = QBrush(QColor(colour))
     brushes[OTHER_RUNS] = QBrush(_mixed(colour, theme.panel))
     brushes[OTHERS] = QBrush(QColor(theme.muted))
-    brushes[REST] = QBrush(QColor(theme.disabled), Qt.BrushStyle.Dense4Pattern)
+    brushes[UNCLAIMED] = QBrush(QColor(theme.disabled), Qt.BrushStyle.Dense4Pattern)
     brushes[FREE] = QBrush(QColor(theme.field if theme.name == "dark" else theme.button_hover))
     return tuple(brushes)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
 
-from gui.units import BYTES_PER_GB
 from gui.views.holding import FREE, PARTS, TIPS
-from gui.words import DASH, gigabytes
+from gui.words import fine_gigabytes, gigabytes
 
 from .memory_bar import ROW, MemoryBarDelegate, part_brushes, swatch
 from .table import HEADING_PX, ROW_PX, cell, plain_table, text_item
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from gui.views.holding import MemoryRow
 
 DEVICE, BAR, FIRST_PART = 0, 1, 2
-COLUMNS = ("Device", "In GB", *PARTS)
+COLUMNS = ("Device", "Memory, GB", *PARTS)
 LEAST_PX = 240
+MEASURED_PX = 11
+"""Qt measures headings in bold, and the theme has these in a regular 12: in bold 11 they are as wide, and not wider."""
 
 
 class MemoryTable(QTableWidget):
@@ -43,10 +45,13 @@ class MemoryTable(QTableWidget):
         header.setMinimumSectionSize(44)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(BAR, QHeaderView.ResizeMode.Stretch)
+        measured = QFont(self.font())
+        measured.setPixelSize(MEASURED_PX)
         for number, tip in enumerate(TIPS):
             heading = self.horizontalHeaderItem(FIRST_PART + number)
             if heading is not None:
                 heading.setToolTip(tip)
+                heading.setFont(measured)
 
     @property
     def rows(self) -> Sequence[MemoryRow]:
@@ -97,7 +102,7 @@ class MemoryTable(QTableWidget):
         bar.setData(Qt.ItemDataRole.AccessibleTextRole, _spoken(row))
         for place, (part, brush) in enumerate(zip(row.parts, brushes, strict=True)):
             item = cell(self, number, FIRST_PART + place)
-            item.setText(part_words(part))
+            item.setText(fine_gigabytes(part))
             item.setToolTip(TIPS[place])
             border = self._theme.field_border if place == FREE else brush.color().name()
             item.setData(
@@ -106,16 +111,10 @@ class MemoryTable(QTableWidget):
             )
 
 
-def part_words(value_bytes: int | None) -> str:
-    """`9.1`, `0.04`, `0`: gigabytes; a dash where it is not known."""
-    if not value_bytes:
-        return DASH if value_bytes is None else "0"
-    return f"{value_bytes / BYTES_PER_GB:.2f}" if value_bytes < BYTES_PER_GB else gigabytes(value_bytes)
-
-
 def _spoken(row: MemoryRow) -> str:
     """The bar for who cannot see it."""
     if row.words:
         return f"{row.label}: {row.words}"
-    told = [f"{name} {part_words(part)} GB" for name, part in zip(PARTS, row.parts, strict=True) if part is not None]
+    known = ((name, part) for name, part in zip(PARTS, row.parts, strict=True) if part is not None)
+    told = [f"{name} {fine_gigabytes(part)} GB" for name, part in known]
     return f"{row.label}: {', '.join(told)}"

@@ -16,7 +16,7 @@ class NamingForm(FieldGroup):
     def __init__(self) -> None:
         super().__init__("GPUs")
         self._add(
-            "CUDA names t&hem",
+            "Pass &GPUs to CUDA",
             cuda_ids=editors.one_of(
                 "cudaIdsBox", "How GPUs are named to CUDA",
                 "By UUID, unless a library cannot read it (such as vLLM); the numbers are looked up at the start",

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 NUMBERS = (PID, AGE, MEMORY)
 FALLING_AT_FIRST = (AGE, MEMORY)
-WIDTHS_PX = {PID: 72, USER: 58, NAME: 86, AGE: 56, MEMORY: 74, DEVICE: 66, RUN: 116}
+WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 74, DEVICE: 66, RUN: 116}
 """The command line takes the rest. What is cut is whole in the tooltip; the columns can be dragged."""
 LEAST_PX, NARROW_PX = 44, 640
 """A table narrower than the last does without the column of runs: its own run's rows are bold all the same."""
-KEY = Qt.ItemDataRole.UserRole
-"""Under this the first cell of a row holds the pid."""
 
 
 class ProcessTable(QTableWidget):
@@ -112,7 +110,6 @@ class ProcessTable(QTableWidget):
             self.selectRow(keys.index(chosen.key))
 
     def _fill(self, number: int, row: ProcessRow) -> None:
-        cell(self, number, 0).setData(KEY, row.holder.pid)
         for column, text in enumerate(row.texts):
             item = cell(self, number, column)
             item.setText(text)

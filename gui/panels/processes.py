@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
-from .elided import ElidedLabel
+from gui.elided import ElidedLabel
+
 from .process_table import ProcessTable
 
 if TYPE_CHECKING:

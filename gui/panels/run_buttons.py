@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from gui.views.head import Forcing
 from gui.views.pausing import NO_RUN
 
 from .glyphs import GAP_PX, SIDE_PX, glyph
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from gui.theme import Theme
 
 START_KEYS, STOP_KEYS = "Ctrl+Return", "Ctrl+."
+FORCE = {
+    Forcing.WORKERS: ("Force", "End the workers at once, without waiting for them"),
+    Forcing.WAITING: ("Don't wait", "Wait no longer for the devices' memory: training has ended"),
+}
+"""What the third button says, and what it is for, once there is nothing more to stop."""
 
 
 class RunButtons(QWidget):
@@ -37,7 +43,7 @@ class RunButtons(QWidget):
         self.stop = self._button("stopButton", "Stop", "danger")
         self.save = SaveButton(theme)
         self.start.setShortcut(QKeySequence(START_KEYS))
-        self._forces = False
+        self._forces: Forcing | None = None
         self.start.clicked.connect(self.start_asked)
         self.stop.clicked.connect(self._stop_pressed)
         self.pause.pause_asked.connect(self.pause_asked)
@@ -50,7 +56,7 @@ class RunButtons(QWidget):
             layout.addWidget(button)
         self.set_theme(theme)
         self.allow_start("")
-        self.show_stop(can_stop=False, can_force=False, stopping=False)
+        self.show_stop(can_stop=False, can_force=False, stopping=None)
         self.pause.show_face(NO_RUN)
 
     def allow_start(self, why_not: str) -> None:
@@ -58,14 +64,15 @@ class RunButtons(QWidget):
         self.start.setEnabled(not why_not)
         self.start.setToolTip(why_not or f"Start this training ({START_KEYS})")
 
-    def show_stop(self, *, can_stop: bool, can_force: bool, stopping: bool) -> None:
-        """What the third button does, if anything."""
+    def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None) -> None:
+        """What the third button does, if anything; `stopping`: what it forces instead."""
         self._forces = stopping
-        self.stop.setText("Force" if stopping else "Stop")
+        text, tip = FORCE[stopping] if stopping else ("Stop", "")
+        self.stop.setText(text)
         self.stop.setEnabled(can_force if stopping else can_stop)
         self.stop.setShortcut(QKeySequence(STOP_KEYS))  # which a new text takes away
         if stopping:
-            self.stop.setToolTip(f"End the workers at once, without waiting for them ({STOP_KEYS})")
+            self.stop.setToolTip(f"{tip} ({STOP_KEYS})")
         elif can_stop:
             self.stop.setToolTip(f"Stop this run: it is asked first, and made to if it does not ({STOP_KEYS})")
         else:
@@ -79,7 +86,7 @@ class RunButtons(QWidget):
         self.save.set_theme(theme)
 
     def _stop_pressed(self) -> None:
-        if self._forces:
+        if self._forces is not None:
             self.force_asked.emit()
         else:
             self.stop_asked.emit()

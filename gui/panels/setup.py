@@ -10,15 +10,16 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core import catalog, recipes
 from core.compose import Choices, default_learning_rate
+from core.spec import CUDA_IDS
 from gui.views.strategies import strategy_rows
 
 from .checkpoint_form import CheckpointForm
-from .ending_form import ReleaseForm
 from .fields import FormScroll, choice, form, label, select, stacked
 from .more import More
 from .naming_form import NamingForm
 from .recipe_form import RecipeForm
 from .recipe_picker import RecipePicker
+from .release_form import ReleaseForm
 from .strategy_box import StrategyBox
 from .training_form import TrainingForm
 from .verdict import Verdict
@@ -52,10 +53,12 @@ class SetupPanel(QWidget):
         self.verdict = Verdict()
         self._strategy_chosen = False
         self._devices: tuple[Device, ...] = ()
+        self._has_gpus = False
         self._shown = ""
         self._left: dict[str, dict[str, Any]] = {}
         """By framework, what was chosen of it before another was looked at."""
         self._lay_out()
+        self.show_machine(())
         self._offer(self._framework.currentData())
         self.reread()
         self._connect()
@@ -71,7 +74,7 @@ class SetupPanel(QWidget):
             training=self._training.values(),
             checkpoints=self._checkpoints.values(),
             release={name: value for name, value in self._release.values().items() if value is not None},
-            cuda_ids=str(self._naming.values()["cuda_ids"]),
+            cuda_ids=str(self._naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0],
         )
 
     def open_recipe(self, path: Path | str) -> None:
@@ -83,6 +86,11 @@ class SetupPanel(QWidget):
         self._devices = tuple(devices)
         self._strategy.show_rows(strategy_rows(self._shown, self._devices))
         self._follow_devices()
+
+    def show_machine(self, devices: Sequence[Device]) -> None:
+        """All that this machine has: without a GPU there is nothing to say of how GPUs are named."""
+        self._has_gpus = any(device.kind != "cpu" for device in devices)
+        self._naming.setVisible(self._has_gpus)
 
     def reread(self) -> None:
         """Look at the recipe's file again: it may have been edited."""

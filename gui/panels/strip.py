@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from .card import paint_card
 from .glyphs import glyph
@@ -54,8 +54,11 @@ class MessageStrip(QFrame):
         """The message, whole; empty when there is none."""
         return self._whole
 
-    def show_message(self, text: str, tone: str = "warn", *, details: bool = False) -> None:
-        """Show a message (`tone`: good, warn, bad); no text takes it back. The same one again changes nothing."""
+    def show_message(self, text: str, tone: str = "warn", *, details: bool = False, anew: bool = True) -> None:
+        """Show a message (`tone`: good, warn, bad); no text takes it back. The same one again changes nothing.
+
+        One that is not `anew` only goes on telling of what was told before: put away, it stays away.
+        """
         if (text, tone, details) == (self._whole, self._tone, self._has_details):
             return
         self._whole, self._tone, self._has_details = text, tone, details
@@ -64,12 +67,13 @@ class MessageStrip(QFrame):
         self._text.setToolTip(text if len(short) > MOST_CHARACTERS else "")
         self.setAccessibleName(short)
         self._details.setVisible(details)
-        self.setVisible(bool(text))
+        self.setVisible(bool(text) and (anew or not self.isHidden()))
         self.update()
 
     def add_button(self, button: QPushButton) -> None:
         """Something that can be done about it, left of what puts the message away."""
         self._row.insertWidget(self._row.count() - 1, button)
+        QWidget.setTabOrder(button, self._away)  # the keyboard goes the way that the eye does
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
+from gui.elided import ElidedLabel
 from gui.theme import mark
 
 from .canvas import Canvas
@@ -154,7 +155,6 @@ class Plot(QFrame):
     def set_note(self, text: str, tone: str = "") -> None:
         """Say something in the place of the read-out (`tone`: good, warn, bad); no text takes it back."""
         self._note.setText(text)
-        self._note.setToolTip(text)
         mark(self._note, tone=tone)
         self._note.setVisible(bool(text))
         self._values.setVisible(not text)
@@ -253,8 +253,8 @@ class Plot(QFrame):
     def _build(self, title: str) -> None:
         self.title = QLabel(f"{title}  {self.unit}".rstrip())
         self.title.setProperty("role", "title")
-        self._values = self._side_label()
-        self._note = self._side_label()
+        self._values = _beside_title(SideLabel())
+        self._note = _beside_title(ElidedLabel())  # words may be cut; numbers may not
         self._note.hide()
         self.empty = QLabel(self.no_book)
         self.empty.setProperty("role", "empty")
@@ -280,12 +280,6 @@ class Plot(QFrame):
         self.header.addWidget(self._follow_button)
         return self.header
 
-    def _side_label(self) -> QLabel:
-        label = SideLabel()
-        label.setProperty("role", "muted")
-        label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        return label
-
     def _make_follow_button(self) -> QPushButton:
         button = QPushButton("Show all")
         button.setProperty("role", "flat")
@@ -294,3 +288,9 @@ class Plot(QFrame):
         button.clicked.connect(lambda: self.set_follow(True))
         button.hide()
         return button
+
+
+def _beside_title(label: QLabel) -> QLabel:
+    label.setProperty("role", "muted")
+    label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+    return label

@@ -34,12 +34,14 @@ class DeviceRow:
     blocked: str | None = None
     """Why it cannot be ticked, in a sentence."""
     used_by: str | None = None
-    """The name of the live run of ours that is on it."""
+    """The names of the live runs of ours that are on it."""
     held_by: str | None = None
     """Who else holds a good part of its memory: `blender (anna)`."""
     old_s: int | None = None
     """How old its readings are, when they are too old to be shown as those of now."""
     shared_memory: bool = False
+    is_mig: bool = False
+    """Whether it is a part of a GPU."""
     asleep: bool = False
     clock_reasons: tuple[str, ...] = ()
 
@@ -72,15 +74,14 @@ class DeviceRow:
 
     @property
     def status(self) -> str:
-        """`lost: ...`, `12 s old`, `runs digits_cnn`, `held by blender (anna)`, or nothing."""
+        """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · held by blender (anna)`, or nothing."""
         if self.lost:
             return f"lost: {self.lost}"
-        if self.blocked:
-            return "blocked"
+        blocked = "blocked" if self.blocked else ""
         old = f"{self.old_s} s old" if self.old_s is not None else ""
         on_it = f"runs {self.used_by}" if self.used_by else f"held by {self.held_by}" if self.held_by else ""
         kind = "shared memory" if self.shared_memory else "asleep" if self.asleep else ""
-        return " · ".join(part for part in (old, on_it, kind) if part)
+        return " · ".join(part for part in (blocked, old, on_it, kind) if part)
 
     @property
     def urgent(self) -> str:
@@ -123,7 +124,7 @@ class OnDevices:
     """What is known of the devices beside their own readings, each by device id."""
 
     used_by: Mapping[str, str] = field(default_factory=dict)
-    """The name of the live run of ours."""
+    """The names of the live runs of ours."""
     held_by: Mapping[str, str] = field(default_factory=dict)
     """Who else holds it: see `gui.views.holding.largest_others`."""
     memory_of_run: Mapping[str, float] = field(default_factory=dict)
@@ -157,6 +158,7 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         held_by=known.held_by.get(device.id),
         old_s=known.old_s.get(device.id),
         shared_memory=device.shared_memory,
+        is_mig=device.is_mig,
         asleep=sample is not None and sample.asleep,
         clock_reasons=sample.clock_reasons if sample else (),
     )

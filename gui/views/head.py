@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from core import catalog
@@ -21,10 +22,19 @@ if TYPE_CHECKING:
     from gui.session import Session
 
 SECOND_THOUGHT_S = 0.8
-"""A stop cannot be forced sooner: the second half of a double click is no decision."""
+"""Nothing can be forced sooner: the second half of a double click is no decision."""
 FRESH_S = 5.0
 """So long it is said that a checkpoint was written which somebody asked for."""
 RUNG_NAMES = tuple(name for name, _, _ in rungs(StopLadder()))
+
+
+class Forcing(Enum):
+    """What the button for stopping is for, once there is nothing more to stop."""
+
+    WORKERS = "workers"
+    """To end them at once: they were asked to stop."""
+    WAITING = "waiting"
+    """To wait no longer for the devices' memory: training has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +57,8 @@ class Head:
     """What the last checkpoint is."""
     can_stop: bool = False
     can_force: bool = False
-    stopping: bool = False
-    """Stop has been asked for: the button is for forcing it."""
+    stopping: Forcing | None = None
+    """Stop has been asked for, or training has ended: the button is for forcing this."""
     pause: PauseFace = NO_RUN
     can_save: bool = False
     saving: bool = False
@@ -61,6 +71,7 @@ def head(session: Session, *, resuming: bool = False) -> Head:
     facts, state, now = session.facts, row(session.facts.state), time.time()
     progress = session.progress()
     since_asked = time.monotonic() - session.stop_asked if session.stop_asked is not None else None
+    forcing = _forcing(facts, now, asked=since_asked is not None)
     released, released_tone = head_words(facts)
     return Head(
         label=state.label,
@@ -75,12 +86,22 @@ def head(session: Session, *, resuming: bool = False) -> Head:
         released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
         can_stop=state.can_stop and since_asked is None,
-        can_force=state.can_force and (since_asked is None or since_asked > SECOND_THOUGHT_S),
-        stopping=state.can_force or (state.can_stop and since_asked is not None),
+        can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
+        stopping=forcing,
         pause=pause_face(facts, session.asked, resuming=resuming, now=now),
         can_save=state.can_save,
         saving=session.asked == "save",
     )
+
+
+def _forcing(facts: Facts, now: float, *, asked: bool) -> Forcing | None:
+    """What there is to force; `asked`: whether this window has asked the run to stop."""
+    state = row(facts.state)
+    if facts.state is RunState.RELEASING:
+        since_s = now - facts.history[-1][0] if facts.history else SECOND_THOUGHT_S
+        # Mostly it is over sooner. Less than 0: the clock was set back, and is not waited for.
+        return None if 0 <= since_s < SECOND_THOUGHT_S else Forcing.WAITING
+    return Forcing.WORKERS if state.can_force or (state.can_stop and asked) else None
 
 
 def _what(spec: RunSpec) -> str:

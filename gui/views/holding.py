@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence  # noqa: TC003 (of a dataclass)
+from collections.abc import Collection, Mapping, Sequence  # noqa: TC003 (of a dataclass)
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.findings import Holder  # noqa: TC001 (of a dataclass)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from core.devices.device import Device, Sample, Survey
 
-PARTS = ("This run", "Other runs", "Others", "Rest", "Free")
-THIS_RUN, OTHER_RUNS, OTHERS, REST, FREE = range(len(PARTS))
+PARTS = ("This run", "Other runs", "Others", "Unclaimed", "Free")
+THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))
 TIPS = (
     "What the run that is looked at holds",
     "What other runs of yours hold",
     "What other programs hold; of a CPU device, all else on this machine",
-    "The driver's own reserve, and what it books on nobody",
+    "In use, and booked on no process: the driver's own reserve, mostly",
     "What is not in use",
 )
 LEAST_SHARE = 0.01
@@ -44,13 +42,22 @@ class MemoryRow:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Of the whole, as `PARTS`: from 0 to 1, and together never more than 1."""
+        """Of the whole, as `PARTS`: from 0 to 1, and together never more than 1.
+
+        What is in use and not known whose counts as unclaimed here: a bar that left it out would show it as free.
+        """
         total, left, shares = self.total_bytes or 0, 1.0, []
-        for part in self.parts:
-            share = min((part or 0) / total, left) if total else 0.0
+        for place, part in enumerate(self.parts):
+            amount = self._unknown_bytes if place == UNCLAIMED and part is None else part or 0
+            share = min(amount / total, left) if total else 0.0
             left -= share
             shares.append(share)
         return tuple(shares)
+
+    @property
+    def _unknown_bytes(self) -> int:
+        free = self.parts[FREE]
+        return 0 if free is None else max((self.total_bytes or 0) - sum(part or 0 for part in self.parts), 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,8 @@ class Known:
     available_bytes: Bytes
     """Of the machine's own memory."""
     old_s: Mapping[str, int]
+    other_runs_on: Collection[str] = ()
+    """The devices that living runs are on, but the one that is looked at."""
 
 
 def memory_rows(survey: Survey, colours: Mapping[str, str], known: Known) -> list[MemoryRow]:
@@ -75,15 +84,25 @@ def memory_rows(survey: Survey, colours: Mapping[str, str], known: Known) -> lis
 
 
 def largest_others(survey: Survey, holders: Sequence[Holder], living: Collection[str]) -> dict[str, str]:
-    """By device id, who of all that are no run of ours holds most: `blender (anna)`. `living`: ids of runs."""
-    totals = {device.id: device.memory_total_bytes or 0 for device in survey.devices}
-    found: dict[str, Holder] = {}
-    for holder in sorted(holders, key=lambda each: each.memory_used_bytes or 0):
-        used, total = holder.memory_used_bytes, totals.get(holder.device_id or "")
-        if total is None or holder.run_id in living or (used is not None and used < LEAST_SHARE * total):
-            continue
-        found[str(holder.device_id)] = holder
-    return {device: holder_words(holder) for device, holder in found.items()}
+    """By device id, who of all that are no run of ours holds most: `blender (anna)`. `living`: ids of runs.
+
+    Who holds an amount that is not told is named only where a good part of the device is in use that nobody else has.
+    """
+    used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
+    found = {}
+    for device in survey.devices:
+        least = LEAST_SHARE * (device.memory_total_bytes or 0)
+        on_it = [holder for holder in holders if holder.device_id == device.id]
+        strangers = [holder for holder in on_it if holder.run_id not in living]
+        told = [holder for holder in strangers if (holder.memory_used_bytes or 0) > 0]
+        largest = max(told, key=lambda each: each.memory_used_bytes or 0, default=None)
+        untold = [holder for holder in strangers if holder.memory_used_bytes is None]
+        unexplained = (used.get(device.id) or 0) - sum(holder.memory_used_bytes or 0 for holder in on_it)
+        if largest is not None and (largest.memory_used_bytes or 0) >= least:
+            found[device.id] = holder_words(largest)
+        elif untold and unexplained > least:
+            found[device.id] = holder_words(untold[0])
+    return found
 
 
 def holder_words(holder: Holder) -> str:
@@ -129,8 +148,10 @@ def _of_gpu(device: Device, sample: Sample, known: Known) -> tuple[Bytes, ...]:
     others = _sum([each for each in on_it if each.run_id is None])
     if sample.processes is None:  # the driver names nobody: what is in use may be anybody's
         mine, runs, others = (part or None for part in (mine, runs, others))
-    rest = max(used - sum(part or 0 for part in (mine, runs, others)), 0)
-    return mine, runs, others, rest, max(total - used, 0)
+    unclaimed = None
+    if sample.processes is not None and all(holder.memory_used_bytes is not None for holder in on_it):
+        unclaimed = max(used - sum(part or 0 for part in (mine, runs, others)), 0)
+    return mine, runs, others, unclaimed, max(total - used, 0)
 
 
 def _of_machine(device: Device, known: Known) -> tuple[Bytes, ...]:
@@ -140,6 +161,8 @@ def _of_machine(device: Device, known: Known) -> tuple[Bytes, ...]:
     runs = _sum([each for each in _on(device, known) if each.run_id is not None and not _is_this(each, known)])
     if known.available_bytes is None or device.memory_total_bytes is None:
         return mine, runs, None, None, None
+    if device.id in known.other_runs_on and not runs:  # only those that run it know how much they hold
+        return mine, None, None, None, known.available_bytes
     others = max(device.memory_total_bytes - known.available_bytes - (mine or 0) - (runs or 0), 0)
     return mine, runs, others, None, known.available_bytes
 

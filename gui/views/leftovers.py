@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gui.words import age, listed
+from gui.words import age, listed, one_line, some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.leftovers import Leftover
 
-MOST_NAMES, MOST_LINES = 3, 8
+MOST_NAMES, MOST_LINES, MOST_REASONS = 3, 8, 4
 COMMAND_LENGTH = 90
 
 
@@ -27,23 +27,18 @@ def found_words(found: Sequence[Leftover], names: Mapping[str, str]) -> str:
     )
     alone = len(found) == 1
     what, verb, they = ("1 process", "is", "It") if alone else (f"{len(found)} processes", "are", "They")
-    who = [f"{each.name} (pid {each.process.pid})" for each in found[:MOST_NAMES]]
-    more = [f"{len(found) - MOST_NAMES} more"] if len(found) > MOST_NAMES else []
-    return f"{what} of {of} {verb} still there: {listed([*who, *more])}. {they} may hold memory of a device."
+    who = some([f"{each.name} (pid {each.process.pid})" for each in found], MOST_NAMES)
+    return f"{what} of {of} {verb} still there: {listed(who)}. {they} may hold memory of a device."
 
 
 def confirmation(found: Sequence[Leftover]) -> tuple[str, str]:
     """The question before they are ended, and who they are."""
     question = "End what was left over?" if len(found) > 1 else f"End {found[0].name} (pid {found[0].process.pid})?"
     lines = [
-        f"pid {each.process.pid}  {each.name}  ({age(each.age_s)} old): {_short(each.command)}"
-        for each in found[:MOST_LINES]
-    ]  # fmt: skip
-    more = [f"and {len(found) - MOST_LINES} more"] if len(found) > MOST_LINES else []
+        f"pid {each.process.pid}  {each.name}  ({age(each.age_s)} old): {one_line(each.command, COMMAND_LENGTH)}"
+        for each in found
+    ]
+    reasons = some(list(dict.fromkeys(each.why for each in found)), MOST_REASONS, "more runs are over as well.")
     they = "They are" if len(found) > 1 else "It is"
-    how = f"{found[0].why} {they} asked to end (SIGTERM), and some seconds later killed (SIGKILL)."
-    return question, "\n".join([*lines, *more, "", how])
-
-
-def _short(command: str) -> str:
-    return command if len(command) <= COMMAND_LENGTH else command[: COMMAND_LENGTH - 1] + "…"
+    how = f"{they} asked to end (SIGTERM), and some seconds later killed (SIGKILL)."
+    return question, "\n".join([*some(lines, MOST_LINES), "", *reasons, how])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.state import row
-from gui.views.verdicts import sentences
+from gui.views.verdicts import seen_words, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,14 +24,17 @@ class Message:
     """Whether there is more to read."""
 
 
-def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None) -> Message:
+def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None, now: float) -> Message:
     """What went wrong, what runs where it should not, whose memory is not back; or else what is merely to be known.
 
-    `strays`: sentences on processes of the run that are on devices which were not ticked.
+    `strays`: sentences on processes of the run that are on devices which were not ticked; `now`: unix seconds.
     """
     error = facts.error or spec_problem
     held, held_tone = sentences(facts) if row(facts.state).over else ([], "")
+    seen = seen_words(facts, now)
+    since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # it may be long ago
     grave = [*([error] if error else []), *strays, *held]
     notices = [] if error else [text for text in facts.notices if text not in grave]
     bad = bool(error or strays or held_tone == "bad")
-    return Message(text=" ".join([*grave, *notices]), tone="bad" if bad else "warn", details=bool(facts.error))
+    told = [*grave[: len(grave) - len(held)], *since, *held, *notices]
+    return Message(text=" ".join(told), tone="bad" if bad else "warn", details=bool(facts.error))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from core.findings import Holder  # noqa: TC001 (of a dataclass)
 from core.leftovers import Leftover  # noqa: TC001 (of a dataclass)
-from gui.words import DASH, age, gigabytes, listed
+from gui.words import DASH, age, gigabytes, listed, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-COLUMNS = ("PID", "User", "Name", "Command line", "Age", "Memory", "Device", "Run")
+COLUMNS = ("PID", "User", "Name", "Command", "Age", "Memory", "Device", "Run")
 PID, USER, NAME, COMMAND, AGE, MEMORY, DEVICE, RUN = range(len(COLUMNS))
 OWN_MODULES = ("core.supervisor", "core.devices.helper", "core.devices.preflight")
 """What the panel itself runs; `core.cli`, the window, is known by its pid."""
@@ -121,13 +121,9 @@ def confirmation(row: ProcessRow) -> tuple[str, str]:
         "It is asked to end (SIGTERM) and, if it is there some seconds later, killed (SIGKILL). "
         "What it has not saved is lost."
     )
-    lines = (_short(holder), f"{why} It has been there for {age(holder.age_s)}{holds}.", how)
+    command = one_line(holder.command or holder.name or "", COMMAND_LENGTH)
+    lines = (command, f"{why} It has been there for {age(holder.age_s)}{holds}.", how)
     return question, "\n\n".join(lines)
-
-
-def _short(holder: Holder) -> str:
-    command = holder.command or holder.name or ""
-    return command if len(command) <= COMMAND_LENGTH else command[: COMMAND_LENGTH - 1] + "…"
 
 
 def memory_words(value_bytes: float | None) -> str:

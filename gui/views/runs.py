@@ -96,10 +96,14 @@ class Occupancy:
     def __init__(self) -> None:
         self._devices: dict[Path, tuple[str, ...]] = {}
 
-    def on_devices(self, summaries: Iterable[Summary]) -> dict[str, Summary]:
-        """By device id, the live run that is on it; of several, the one that was started first."""
-        live = [summary for summary in summaries if not row(summary.state).over]
-        return {device: summary for summary in live for device in self._of(summary.dir)}
+    def on_devices(self, summaries: Iterable[Summary]) -> dict[str, tuple[Summary, ...]]:
+        """By device id, the live runs that are on it, in the order of the summaries."""
+        found: dict[str, tuple[Summary, ...]] = {}
+        for summary in summaries:
+            if not row(summary.state).over:
+                for device in self._of(summary.dir):
+                    found[device] = (*found.get(device, ()), summary)
+        return found
 
     def _of(self, run_dir: Path) -> tuple[str, ...]:
         if run_dir not in self._devices:

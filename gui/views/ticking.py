@@ -9,21 +9,21 @@ if TYPE_CHECKING:
 
     from gui.views.devices import DeviceRow
 
-MIG = "MIG-"
-"""How the id of a part of a GPU begins that was split by NVIDIA's MIG."""
-
 
 def obstacles(rows: Sequence[DeviceRow], ticked: Collection[str]) -> dict[str, str]:
     """By device id, why it cannot be ticked now, in a sentence; those that can are not in it.
 
     A device that is ticked is never in the way of itself: nothing is unticked behind anybody's back.
     """
-    chosen = next((row for row in rows if row.id.startswith(MIG) and row.id in ticked), None)
-    found = {row.id: row.lost or row.blocked or _other_mig(row, chosen) for row in rows}
+    chosen = [row for row in rows if row.id in ticked]
+    found = {row.id: row.lost or row.blocked or _beside_mig(row, chosen) for row in rows}
     return {device: reason for device, reason in found.items() if reason}
 
 
-def _other_mig(row: DeviceRow, chosen: DeviceRow | None) -> str:
-    if chosen is None or row.id == chosen.id or not row.id.startswith(MIG):
+def _beside_mig(row: DeviceRow, chosen: Sequence[DeviceRow]) -> str:
+    """A MIG device is ticked alone or not at all: see `core.catalog`."""
+    others = [each for each in chosen if each.id != row.id]
+    if row in chosen or not others or not (row.is_mig or any(each.is_mig for each in others)):
         return ""
-    return f"A process can use one MIG instance, and {chosen.label} is ticked: untick that one first."
+    which = f"{others[0].label} is ticked: untick that one" if len(others) == 1 else "others are ticked: untick them"
+    return f"A process uses one MIG device at most, and nothing beside it; {which} first."

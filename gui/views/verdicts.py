@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.findings import BADNESS, Release, Verdict
 from core.state import RunState, row
-from gui.units import BYTES_PER_GB
-from gui.words import DASH, gigabytes, listed, seconds
+from gui.words import fine_gigabytes, listed, moment, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,10 +24,11 @@ TONES = {
 """Roles of the theme, by badness."""
 SHORT = {
     Verdict.CANNOT_BE_JUDGED: "memory cannot be judged",
-    Verdict.HELD_BY_OTHERS: "memory held by others",
-    Verdict.UNEXPLAINED: "memory not back, unexplained",
-    Verdict.HELD_BY_RUN: "memory still held by this run",
+    Verdict.HELD_BY_OTHERS: "memory was held by others",
+    Verdict.UNEXPLAINED: "memory had not come back, unexplained",
+    Verdict.HELD_BY_RUN: "memory was not given back",
 }
+"""Of a run that is over, perhaps for long: what was so when the watch ended."""
 TO_BE_SAID = (Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN)
 """These are told across the window; the others only where they are looked for."""
 WATCHING = "watching whether the memory comes back …"
@@ -69,7 +69,7 @@ def note(facts: Facts, labels: Mapping[str, str]) -> tuple[str, str]:
     """`✓ released in 1.8 s on both devices` and its tone: what stands beside the end of the plot of memory."""
     found = worst(facts)
     if facts.state is RunState.RELEASING and (found is None or len(facts.releases) < len(facts.devices)):
-        return facts.waiting or WATCHING, "muted"
+        return WATCHING, "muted"  # what is waited for stands on the page about memory, where it has room
     if found is None:
         return "", ""
     if found.verdict is Verdict.RELEASED:
@@ -90,6 +90,11 @@ def sentences(facts: Facts) -> tuple[list[str], str]:
         reverse=True,
     )
     return list(dict.fromkeys(each.sentence for each in found)), TONES[found[0].verdict] if found else ""
+
+
+def seen_words(facts: Facts, now: float) -> str:
+    """`as of 18:04`: when what is said of the memory of a run that is over was seen; no text while it is not over."""
+    return f"as of {moment(facts.ended, now)}" if row(facts.state).over and facts.ended is not None else ""
 
 
 def findings(facts: Facts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[Finding]:
@@ -133,7 +138,7 @@ def _everywhere(devices: int) -> str:
 
 def _finding(release: Release, label: str, colour: str) -> Finding:
     before, peak, after = (
-        _bytes(each) for each in (release.before_bytes, release.peak_bytes, release.after_bytes)
+        fine_gigabytes(each) for each in (release.before_bytes, release.peak_bytes, release.after_bytes)
     )  # fmt: skip
     return Finding(
         label=label,
@@ -144,10 +149,3 @@ def _finding(release: Release, label: str, colour: str) -> Finding:
         tone=TONES[release.verdict],
         sentence=release.sentence,
     )
-
-
-def _bytes(value: int | None) -> str:
-    """As gigabytes; a CPU device's share is often small."""
-    if not value:
-        return DASH if value is None else "0"
-    return f"{value / BYTES_PER_GB:.2f}" if value < BYTES_PER_GB else gigabytes(value)

@@ -92,12 +92,15 @@ def kill_supervisor(followed: Followed) -> None:
 
 
 def abandon(followed: Followed) -> Followed:
-    """End guard and supervisor, so that nobody is left to clear up; returns when the run is known to be lost."""
+    """End guard and supervisor, so that nobody clears up; returns when the run is lost and its workers have ended."""
     (guard,) = guards(followed.run)
     guard.kill()
     wait_until(lambda: guard.status() == psutil.STATUS_ZOMBIE, what="the guard to be gone")
     kill_supervisor(followed)
-    return followed.until_over(20)
+    followed.until_over(20)
+    workers = [worker.process for worker in followed.run.facts.workers.values()]
+    wait_until(lambda: not any(map(processes.is_alive, workers)), what="the workers to have noticed")
+    return followed
 
 
 class ProcView:

@@ -395,6 +395,27 @@ def test_a_list_of_no_process_and_no_list_at_all_are_two_things(nvml, reading):
     assert (empty["processes"], none["processes"]) == ([], None)
 
 
+@pytest.mark.parametrize("name", ["compute", "graphics"])
+def test_a_list_that_could_not_be_read_this_time_is_no_list_of_nobody(nvml, reading, name):
+    """Of the answers that mean "not this time" the stand-in gives "not found" and keeps its handle."""
+    nvml.write(gpus=1, gpu0={f"error.{name}": 6, "compute": "10:1"})
+    ((torn,), (whole,)) = reading("""
+        reader = open_reader(Options())
+        read(reader)
+        nvml.write(gpu0={"error.compute": None, "error.graphics": None})
+        read(reader)
+    """)
+    assert torn["processes"] is None
+    assert whole["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
+
+
+def test_a_list_that_is_never_supported_leaves_the_others(nvml, reading):
+    nvml.write(gpus=2, gpu0={"compute": "10:1", "unsupported": "graphics,mps"}, gpu1={"unsupported": "compute"})
+    ((without, nothing),) = reading("read(open_reader(Options()))")
+    assert without["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
+    assert nothing["processes"] is None, "of who trains nothing is known"
+
+
 def test_what_an_inherited_variable_hides_is_listed_and_blocked(nvml, reading):
     nvml.write(gpus=2)
     devices = listed(reading, f"open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})")

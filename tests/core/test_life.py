@@ -212,7 +212,10 @@ child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
     )
     followed = train(make_spec(recipe, epochs=1), runs_root)
     assert followed.states == FINISHED
-    assert any("outlived their worker and were sent SIGTERM" in notice for notice in followed.run.facts.notices)
+    assert any(
+        notice.startswith("A process outlived its worker and was sent SIGTERM: pid ") and " sleep (" in notice
+        for notice in followed.run.facts.notices
+    )
     assert processes.tagged(followed.run.id) == []
 
 

@@ -112,7 +112,5 @@ def test_the_asynchronous_cell_learns_as_much(runs_root: Path) -> None:
     followed, baseline = (run(each, runs_root, epochs=10) for each in (cell, single))
     check_whole(followed, epochs=10)
     assert any("asynchronous" in text for text in followed.run.facts.notices)
-    accuracy, wanted = (each.book.metrics["val_accuracy"].last for each in (followed, baseline))
-    assert accuracy is not None
-    assert wanted is not None
+    accuracy, wanted = (each.book.metrics["val_accuracy"].values[-3:].mean() for each in (followed, baseline))
     assert accuracy > wanted - 0.02

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from core.spec import RunSpec
     from tests.nvml.standin import StandIn
 
-GB = 10**9
+GB = 2**30
 IDLE, BUSY = GB // 2, 9 * GB
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
@@ -125,7 +125,7 @@ def test_memory_that_falls_later_is_waited_for_and_released(stage: Stage, capsys
     assert document["seconds"] == document["devices"][stage.id]["seconds"] == found.seconds
     assert document["devices"][stage.id]["sentence"] == found.sentence
     assert document["ended"] == []
-    assert "memory of GPU 0: released, 500 MB -> 9.0 GB -> 500 MB (before -> peak -> after)" in shown(followed, capsys)
+    assert "memory of GPU 0: released, 512 MB -> 9.0 GB -> 512 MB (before -> peak -> after)" in shown(followed, capsys)
 
 
 def test_memory_that_is_back_at_once_is_released_at_once(stage: Stage) -> None:
@@ -144,7 +144,7 @@ def test_memory_that_never_falls_is_unexplained(stage: Stage, capsys: pytest.Cap
     assert "and nothing was found that holds it." in found.sentence
     assert "nvidia-smi --gpu-reset" in found.sentence
     text = shown(followed, capsys)
-    assert "memory of GPU 0: unexplained, 500 MB -> 9.0 GB -> 9.0 GB" in text
+    assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text
     assert found.sentence in text
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core import processes
 from core.devices import KINDS, Device, Sample
 from core.devices.feed import Patience
 from core.devices.ledger import Ledger
@@ -72,11 +73,14 @@ def test_process_lists_can_be_hurried(nvml, sampler):
 def test_new_samples_are_handed_out_once_however_often_is_polled(nvml, sampler):
     nvml.write(gpus=2)
     sampler.survey(10)
-    started = time.time()
-    wait_for(sampler, lambda survey: survey.samples[0].time > started + 0.2, "some more readings")
-    samples = sampler.new_samples()
-    times = [sample.time for sample in samples if sample.device_id == uuid(0)]
-    assert len(times) >= 4
+    times = []
+
+    def four():
+        sampler.poll()
+        times.extend(sample.time for sample in sampler.new_samples() if sample.device_id == uuid(0))
+        return len(times) >= 4
+
+    wait_until(four, what="four readings")
     assert times == sorted(set(times))
     assert sampler.new_samples() == []
 
@@ -173,8 +177,8 @@ def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, sampler):
 
 
 def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_age(nvml):
-    # Listing takes longer than may pass without a sign of life, and so does a round of readings; no call does.
-    patience = Patience(stale_s=0.5, hang_s=3, start_s=3, retry_s=30)
+    # A round of readings takes longer than may pass without a sign of life; no call does.
+    patience = Patience(stale_s=0.5, hang_s=3, start_s=30, retry_s=30)
     nvml.write(gpus=1, slow_ms=400)
     with Sampler(kinds=NVIDIA, period_s=0.05, patience=patience) as sampler:
         survey = sampler.survey(60)
@@ -221,6 +225,25 @@ def test_a_sleeping_gpu_that_woke_up_takes_the_place_of_its_row():
     ledger.enter(Answer(devices=(awake,)))
     assert list(ledger.devices) == ["GPU-1"]
     assert not ledger.latest
+
+
+def test_a_gpu_that_fell_asleep_before_its_helper_was_started_anew_keeps_its_row():
+    """The new helper does not wake it up to ask for its id."""
+    ledger = Ledger()
+    awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
+    ledger.enter(Answer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)))
+    asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
+    for answer in (
+        Answer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=2.0, asleep=True),)),
+        Answer(samples=(Sample(device_id=asleep.id, time=3.0, asleep=True),)),
+    ):
+        ledger.enter(answer)
+        assert ledger.devices == {"GPU-1": awake}
+        assert list(ledger.latest) == ["GPU-1"]
+        assert (ledger.latest["GPU-1"].asleep, ledger.latest["GPU-1"].lost) == (True, None)
+    ledger.enter(Answer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=4.0, memory_used_bytes=6),)))
+    assert list(ledger.devices) == ["GPU-1"]
+    assert ledger.latest["GPU-1"].memory_used_bytes == 6
 
 
 def test_what_a_device_is_reaches_the_client_whole():
@@ -274,7 +297,7 @@ os.abort()
         pid = int(client.stdout.readline())
         nvml.write(slow_ms=60_000)
         client.communicate("\n")
-    wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie", what="the helper's end")
+    wait_until(lambda: processes.identify(pid) is None, what="the helper's end")
 
 
 def test_the_helper_carries_no_tag_of_a_run(nvml, sampler, monkeypatch):

@@ -14,6 +14,13 @@ def state(name: str, t: float = 1.0, **fields: object) -> dict[str, object]:
     return {"t": t, "kind": "state", "state": name, **fields}
 
 
+def test_what_can_be_forced_says_what_that_does() -> None:
+    forced = [each for each in STATES if each.can_force]
+    assert [each.state for each in forced] == [RunState.STOPPING, RunState.RELEASING]
+    assert all(each.forcing for each in forced)
+    assert not any(each.can_stop for each in forced)
+
+
 def test_every_state_has_its_row_and_a_way_to_an_end() -> None:
     assert [each.state for each in STATES] == list(RunState)
     for first in RunState:
@@ -169,6 +176,11 @@ def test_what_a_guard_ended_is_told_of_a_run_that_was_lost() -> None:
     [
         {**RELEASED, "verdict": "marvellous"},
         {**RELEASED, "before_bytes": "many"},
+        {**RELEASED, "after_bytes": float("nan")},
+        {**RELEASED, "seconds": float("nan")},
+        {**RELEASED, "seconds": float("inf")},
+        {**RELEASED, "holders": [{"pid": 5, "created": float("nan")}]},
+        {**ENDED, "processes": [{"pid": 9, "created": float("-inf"), "signal": "SIGKILL"}]},
         {**RELEASED, "holders": [5]},
         {**RELEASED, "holders": 5},
         {**ENDED, "processes": ["pid 5"]},

@@ -97,20 +97,20 @@ def test_after_stop_nothing_is_left_and_the_verdict_names_what_was_ended(asleep:
     assert {each["pid"] for each in shown["ended"]} == pids
 
 
+# In the worker's session they go with the worker's own group, which is killed when its supervisor is gone.
+@pytest.mark.parametrize("asleep", ["in a session of its own"], indirect=True)
 def test_after_the_supervisor_was_killed_nothing_is_left(asleep: tuple[Followed, set[int]]) -> None:
     followed, pids = asleep
     supervisor = followed.run.facts.supervisor
     assert supervisor
-    detached = {pid for pid in pids if os.getsid(pid) == pid}
+    assert {os.getsid(pid) for pid in pids} == pids
     os.kill(supervisor.pid, signal.SIGKILL)
     wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
     followed.until_over(20)
     assert followed.state is RunState.LOST
-    # The worker's own group goes with the worker; who left it is ended, and named, by the guard.
-    named = wait_until(lambda: read_ended(followed.run) if detached else True, what="the guard's word")
-    if detached:
-        assert detached <= {pid for pid, _, _ in named}
-        assert {(name, by) for _, name, by in named} == {("SIGKILL", "guard")}
+    named = wait_until(lambda: read_ended(followed.run), what="the guard's word")
+    assert pids <= {pid for pid, _, _ in named}
+    assert {(name, by) for _, name, by in named} == {("SIGKILL", "guard")}
 
 
 def read_ended(run: Run) -> set[tuple[int, str, str]]:

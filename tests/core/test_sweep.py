@@ -42,7 +42,7 @@ MULTIPLIES = (
 @pytest.fixture
 def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
     """The command looks at this test's processes alone: it would end what is left of anybody's runs."""
-    made = ProcView(tmp_path / "proc", f"TRAINYARD_TEST={tmp_path}")
+    made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
     monkeypatch.setattr(sweeping, "PROC", made.path)
     return made
 
@@ -162,26 +162,36 @@ def _seeing_all(view: ProcView) -> Callable[..., list]:
     return lambda roots, proc: find(roots, view.refresh())
 
 
-@pytest.mark.parametrize(("answer", "ends"), [("y", True), ("YES", True), ("", False), ("n", False), (None, False)])
 def test_at_a_terminal_it_asks(
-    view: ProcView, leave: Callable[[str], Followed], runs_root: Path, answer: str | None, ends: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    view: ProcView, leave: Callable[[str], Followed], runs_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is no Yes leaves them alone: nothing, a no, the end of the input."""
     run = leave(CHILD).run
     view.refresh()
+    for answer, ends in (("\n", False), ("n\n", False), ("\x04", False), ("Yes\n", True)):
+        shown = _asked(answer, runs_root, monkeypatch)
+        assert f"Run {run.id} is over (lost). Left of it:" in shown
+        assert "End them? [y/N] " in shown
+        assert ("Ended pid" in shown) is ends
+        assert (processes.tagged(run.id) == []) is ends
+
+
+def _asked(answer: str, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a terminal shows at which this is typed."""
     keyboard, terminal = os.openpty()
-    os.write(keyboard, b"\x04" if answer is None else f"{answer}\n".encode())
-    with os.fdopen(terminal, "r", closefd=False) as stdin, os.fdopen(terminal, "w") as stdout:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(sys, "stdout", stdout)
+    os.write(keyboard, answer.encode())
+    with (
+        os.fdopen(terminal, "r", closefd=False) as stdin,
+        os.fdopen(terminal, "w") as stdout,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(sys, "stdout", stdout)
         assert cli.main(["sweep", "--runs", str(runs_root)]) == 0
         stdout.flush()
         shown = _all_of(keyboard)
     os.close(keyboard)
-    assert f"Run {run.id} is over (lost). Left of it:" in shown
-    assert "End them? [y/N] " in shown
-    assert ("Ended pid" in shown) is ends
-    assert (processes.tagged(run.id) == []) is ends
+    return shown
 
 
 def _all_of(terminal: int) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.devices import Device
+from core.devices import Device, visibility
 from core.devices.sampler import Sampler
 from core.devices.visibility import Visibility
 from core.errors import RunError
@@ -112,35 +112,55 @@ def test_what_only_the_driver_knows_it_is_asked_once(
         asked.append(environment["CUDA_VISIBLE_DEVICES"])
         return ["GPU-aa22", "MIG-cc44"]
 
-    visibility = Visibility({"CUDA_VISIBLE_DEVICES": value, "CUDA_DEVICE_ORDER": order}, ask=ask)
+    inherited = Visibility({"CUDA_VISIBLE_DEVICES": value, "CUDA_DEVICE_ORDER": order}, ask=ask)
     for _ in range(3):
-        blocked = visibility.blocked(devices, sure=sure)
+        blocked = inherited.blocked(devices, sure=sure)
         assert [device.id for device in devices if device.id not in blocked] == ["GPU-aa22", "MIG-cc44"][
             : len(devices) - 2
         ]
     assert asked == [value]
-    assert visibility.banner is None
+    assert inherited.banner is None
 
 
 def test_what_cannot_be_found_out_is_said_and_nothing_is_blocked() -> None:
     def ask(_: Mapping[str, str]) -> list[str]:
         raise RunError("The CUDA driver did not answer within 10 s.")
 
-    visibility = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
-    assert visibility.blocked(GPUS, sure=True) == {}
-    assert visibility.banner == (
+    inherited = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
+    assert inherited.blocked(GPUS, sure=True) == {}
+    assert inherited.banner == (
         "CUDA_VISIBLE_DEVICES=1 is set, and which GPUs it means could not be found out: The CUDA driver did not answer "
         "within 10 s. All are offered; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name the GPUs in it by UUID."
     )
 
 
+@pytest.mark.parametrize(("again_s", "asked"), [(3600.0, 1), (0.0, 2)])
+def test_a_driver_that_was_slow_once_is_asked_again_later(
+    monkeypatch: pytest.MonkeyPatch, again_s: float, asked: int
+) -> None:
+    answers = [RunError("The CUDA driver did not answer within 10 s."), ["GPU-aa22"]]
+
+    def ask(_: Mapping[str, str]) -> list[str]:
+        answer = answers.pop(0)
+        if isinstance(answer, RunError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(visibility, "ASK_AGAIN_S", again_s)
+    inherited = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
+    found = [list(inherited.blocked(GPUS, sure=True)) for _ in range(3)]
+    assert found == [[], ["GPU-aa11", "GPU-bb33"], ["GPU-aa11", "GPU-bb33"]] if asked == 2 else [[], [], []]
+    assert (inherited.banner is None) == (asked == 2)
+    assert len(answers) == 2 - asked
+
+
 def test_a_sleeping_gpu_is_not_woken_up_to_ask() -> None:
-    visibility = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=never)
-    assert visibility.blocked([], sure=False, asleep=True) == {}
-    assert visibility.banner is None
-    assert visibility.blocked(GPUS[:1], sure=False, asleep=True) == {}
+    inherited = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=never)
+    assert inherited.blocked([], sure=False, asleep=True) == {}
+    assert inherited.banner is None
+    assert inherited.blocked(GPUS[:1], sure=False, asleep=True) == {}
     assert "could not be found out: A GPU sleeps, and the CUDA driver would wake it up to answer." in str(
-        visibility.banner
+        inherited.banner
     )
 
 

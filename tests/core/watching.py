@@ -36,6 +36,7 @@ def main() -> int:
                 return
         except BlockingIOError:
             pass
+        window._board.poll(now=True)
         new = next((each.dir for each in reversed(window._board.summaries) if each.dir not in seen), None)
         if new is not None:
             seen.add(new)

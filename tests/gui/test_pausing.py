@@ -57,8 +57,10 @@ def test_a_run_is_resumed_only_where_it_was_and_only_where_nobody_else_is():
     facts = Facts(devices={"cpu:1": {"id": "cpu:1", "label": "CPU 1"}})
     assert spec.python == sys.executable
     assert resume_problems(spec, facts, Survey(devices=devices), {}) == []
-    used = resume_problems(spec, facts, Survey(devices=devices), {"cpu:1": "18:03 mnist"})
+    used = resume_problems(spec, facts, Survey(devices=devices), {"cpu:1": ("18:03 mnist",)})
     assert used == ["CPU 1 is used by 18:03 mnist. Stop or pause that run first."]
+    used = resume_problems(spec, facts, Survey(devices=devices), {"cpu:1": ("18:03 mnist", "18:05 digits")})
+    assert used == ["CPU 1 is used by 18:03 mnist and 18:05 digits. Stop or pause those runs first."]
     gone = resume_problems(spec, facts, Survey(devices=devices[:1]), {})
     assert gone == ["CPU 1 (cpu:1) is not there any more. digits_mlp can only go on where it was trained."]
     lost = Survey(devices=devices, samples=(Sample(device_id="cpu:0", time=NOW, lost="fell off the bus"),))

@@ -266,6 +266,16 @@ def test_a_note_takes_the_place_of_the_newest_values(plots, book) -> None:
     assert memory._values.isVisible()
 
 
+def test_a_note_that_has_no_room_is_cut_and_its_tooltip_has_all_of_it(plots, book) -> None:
+    memory = plots["memoryPlot"]
+    draw(book, memory)
+    memory.set_note("held by others: GPU 0, GPU 1, GPU 2 and GPU 3 " * 10, "warn")
+    blank = memory._note.grab().toImage()
+    blank.fill(blank.pixelColor(0, 0))
+    assert memory._note.grab().toImage() != blank
+    assert memory._note.toolTip() == memory._note.text()
+
+
 def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
     loss = plots["lossPlot"]
     draw(book, loss)

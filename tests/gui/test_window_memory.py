@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
@@ -12,16 +13,19 @@ from core.devices.device import Device, Process, Sample, Survey
 from core.findings import Holder, Release, Verdict
 from core.state import Facts, RunState
 from gui.census import just_ended
+from gui.panels.memory import MemoryTab
 from gui.session import draw_after
+from gui.theme import DARK
 from gui.views import verdicts
-from gui.views.holding import FREE, OTHERS, REST, THIS_RUN, Known, largest_others, memory_rows
+from gui.views.holding import FREE, OTHERS, THIS_RUN, UNCLAIMED, Known, MemoryRow, largest_others, memory_rows
+from gui.words import moment
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
 
 from .recorded import BEGAN, ENDED, GB, finding, recorded
 
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
 COLOURS = {"GPU-1": "#4d9bff", "cpu:0": "#ff9f45"}
-HEADINGS = ("Device", "In GB", "This run", "Other runs", "Others", "Rest", "Free")
+HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaimed", "Free")
 
 
 def known(*holders, run_id="this", **more):
@@ -50,9 +54,13 @@ def test_a_bar_is_made_of_this_run_other_runs_others_and_what_nobody_owns_up_to(
 def test_what_is_not_known_is_none_and_never_zero():
     held = known(holder(None, "this"))
     (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
-    assert (row.parts[THIS_RUN], row.parts[OTHERS], row.parts[REST]) == (None, 0, 5 * GB)
+    assert (row.parts[THIS_RUN], row.parts[OTHERS], row.parts[UNCLAIMED]) == (None, 0, None)
+    assert row.shares == pytest.approx((0, 0, 0, 5 / 24, 19 / 24)), "what is in use is never drawn as free"
+    held = known(holder(None), holder(2 * GB))  # some unknown part of the rest is the first one's
+    (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
+    assert (row.parts[OTHERS], row.parts[UNCLAIMED]) == (2 * GB, None)
     (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, known())
-    assert row.parts[:FREE] == (None, None, None, 5 * GB)
+    assert row.parts[:FREE] == (None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +91,14 @@ def test_a_cpu_device_shares_the_memory_of_the_machine():
     assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
 
 
+def test_what_another_run_holds_of_a_cpu_device_is_not_counted_as_somebody_elses():
+    cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
+    held = known(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
+    (row,) = memory_rows(survey(cpu), COLOURS, held)
+    assert row.parts == (0, None, None, None, 20 * GB)
+    assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
+
+
 def test_the_largest_of_the_others_is_named_and_who_holds_next_to_nothing_is_not():
     small = Holder(pid=1, device_id="GPU-1", memory_used_bytes=2**20, name="Xorg", user="root")
     ours = Holder(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
@@ -90,8 +106,38 @@ def test_the_largest_of_the_others_is_named_and_who_holds_next_to_nothing_is_not
     seen = survey(memory_used_bytes=15 * GB)
     assert largest_others(seen, [small, ours], {"living"}) == {}
     assert largest_others(seen, [blender, small, ours], {"living"}) == {"GPU-1": "blender (anna)"}
+
+
+def test_who_holds_an_amount_that_is_not_told_is_named_where_a_good_part_is_nobody_elses():
+    xorg = Holder(pid=1, device_id="GPU-1", memory_used_bytes=None, name="Xorg", user="root")
+    blender = Holder(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
+    ours = Holder(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
+    assert largest_others(survey(memory_used_bytes=15 * GB), [xorg], ()) == {"GPU-1": "Xorg (root)"}
+    assert largest_others(survey(memory_used_bytes=GB // 8), [xorg], ()) == {}
+    assert largest_others(survey(), [xorg], ()) == {}
+    assert largest_others(survey(memory_used_bytes=9 * GB), [xorg, ours], {"living"}) == {}
+    assert largest_others(survey(memory_used_bytes=15 * GB), [xorg, blender], ()) == {"GPU-1": "blender (anna)"}
     unknown = Holder(pid=4711, device_id="GPU-1", memory_used_bytes=None)
-    assert largest_others(seen, [unknown], ()) == {"GPU-1": "pid 4711 (of another namespace, or gone)"}
+    found = largest_others(survey(memory_used_bytes=15 * GB), [unknown], ())
+    assert found == {"GPU-1": "pid 4711 (of another namespace, or gone)"}
+
+
+def test_the_row_that_the_keyboard_has_come_to_is_in_sight(qtbot):
+    page = MemoryTab(DARK)
+    qtbot.addWidget(page)
+    page.resize(500, 120)
+    page.show()
+    usual = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
+    page.show_rows([MemoryRow(id=f"g{number}", label=f"GPU {number}", **usual) for number in range(8)])
+    qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
+    last = page.table.visualItemRect(page.table.item(7, 0)).bottomLeft()
+
+    def below() -> int:
+        return page.table.viewport().mapTo(page.viewport(), last).y()
+
+    assert below() > page.viewport().height()
+    page.table.setCurrentCell(7, 0)
+    assert below() <= page.viewport().height()
 
 
 def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
@@ -174,6 +220,7 @@ def test_memory_that_is_held_is_told_in_red_and_who_was_ended_is_named(drive, ru
         return [label.text() for label in findings.findChildren(QLabel) if label.isVisible()]
 
     panel.until(lambda: f"held by this run: {sentence}" in told(), "the finding")
+    assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in told()
     assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(told())
     assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in told())
 
@@ -183,7 +230,8 @@ def test_held_by_others_is_amber_and_what_cannot_be_judged_is_not_shouted(drive,
     recorded(runs_root, findings=[finding(verdict="held by others", sentence=sentence)])
     panel = drive()
     look_at_it(panel)
-    panel.until(lambda: panel.message() == sentence, "the sentence")
+    seen = f"As of {moment(ENDED + 5, time.time())}: "  # it may be long ago
+    panel.until(lambda: panel.message() == seen + sentence, "the sentence")
     assert panel.window._run_message._tone == "warn"
     panel.window.close()
     events = next(runs_root.glob("*/events/supervisor.jsonl"))
@@ -255,10 +303,10 @@ GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
          ("memory released in under 0.1 s", "good")),
         (facts(d0=GOOD, d1=GOOD, d2=GOOD), ("✓ released in 1.2 s on all 3 devices", "good"),
          ("memory released in 1.2 s", "good")),
-        (facts(d0=GOOD, d1=BAD), ("held by this run: CPU 1", "bad"), ("memory still held by this run", "bad")),
+        (facts(d0=GOOD, d1=BAD), ("held by this run: CPU 1", "bad"), ("memory was not given back", "bad")),
         (facts(d0=(Verdict.CANNOT_BE_JUDGED, 0)), ("cannot be judged: CPU 0", "muted"),
          ("memory cannot be judged", "muted")),
-        (facts(RunState.RELEASING, waiting="CPU 0 is waited for."), ("CPU 0 is waited for.", "muted"), ("", "")),
+        (facts(RunState.RELEASING, waiting="CPU 0 is waited for."), (verdicts.WATCHING, "muted"), ("", "")),
         (facts(RunState.RUNNING), ("", ""), ("", "")),
         (facts(), ("", ""), ("", "")),
     ],

@@ -33,7 +33,7 @@ NOBODY = 65534
 @pytest.fixture
 def view(tmp_path, monkeypatch):
     """Leftovers are looked for among the processes of this test alone: none of anybody else's is shown, or ended."""
-    made = ProcView(tmp_path / "proc", f"TRAINYARD_TEST={tmp_path}")
+    made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
     monkeypatch.setattr(sweeper, "PROC", made.path)
     return made
 

@@ -66,15 +66,27 @@ def test_the_settings_of_the_memory_watch_reach_the_spec_and_are_remembered(driv
     assert again.window._starter.judge().spec.release.tolerance_mb == 128
 
 
-def test_how_gpus_are_named_to_cuda_reaches_the_spec_and_is_remembered(drive):
+def test_how_gpus_are_named_to_cuda_reaches_the_spec_and_is_remembered(drive, nvml):
+    nvml.write(gpus=1)
     panel = drive()
+    panel.until(lambda: panel.table.rowCount() == 3, "the GPU")
     panel.tick("cpu:0")
     panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
     assert panel.window._starter.judge().spec.cuda_ids == "uuid"
+    assert not panel.window._setup._naming.isHidden()
     panel.choose(panel.box("cudaIdsBox"), "integer")
     assert panel.window._starter.judge().spec.cuda_ids == "integer"
     panel.window.close()
-    assert drive().window._starter.judge().spec.cuda_ids == "integer"
+    again = drive()
+    again.until(lambda: again.window._starter.judge().spec.cuda_ids == "integer", "the choice of before")
+
+
+def test_without_a_gpu_nothing_is_asked_about_how_gpus_are_named(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    assert panel.window._setup._naming.isHidden()
+    panel.choose(panel.box("cudaIdsBox"), "integer")  # as one that was remembered from a machine with GPUs
+    assert panel.window._starter.judge().spec.cuda_ids == "uuid"
 
 
 def test_a_framework_that_is_not_installed(drive, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 
+from core import catalog
 from core.devices.device import Device, Sample, Survey
 from core.runs import directories
 from core.state import RunState
@@ -20,7 +21,8 @@ GB = 2**30
 
 
 def row(device: str, **known) -> DeviceRow:
-    return DeviceRow(id=device, label=device, name="A100", full_name="A100", colour="#4d9bff", **known)
+    usual = {"label": device, "name": "A100", "full_name": "A100", "colour": "#4d9bff"}
+    return DeviceRow(id=device, is_mig=device.startswith("MIG-"), **usual, **known)
 
 
 def flags(table, device: str) -> Qt.ItemFlag:
@@ -46,15 +48,20 @@ def can_be_ticked(table, device: str) -> bool:
         ({"shared_memory": True}, {}, {}, "shared memory"),
         ({"shared_memory": True}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn · shared memory"),
         ({"blocked": "It is in MIG mode."}, {}, {}, "blocked"),
+        ({"blocked": "It is Anna's."}, {}, {"held_by": {"g": "blender (anna)"}}, "blocked · held by blender (anna)"),
+        ({"blocked": "It is Anna's."}, {}, {"used_by": {"g": "mnist"}, "old_s": {"g": 5}},
+         "blocked · 5 s old · runs mnist"),
         ({}, {"lost": "It fell off the bus."}, {"used_by": {"g": "x"}}, "lost: It fell off the bus."),
     ],
-)
+)  # fmt: skip
 def test_the_status_of_a_row(device, sample, known, status):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", **device)
     survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, utilisation_percent=82, **sample),))
     (found,) = device_rows(survey, {"g": "#ffffff"}, OnDevices(**known))
     assert found.status == status
     assert (found.tip.count(status), status in found.spoken or found.lost is not None) == (1, True)
+    for told in (found.tip, found.spoken):
+        assert device.get("blocked", "") in told
 
 
 def test_readings_that_are_too_old_are_not_shown_as_those_of_now():
@@ -174,7 +181,23 @@ def test_remembered_ticks_leave_out_what_cannot_be_ticked(qtbot):
 def test_the_reasons():
     rows = [row("cpu:0"), row("MIG-1"), row("MIG-2"), row("GPU-1", blocked="Not yours."), row("GPU-2", lost="Gone.")]
     assert obstacles(rows, []) == {"GPU-1": "Not yours.", "GPU-2": "Gone."}
-    assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1"}
+    assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1", "cpu:0"}
+    assert set(obstacles(rows, ["cpu:0"])) == {"GPU-1", "GPU-2", "MIG-1", "MIG-2"}
+    assert "MIG device" in obstacles(rows, ["cpu:0"])["MIG-1"]
+    assert "cpu:0 is ticked: untick that one first" in obstacles(rows, ["cpu:0"])["MIG-1"]
+    assert "untick them first" in obstacles([*rows, row("GPU-3")], ["cpu:0", "GPU-3"])["MIG-1"]
+    assert set(obstacles(rows, ["MIG-1", "MIG-2"])) == {"GPU-1", "GPU-2", "cpu:0"}, "what is ticked can be unticked"
+
+
+@pytest.mark.parametrize("ticked", [(), ("GPU-1",), ("MIG-1",), ("MIG-1", "MIG-2"), ("MIG-1", "GPU-1"), ("cpu:0",)])
+def test_what_can_be_ticked_beside_a_mig_device_is_what_the_catalogue_allows(ticked):
+    devices = {name: Device(id=name, kind="nvidia", label=name, name="A100") for name in ("GPU-1", "MIG-1", "MIG-2")}
+    devices["cpu:0"] = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon")
+    found = obstacles([row(name) for name in devices], ticked)
+    for name in devices.keys() - set(ticked):
+        refused = catalog._mig_problems([devices[each] for each in (*ticked, name)])
+        already = catalog._mig_problems([devices[each] for each in ticked])
+        assert bool(refused) == (name in found) or already
 
 
 @pytest.mark.parametrize("count", [3, 6])
@@ -191,6 +214,19 @@ def test_a_blocked_row_is_painted_with_its_reason(qtbot, count):
     with_reason = table.grab().toImage()
     table.show_rows([row(f"GPU-{number}", memory_used_bytes=GB) for number in range(count)])
     assert table.grab().toImage() != with_reason
+
+
+@pytest.mark.parametrize("count", [3, 6])
+def test_the_reason_of_a_blocked_row_is_painted_also_when_somebody_is_on_it(qtbot, count):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.resize(340, 400)
+    table.show()
+    shown = []
+    for reason in ("GPU 0 is outside CUDA_VISIBLE_DEVICES.", "It is in MIG mode."):
+        table.show_rows([row(f"GPU-{number}", blocked=reason, held_by="blender (anna)") for number in range(count)])
+        shown.append(table.grab().toImage())
+    assert shown[0] != shown[1]
 
 
 # -- a device that is in use ---------------------------------------------------------------------
@@ -232,3 +268,13 @@ def test_a_device_held_by_somebody_else_can_still_be_ticked(drive, nvml, launch)
     panel = drive()
     panel.until(lambda: panel.table.item(0, 3).text().startswith("held by python"), "who holds it")
     assert can_be_ticked(panel.table, uuid(0))
+
+
+def test_a_process_that_comes_to_a_ticked_gpu_is_told_without_a_keystroke(drive, nvml, launch):
+    nvml.write(gpus=1, gpu0={"memory_used": GB})
+    panel = drive()
+    panel.until(lambda: panel.table.rowCount() == 3, "the devices")
+    panel.tick(panel.table.rows[0].id)
+    panel.until(lambda: "GPU 0 is free" in panel.verdict.text(), "all to be ready")
+    nvml.write(gpu0={"memory_used": 3 * GB, "compute": f"{launch().pid}:{2 * GB}"})
+    panel.until(lambda: "GPU 0 has" in panel.verdict.text(), "the news of the process")

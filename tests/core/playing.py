@@ -1,0 +1,129 @@
+"""A watch over memory on a machine that is played: its processes, its devices, and its time are what a test says."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from core.devices.device import Device, Process, Sample
+from core.findings import Holder
+from core.holders import Scan
+from core.release import Watch
+from core.spec import ReleaseWatch
+from core.state import ProcessId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.findings import Release
+
+RUN = "20260101-120000-mine-abcd"
+GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", pci_bus_id="0000:01:00.0", minor=0)
+CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", cores=(0,))
+CPU_1 = Device(id="cpu:1", kind="cpu", label="CPU 1", name="Xeon", cores=(1,))
+MB, GB = 2**20, 2**30
+WORKER = ProcessId(pid=100, created=5.0)
+
+
+class Played:
+    """A machine: its clock, its processes, and who holds the GPU."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.left: dict[ProcessId, Holder] = {}
+        """The run's processes that are there, and what is to be seen of them."""
+        self.immune: dict[int, set[signal.Signals]] = {}
+        self.refuses: set[str] = set()
+        """The signals that nobody may be sent: what is to be signalled cannot be known for sure."""
+        self.sent: list[tuple[int, str]] = []
+        self.others: list[Holder] = []
+        self.trouble: str | None = None
+        self.blind = False
+        self.scans = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def leave(self, pid: int, *, on: str | None = GPU.id, immune: str = "", state: str = "S") -> ProcessId:
+        """A process of the run that does not end with its worker."""
+        process = ProcessId(pid=pid, created=7.0)
+        self.left[process] = Holder(
+            pid=pid, created=7.0, device_id=on, name="python", user="anna", run_id=RUN, ours=True, state=state,
+            memory_used_bytes=GB,
+        )  # fmt: skip
+        self.immune[pid] = {signal.Signals[name] for name in immune.split()}
+        return process
+
+    def tagged(self) -> Sequence[ProcessId] | None:
+        return None if self.blind else list(self.left)
+
+    def look(self, process: ProcessId) -> Holder | None:
+        return self.left.get(process)
+
+    def send(self, process: ProcessId, number: signal.Signals) -> bool:
+        if number.name in self.refuses:
+            return False
+        self.sent.append((process.pid, number.name))
+        if number not in self.immune[process.pid]:
+            del self.left[process]
+        return True
+
+    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> Scan:
+        self.scans += 1
+        own = () if self.blind else tuple(self.left.values())
+        driver = tuple(
+            Holder(pid=each.pid, memory_used_bytes=each.memory_used_bytes, device_id=device.id, listed=True)
+            for device in devices
+            for each in listed.get(device.id) or ()
+            if each.pid not in {other.pid for other in self.others}
+        )
+        return Scan((*own, *self.others, *driver), self.trouble, blind=self.blind)
+
+    def cores(self, pid: int) -> frozenset[int]:
+        return frozenset({pid % 2})
+
+
+def other(pid: int = 4711, *, memory: int | None = 3 * GB, run_id: str | None = None, listed: bool = True) -> Holder:
+    return Holder(
+        pid=pid, created=3.0, device_id=GPU.id, memory_used_bytes=memory, name="blender", user="bob",
+        run_id=run_id, ours=run_id is not None, listed=listed, state="S",
+    )  # fmt: skip
+
+
+def reading(memory: int | None, device: Device = GPU, *, time: float = 0.0, lost: str | None = None, pids: Sequence[
+    Process] | None = ()) -> Sample:  # fmt: skip
+    processes = None if pids is None else tuple(pids)
+    return Sample(device_id=device.id, time=time, memory_used_bytes=memory, lost=lost, processes=processes)
+
+
+def trained(
+    machine: Played,
+    *,
+    before: int | None = GB // 2,
+    peak: int | None = 9 * GB,
+    device: Device = GPU,
+    wait_s: float = 60,
+    unlisted: bool = False,
+) -> Watch:
+    """A watch whose run has just ended; `unlisted`: the driver's list could not be read before it."""
+    watch = Watch(RUN, [device], ReleaseWatch(wait_s=wait_s), machine, machine.clock)
+    watch.begin([reading(before, device, pids=None if unlisted else ())])
+    if peak is not None:
+        watch.take([reading(peak, device)])
+    watch.end([WORKER])
+    return watch
+
+
+def read(watch: Watch, machine: Played, *samples: Sample, seconds: float = 0.5) -> list[Release]:
+    """Let time pass, have these readings arrive, and take a step."""
+    machine.now += seconds
+    watch.take(samples)
+    return watch.step()
+
+
+def over(watch: Watch, machine: Played, memory: int | None, **more: object) -> list[Release]:
+    """The same again and again until the watch has found something out."""
+    for _ in range(200):
+        if found := read(watch, machine, reading(memory, **more)):  # type: ignore[arg-type]
+            return found
+    raise AssertionError("the watch does not come to an end")

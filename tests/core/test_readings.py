@@ -1,0 +1,60 @@
+"""The devices of a run are found, or it is said why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.devices.device import Device, Survey
+from core.devices.preflight import TIMEOUT_S
+from core.errors import RunError
+from core.events import EVENTS
+from core.readings import Readings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX")
+LATE = "NVIDIA devices have not answered within 20 s."
+
+
+class Slow:
+    """A sampler that needs so long to answer, on a clock of its own."""
+
+    def __init__(self, needs_s: float, *devices: Device) -> None:
+        self.now, self._needs_s, self._devices = 100.0, needs_s, devices
+
+    def survey(self, timeout_s: float) -> Survey:
+        self.now += min(self._needs_s, timeout_s)
+        return Survey(devices=self._devices) if self._needs_s <= timeout_s else Survey(banner=LATE)
+
+    def close(self) -> None:
+        pass
+
+
+def found(run_dir: Path, sampler: Slow) -> list[Device]:
+    (run_dir / EVENTS).mkdir()
+    readings = Readings(run_dir, sampler, [GPU.id], clock=lambda: sampler.now)  # type: ignore[arg-type]
+    try:
+        return readings.find()
+    finally:
+        readings.close()
+
+
+def test_a_driver_that_is_not_yet_awake_is_not_told_as_a_device_that_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(RunError) as refused:
+        found(tmp_path, Slow(1000, GPU))
+    assert str(refused.value) == (
+        f"Device GPU-1 was not listed within {TIMEOUT_S:g} s. {LATE} "
+        "A driver that nobody uses may take so long to wake up: start the run again."
+    )
+
+
+def test_a_driver_is_given_as_long_as_the_pre_flight_gives_it(tmp_path: Path) -> None:
+    assert found(tmp_path, Slow(TIMEOUT_S - 0.1, GPU)) == [GPU]
+
+
+def test_a_device_that_a_driver_which_answers_does_not_list_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"^Device GPU-1 is not on this machine any more\. It was there when"):
+        found(tmp_path, Slow(1))

@@ -1,0 +1,143 @@
+"""What is said before a start: what there is room for, as far as that is known, and beside whom a run would be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from core.compose import Choices
+from core.devices.device import Device, Process, Sample, Survey
+from core.runs import Summary
+from core.spec import write_spec
+from core.state import RunState
+from gui import starter
+from gui.outlook import outlook, second_run, standing
+from gui.starter import Starter
+from gui.views.runs import Occupancy
+from tests.running import make_spec
+
+GB = 2**30
+GPUS = tuple(
+    Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX", memory_total_bytes=24 * GB)
+    for number in range(2)
+)
+CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=8 * GB, cores=(0,))
+
+
+def choices(*devices: str) -> Choices:
+    return Choices(recipe="digits_mlp", devices=devices, strategy="single" if len(devices) == 1 else "ddp")
+
+
+def survey(**sample) -> Survey:
+    usual = {"memory_used_bytes": GB, "processes": ()}
+    samples = tuple(Sample(device_id=each.id, time=1, **{**usual, **sample}) for each in GPUS)
+    return Survey(devices=(*GPUS, CPU), samples=samples)
+
+
+def ready(seen: Survey, *devices: str, old_s=None) -> str:
+    result = outlook(choices(*devices), seen, {}, "", old_s or {})
+    assert result.problems == ()
+    return result.ready
+
+
+# -- what there is room for ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sample", "devices", "words"),
+    [
+        ({}, ("GPU-0",), "Ready: GPU 0 is free, 23.0 GB."),
+        ({}, ("GPU-0", "GPU-1"), "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
+        ({"memory_used_bytes": None}, ("GPU-0",), "Ready: GPU 0 is free."),
+        ({"processes": (Process(pid=1),)}, ("GPU-0",), "Ready: GPU 0 has 23.0 GB free."),
+        ({"processes": None}, ("GPU-0",), "Ready: GPU 0 has 23.0 GB free."),
+        ({"processes": None, "memory_used_bytes": None}, ("GPU-0",), "Ready: GPU 0."),
+        ({}, ("cpu:0",), "Ready: CPU 0 is free."),
+    ],
+)
+def test_a_gpu_is_called_free_only_where_its_driver_lists_nobody(sample, devices, words):
+    assert ready(survey(**sample), *devices) == words
+
+
+def test_old_readings_are_no_ground_for_calling_a_device_free():
+    old = {"GPU-0": 12, "GPU-1": 9}
+    assert ready(survey(), "GPU-0", old_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."
+    both = ready(survey(), "GPU-0", "GPU-1", old_s=old)
+    assert both == "Ready, but the last readings of GPU 0 and GPU 1 are up to 12 s old."
+    assert ready(survey(), "cpu:0", old_s=old) == "Ready: CPU 0 is free."
+
+
+def test_it_is_judged_anew_when_what_was_said_of_a_ticked_device_is_not_so_any_more():
+    before = standing(survey(), {}, ["GPU-0"])
+    assert standing(survey(utilisation_percent=80), {}, ["GPU-0"]) == before
+    assert standing(survey(), {"GPU-1": 5}, ["GPU-0"]) == before
+    for seen, old_s in (
+        (survey(), {"GPU-0": 5}),
+        (survey(processes=(Process(pid=1),)), {}),
+        (survey(memory_used_bytes=3 * GB), {}),
+        (survey(lost="gone"), {}),
+    ):
+        assert standing(seen, old_s, ["GPU-0"]) != before
+
+
+# -- beside whom ---------------------------------------------------------------------------------
+
+
+def summary(folder, name, devices, state=RunState.RUNNING) -> Summary:
+    run_dir = folder / name
+    run_dir.mkdir()
+    write_spec(run_dir, replace(make_spec("digits_mlp"), devices=devices))
+    return Summary(
+        dir=run_dir, name=name, state=state, started=None, ended=None, error=None, last_loss=None, step=0, plan=None
+    )
+
+
+def test_all_runs_on_a_device_are_known(tmp_path):
+    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0", "cpu:1"))
+    over = summary(tmp_path, "over", ("cpu:0",), RunState.FINISHED)
+    assert Occupancy().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
+
+
+def test_the_question_names_all_that_would_share_a_device():
+    seen = survey()
+    result = outlook(choices("GPU-0", "GPU-1"), seen, {"GPU-0": ("A", "B"), "GPU-1": ("B",)}, "", {})
+    question, words = second_run(result, seen, {"GPU-0": ("A", "B"), "GPU-1": ("B",)})
+    assert question == "Start digits_mlp beside A and B?"
+    assert words.startswith("A and B are on GPU 0 and GPU 1 and would share memory and time with digits_mlp: all take")
+    _, words = second_run(result, seen, {"GPU-1": ("B",)})
+    assert words.startswith("B is on GPU 1 and would share memory and time with digits_mlp: both take")
+
+
+class Board:
+    """Runs on devices, as a test has them."""
+
+    def __init__(self, root, on_devices) -> None:
+        self.root, self.on_devices = root, on_devices
+
+    @property
+    def titles(self):
+        return {device: tuple(run.name for run in runs) for device, runs in self.on_devices.items()}
+
+    def poll(self, *, now) -> None:
+        pass
+
+
+def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, tmp_path, monkeypatch):
+    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
+    board = Board(tmp_path, {"cpu:0": (one,)})
+    made = Starter(board, SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={}))
+    made.choices_wanted.connect(lambda: made.take(choices("cpu:0")))
+    asked, started = [], []
+    made.asked.connect(lambda *question: asked.append(question))
+    monkeypatch.setattr(starter.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
+    made.start()
+    assert [question for question, _, _ in asked] == ["Start digits_mlp beside one?"]
+    board.on_devices = {"cpu:0": (one, other)}  # another has come while the question was open
+    made.start(agreed=asked[-1][2])
+    assert asked[-1][0] == "Start digits_mlp beside one and other?"
+    assert started == []
+    board.on_devices = {"cpu:0": (other,)}  # who has gone meanwhile is no reason to ask again
+    made.start(agreed=asked[-1][2])
+    assert (len(asked), [spec.devices for spec in started]) == (2, [("cpu:0",)])
