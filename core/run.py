@@ -140,6 +140,11 @@ class Run:
         self._mark = mark(self.dir)  # before reading, too
         events = self._log.read()
         self.facts = self._with_garbage(fold(self.facts, events))
+        if row(self.facts.state).over:
+            # Of files that were read before the one with the last word, the last lines may have been missed.
+            more = self._log.read()
+            self.facts = self._with_garbage(fold(self.facts, more))
+            events += more
         if not events and not alive and not row(self.facts.state).over:
             self.facts = self._lost()
         return events

@@ -27,7 +27,9 @@ from pathlib import Path
 
 names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TRAINYARD_RUN")
 seen = {{name: os.environ.get(name) for name in names}}
-(Path(__file__).parent / f"seen-{{os.getpid()}}.json").write_text(json.dumps(seen))
+told = Path(__file__).parent / f"seen-{{os.getpid()}}.json"
+told.with_suffix(".new").write_text(json.dumps(seen))  # this process may be ended at any moment
+told.with_suffix(".new").replace(told)
 """
 
 
@@ -156,7 +158,9 @@ def test_a_process_of_the_run_on_another_gpu_is_told_once(nvml: StandIn, tmp_pat
     (sign,) = wait_until(lambda: list(folder.glob("straying-*")), 60, "the worker")
     pid = sign.name.partition("-")[2]
     nvml.write(gpu1={"compute": f"{pid}:1000,1:5"})
-    wait_until(lambda: followed.poll().run.facts.notices, 30, "the stray process to be told")
+    wait_until(
+        lambda: any("ticked" in text for text in followed.poll().run.facts.notices), 30, "the stray process to be told"
+    )
     (folder / "go on").touch()
     followed.until_over()
     (told,) = [text for text in followed.run.facts.notices if "ticked" in text]

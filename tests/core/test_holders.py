@@ -123,13 +123,13 @@ UNPRIVILEGED = """
 import json, os
 from core.devices.device import Device
 from core.holders import scan
-if os.getuid() == 0:
-    os.setuid(65534)
+os.setuid(65534)
 found = scan([Device(id="GPU-0", kind="nvidia", label="GPU 0", name="RTX", minor=0)], {})
 print(json.dumps([found.trouble, found.blind]))
 """
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 def test_processes_that_may_not_be_looked_into_are_counted() -> None:
     """Those of root, of which there is one at least, seen by somebody else."""
     with subprocess.Popen([sys.executable, "-c", UNPRIVILEGED], cwd=ROOT, stdout=subprocess.PIPE) as child:
@@ -174,12 +174,15 @@ def test_a_process_is_described_as_far_as_it_may_be_read(proc: Path) -> None:
 
 # -- whom a run may signal -----------------------------------------------------------------------
 
+OWN_RUN = f"run-{os.getpid()}"
+"""The whole machine is looked through for it: another test run beside this one has another."""
+
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A real process, which is to survive."""
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: "run-1"}) as process:
-        wait_until(lambda: processes.tagged("run-1"), what="the sleeper to have become itself")
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
+        wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
         yield process
         process.kill()
 
@@ -193,8 +196,8 @@ def real(process: subprocess.Popen[bytes]) -> ProcessId:
 def test_a_process_of_another_user_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     """With the tag, the pid and the create time of one of ours; as a user namespace may show it."""
     own = real(sleeper)
-    add_process(proc, own.pid, uid=os.getuid() + 1, run_id="run-1", created=own.created)
-    machine = ThisMachine("run-1", proc)
+    add_process(proc, own.pid, uid=os.getuid() + 1, run_id=OWN_RUN, created=own.created)
+    machine = ThisMachine(OWN_RUN, proc)
     assert machine.tagged() == []
     assert machine.look(own) is not None
     assert not machine.send(own, signal.SIGKILL)
@@ -203,31 +206,31 @@ def test_a_process_of_another_user_is_never_signalled(proc: Path, sleeper: subpr
 
 def test_a_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     own = real(sleeper)
-    add_process(proc, own.pid, run_id="run-1", created=own.created + 1)
-    machine = ThisMachine("run-1", proc)
+    add_process(proc, own.pid, run_id=OWN_RUN, created=own.created + 1)
+    machine = ThisMachine(OWN_RUN, proc)
     assert machine.look(own) is None
     assert not machine.send(own, signal.SIGKILL)
-    assert not ThisMachine("run-1").send(ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL)
+    assert not ThisMachine(OWN_RUN).send(ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL)
     assert sleeper.poll() is None
 
 
 def test_a_similar_command_line_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     own = real(sleeper)
-    add_process(proc, own.pid, command=["python", "TRAINYARD_RUN=run-1", "train.py"], created=own.created)
-    machine = ThisMachine("run-1", proc)
+    add_process(proc, own.pid, command=["python", f"TRAINYARD_RUN={OWN_RUN}", "train.py"], created=own.created)
+    machine = ThisMachine(OWN_RUN, proc)
     assert machine.tagged() == []
     assert not machine.send(own, signal.SIGKILL)
-    assert not ThisMachine("run-10").send(own, signal.SIGKILL)  # another run's
+    assert not ThisMachine(f"{OWN_RUN}0").send(own, signal.SIGKILL)  # another run's
     assert sleeper.poll() is None
 
 
 def test_one_s_own_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:
-    machine = ThisMachine("run-1")
+    machine = ThisMachine(OWN_RUN)
     own = real(sleeper)
     assert machine.tagged() == [own]
     seen = machine.look(own)
     assert seen is not None
-    assert (seen.name, seen.run_id, seen.ours) == ("sleep", "run-1", True)
+    assert (seen.name, seen.run_id, seen.ours) == ("sleep", OWN_RUN, True)
     assert seen.memory_used_bytes
     assert machine.cores(own.pid) == os.sched_getaffinity(0)
     assert machine.send(own, signal.SIGTERM)

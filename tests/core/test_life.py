@@ -142,7 +142,7 @@ def test_a_killed_supervisor_takes_its_workers_along(runs_root: Path, endless: s
     tagged = processes.tagged(followed.run.id)
     assert len(tagged) >= 4  # two ranks and a data-loader worker of each
     os.kill(facts.supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.tagged(followed.run.id), 2, "the workers to end with their supervisor")
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end with their supervisor")
     followed.until_over(20)
     assert followed.states == [*CAME_UP, RunState.LOST]
     assert f"supervisor (pid {facts.supervisor.pid}) ended without a word" in str(followed.run.facts.error)
@@ -254,10 +254,11 @@ def test_two_supervisors_cannot_run_one_directory(runs_root: Path, endless: str)
 def test_a_run_that_is_started_from_within_a_training_is_none_of_it(
     runs_root: Path, endless: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(processes.TAG, "outer")
-    monkeypatch.setenv(processes.RUN_DIR, str(runs_root / "outer"))
+    outer = f"outer-{os.getpid()}"
+    monkeypatch.setenv(processes.TAG, outer)
+    monkeypatch.setenv(processes.RUN_DIR, str(runs_root / outer))
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
-    assert processes.tagged("outer") == []
+    assert processes.tagged(outer) == []
     assert processes.tagged(followed.run.id)
     followed.run.request("stop")
     followed.until_over()
@@ -326,7 +327,7 @@ def test_a_killed_supervisor_takes_along_even_who_cannot_act(runs_root: Path, tm
     os.kill(facts.workers[1].process.pid, signal.SIGSTOP)
     assert len(processes.tagged(followed.run.id)) == 4
     os.kill(facts.supervisor.pid, signal.SIGKILL)
-    wait_until(lambda: not processes.tagged(followed.run.id), 2, "all processes of the run to end")
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "all processes of the run to end")
     assert followed.until_over(20).states == [*CAME_UP, RunState.LOST]
 
 

@@ -16,10 +16,13 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+OWN_RUN = f"run-{os.getpid()}"
+"""The whole machine is looked through for it: another test run beside this one has another."""
+
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: "run-1"}) as process:
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
         yield process
         process.kill()
 
@@ -47,9 +50,9 @@ def test_another_process_with_the_pid_is_neither_alive_nor_signalled(sleeper: su
 
 
 def test_the_tag_finds_whole_names_only(sleeper: subprocess.Popen[bytes]) -> None:
-    wait_until(lambda: processes.tagged("run-1"), what="the sleeper to have become itself")
-    assert [process.pid for process in processes.tagged("run-1")] == [sleeper.pid]
-    assert processes.tagged("run-") == processes.tagged("run-11") == []
+    wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
+    assert [process.pid for process in processes.tagged(OWN_RUN)] == [sleeper.pid]
+    assert processes.tagged(OWN_RUN[:-1]) == processes.tagged(f"{OWN_RUN}1") == []
 
 
 def test_a_similar_command_line_is_not_a_tag() -> None:

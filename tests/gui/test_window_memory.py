@@ -19,9 +19,8 @@ from gui.theme import DARK
 from gui.views import verdicts
 from gui.views.holding import FREE, OTHERS, THIS_RUN, UNCLAIMED, Known, MemoryRow, largest_others, memory_rows
 from gui.words import moment
+from tests.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
-
-from .recorded import BEGAN, ENDED, GB, finding, recorded
 
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
 COLOURS = {"GPU-1": "#4d9bff", "cpu:0": "#ff9f45"}

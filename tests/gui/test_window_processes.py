@@ -19,11 +19,11 @@ from gui.ender import end_one
 from gui.panels.leftovers_strip import LeftoversStrip
 from gui.views.processes import MEMORY, PID, Person, Runs, ordered, process_rows, why_not_end
 from tests.core.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
+from tests.recorded import GB
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
 from tests.waiting import wait_until
 
 from .launching import WAITS
-from .recorded import GB
 
 RUNS = Runs(looked_at="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
