@@ -200,6 +200,7 @@ class Tail:
         self.latest = 0.0
         """The latest time among the events so far."""
         self._offset = 0
+        self._name = os.fspath(path)
 
     def skip(self) -> None:
         """Pass over all that there is by now: what is read is what comes."""
@@ -208,7 +209,10 @@ class Tail:
     def read(self, most_bytes: int = -1) -> list[Event]:
         """The events that were completed since the last call, in file order; none while there is no file."""
         try:
-            with self.path.open("rb") as file:
+            # Asked by every tick of whoever watches, mostly of files to which nothing was added: not even opened then.
+            if os.stat(self._name).st_size == self._offset:  # noqa: PTH116
+                return []
+            with open(self._name, "rb") as file:  # noqa: PTH123
                 file.seek(self._offset)
                 data = file.read(most_bytes)
         except OSError:
@@ -239,7 +243,8 @@ class Log:
     def read(self) -> list[Event]:
         """The events that are new since the last call, ordered by time."""
         for name in self._names():
-            self._tails.setdefault(name, Tail(self._folder / name))
+            if name not in self._tails:
+                self._tails[name] = Tail(self._folder / name)
         events = [event for tail in self._tails.values() for event in tail.read()]
         return sorted(events, key=lambda event: float(event["t"]))
 

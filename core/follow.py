@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from core.run import Run
 
 POLL_S = 0.1
+SILENT_POLL_S = 0.25
+"""Where no progress is shown: nobody sees it come later."""
 ASKED = {"pause": "pausing", "save": "saving"}
 LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
 
@@ -42,7 +44,7 @@ def _followed(run: Run, progress: _Progress) -> bool:
         while not row(run.facts.state).over:
             progress.fold(run.poll())
             progress.show()
-            time.sleep(POLL_S)
+            time.sleep(progress.poll_s)
     except KeyboardInterrupt:
         return False
     return True
@@ -53,6 +55,7 @@ class _Progress:
         self._run, self._out = run, out
         self._terminal = out is not None and out.isatty()
         self._loss: float | None = None
+        self.poll_s = SILENT_POLL_S if out is None else POLL_S
         self._shown_at = 0.0
         self._notices = 0
         self._told: set[str] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from functools import cache
 from typing import TYPE_CHECKING
 
 from core import procfs
@@ -90,11 +91,14 @@ def is_of_run(pid: int, run_id: str | None, proc: Path = PROC) -> bool:
 
 def here() -> Place:
     """Where this process is."""
-    return Place(
-        host=socket.gethostname(),
-        boot=_read_line(PROC / "sys" / "kernel" / "random" / "boot_id"),
-        pid_namespace=procfs.namespace("self") or "",
-    )
+    boot, namespace = _machine()
+    return Place(host=socket.gethostname(), boot=boot, pid_namespace=namespace)
+
+
+@cache
+def _machine() -> tuple[str, str]:
+    """What stays as it is for the whole life of a process, and is asked for by every tick of whoever watches."""
+    return _read_line(PROC / "sys" / "kernel" / "random" / "boot_id"), procfs.namespace("self") or ""
 
 
 def _read_line(path: Path) -> str:

@@ -220,10 +220,10 @@ class Run:
 
 def mark(run_dir: Path) -> Mark:
     """How the supervisor's log and the guard's look from outside: they have changed if this has."""
-    return tuple(_look_of(run_dir / EVENTS / name) for name in (LOG, guard.LOG))
+    return tuple(_look_of(f"{run_dir}/{EVENTS}/{name}") for name in (LOG, guard.LOG))
 
 
-def _look_of(path: Path) -> tuple[int, int] | None:
+def _look_of(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 (asked for by every tick of a window)
     except OSError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 from PySide6.QtCore import Qt
 
@@ -18,6 +21,7 @@ from tests.nvml.standin import mig_uuid, uuid
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
 
 GB = 2**30
+SLOW = "slow_ms.nvmlDeviceGetUtilizationRates"
 
 
 def row(device: str, **known) -> DeviceRow:
@@ -101,15 +105,34 @@ def test_a_driver_that_hangs_makes_the_readings_old_and_the_window_goes_on(drive
     nvml.write(gpus=1, gpu0={"utilisation": 82})
     panel = drive()
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %")
-    nvml.write(slow_ms=60_000)
+    nvml.write(**{SLOW: 8_000})
     panel.until(lambda: "s old" in panel.table.item(0, 3).text(), "the age of the readings")
+    calls = []  # of the driver's library, at each beat
+    panel.window._pulse.beat.connect(lambda: calls.append(nvml.calls().total()))
+    panel.until(lambda: len(calls) >= 5 and calls[-5] == calls[-1], "five beats while the driver is in one call")
     assert panel.table.item(0, 1).text() == "–"
     cpu = panel.row_of("cpu:0")
     assert panel.table.item(cpu, 3).text() == ""
     first = panel.table.item(0, 3).text()
     panel.until(lambda: panel.table.item(0, 3).text() not in {first, ""}, "it to grow")
-    nvml.write(slow_ms=None)
+    nvml.write(**{SLOW: None})
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the driver to answer again")
+
+
+def test_the_window_waits_for_no_slow_call_and_outlives_its_helper(drive, nvml):
+    """Each call takes longer than a beat may; then the helper dies."""
+    nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})
+    panel = drive()
+    beats = []
+    panel.window._pulse.beat.connect(lambda: beats.append(nvml.calls().total()))
+    panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the first reading")
+    (pid,) = panel.window._monitor._sampler.helper_pids()
+    assert pid not in {os.getpid(), os.getppid()}
+    os.kill(pid, signal.SIGKILL)
+    panel.until(lambda: "signal KILL" in panel.window._devices.banner.text(), "the helper's end to be told")
+    before = len(beats)
+    panel.until(lambda: len(beats) > before + 3, "the window to go on")
+    assert panel.table.rowCount() >= 2
 
 
 # -- what cannot be ticked -----------------------------------------------------------------------
