@@ -25,6 +25,8 @@ WATCHED_PERIOD_S = 0.5
 UNWATCHED_PERIOD_S = 1.0
 CLOSE_PROCESSES_S = 0.5
 """Between two lists of processes just after a run, when it matters who lets go."""
+NEWS_S = 0.4
+"""Between two times that something is said to be new: each kind of device has readings at moments of its own."""
 STALE_PERIODS, LEAST_STALE_S = 3, 3.0
 """Readings older than so many periods, and than so long, are not those of now."""
 
@@ -40,16 +42,22 @@ class Monitor:
         self.old_s: dict[str, int] = {}
         """By device id, how old its readings are: of those devices only whose readings are too old."""
         self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S
+        self._news = False
+        self._told_at = float("-inf")
 
     def poll(self) -> bool:
-        """Take in what there is; whether anything is new."""
+        """Take in what there is; whether anything is new, which is said `NEWS_S` after the last time at the soonest."""
         survey = self._sampler.poll()
         samples = self._sampler.new_samples()
         self._record(samples)
         old_s = self._too_old(survey, time.monotonic())
-        changed = bool(samples) or survey != self.survey or old_s != self.old_s
+        urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner
+        self._news |= bool(samples) or survey != self.survey or old_s != self.old_s
         self.survey, self.old_s = survey, old_s
-        return changed
+        if not self._news or (not urgent and time.monotonic() - self._told_at < NEWS_S):
+            return False
+        self._news, self._told_at = False, time.monotonic()
+        return True
 
     def watch_closely(self, closely: bool) -> None:
         """Read more often while somebody looks."""

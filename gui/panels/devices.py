@@ -73,11 +73,10 @@ class DeviceTable(QTableWidget):
             if number >= len(self._rows) or row != self._rows[number]:
                 self._fill(number, row)
         self.blockSignals(False)
-        self._rows = list(rows)
+        self._rows = list(rows)  # those that were filled are painted anew, and no others
         self._show_obstacles()
         self._tick_wanted()
         self._take_ticks()
-        self.viewport().update()
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""

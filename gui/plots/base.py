@@ -204,6 +204,8 @@ class Plot(QFrame):
             newest = (row.html(self.theme) for row in self._readout(book))
             self._values.setText("&nbsp;&nbsp;&nbsp; ".join(newest))
             self.hover.refresh()
+            # Else pyqtgraph does so while it paints, finds that all has moved, and paints once more.
+            self.canvas.scene().prepareForPaint()
         self._seen = self._look()
 
     def _look(self) -> tuple[object, ...]:

@@ -104,6 +104,9 @@ def main() -> int:
     ]
     header = ("what", "all, %", "itself, %", "helpers, %", "mark, %")
     table(f"Share of a core while nothing trains, over {MEASURED_S:g} s", header, rows)
+    over = [title for title, mark in MARKS_PERCENT.items() if sum(shares[title].values()) > mark]
+    if over:
+        print("Over their marks:", ", ".join(over))
     write_json("idle", {"shares_percent": shares, "marks_percent": MARKS_PERCENT, "seconds": MEASURED_S})
     return 0
 

@@ -7,8 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication
 
 from core.book import SeriesBook
 from gui.plots import PLOTS, TimeLink
@@ -141,6 +143,28 @@ def test_nothing_is_drawn_twice(plots, book, monkeypatch) -> None:
         plot.redraw()
         monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
         plot.redraw()
+
+
+def test_what_is_new_is_painted_once(plots, book, qtbot, monkeypatch) -> None:
+    """Painting costs the most of all: the axes have to be in place before it, not because of it."""
+    plot = plots["utilisationPlot"]
+    draw(book, plot)
+    painted = []
+    paint = pg.GraphicsView.paintEvent
+    monkeypatch.setattr(pg.GraphicsView, "paintEvent", lambda self, event: painted.append(self) or paint(self, event))
+    qtbot.waitUntil(lambda: bool(painted))
+    for second in range(60, 64):
+        QApplication.processEvents()
+        painted.clear()
+        book.fold(
+            {"t": START + second, "kind": "sample", "device": device, "utilisation_percent": 80.0 + second}
+            for device in COLOURS
+        )
+        plot.redraw()
+        qtbot.waitUntil(lambda: bool(painted))
+        for _ in range(3):
+            QApplication.processEvents()
+        assert painted == [plot.canvas]
 
 
 def test_smoothing_can_be_set_and_switched_off(plots, book) -> None:

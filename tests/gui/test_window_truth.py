@@ -7,13 +7,15 @@ import signal
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
 
 from core import catalog
 from core.devices.device import Device, Sample, Survey
 from core.runs import directories
 from core.state import RunState
 from gui.monitor import Monitor
-from gui.panels.devices import DeviceTable
+from gui.panels.device_delegate import DeviceDelegate
+from gui.panels.devices import ROW, DeviceTable
 from gui.theme import DARK
 from gui.views.devices import DeviceRow, OnDevices, device_rows
 from gui.views.ticking import obstacles
@@ -133,6 +135,43 @@ def test_the_window_waits_for_no_slow_call_and_outlives_its_helper(drive, nvml):
     before = len(beats)
     panel.until(lambda: len(beats) > before + 3, "the window to go on")
     assert panel.table.rowCount() >= 2
+
+
+def test_only_rows_that_have_changed_are_painted_anew(qtbot, monkeypatch):
+    painted = []
+    paint = DeviceDelegate.paint
+    monkeypatch.setattr(
+        DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(ROW).id) or paint(self, *given)
+    )
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.resize(340, 600)
+    names = ["GPU-1", "GPU-2", "GPU-3"]
+    table.show_rows([row(name, utilisation_percent=5) for name in names])
+    table.show()
+    qtbot.waitUntil(lambda: set(painted) == set(names))
+    QApplication.processEvents()
+    painted.clear()
+    table.show_rows([row(name, utilisation_percent=80 if name == "GPU-2" else 5) for name in names])
+    qtbot.waitUntil(lambda: bool(painted))
+    assert set(painted) == {"GPU-2"}
+
+
+def test_readings_of_several_kinds_are_news_together(monkeypatch):
+    class Talking(Silent):
+        def new_samples(self) -> list[Sample]:
+            return [Sample(device_id="g", time=1.0)]
+
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
+    sampler = Talking(Survey(devices=(gpu,)))
+    monitor = Monitor(sampler)
+    told = []
+    for eighth in range(10):
+        monkeypatch.setattr("gui.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
+        told.append(monitor.poll())
+    assert told == [True, False, False, False, True, False, False, False, True, False]
+    sampler._survey = Survey(devices=())  # which cannot wait
+    assert monitor.poll()
 
 
 # -- what cannot be ticked -----------------------------------------------------------------------
