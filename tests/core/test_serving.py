@@ -31,12 +31,17 @@ ACTOR = """#!{python}
 # Plays the workers of a parameter server run: no framework, the same words.
 import json, os, signal, sys, time
 run_dir, placement = sys.argv[2], json.loads(sys.argv[3])
-with open("{notes}/" + str(placement["rank"]), "w") as file:
+serves = placement["role"] != "chief"
+if serves and {deaf}:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+fresh = "{notes}-" + str(placement["rank"])
+with open(fresh, "w") as file:
     file.write(sys.argv[3])
-if placement["role"] != "chief":
-    if {deaf}:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.replace(fresh, "{notes}/" + str(placement["rank"]))
+if serves:
     time.sleep(3600)
+while len(os.listdir("{notes}")) < placement["world_size"]:  # as a real chief, it waits until all are there
+    time.sleep(0.01)
 log = open(run_dir + "/events/worker-0.jsonl", "a")
 def tell(kind, **fields):
     log.write(json.dumps({{"t": time.time(), "kind": kind, **fields}}) + "\\n")
