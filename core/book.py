@@ -21,10 +21,10 @@ class SeriesBook:
     def __init__(self) -> None:
         self.metrics: dict[str, Series] = {}
         """By metric name; one value a step, or one an epoch for `val_...`."""
-        self.utilisation: dict[str, Series] = {}
-        """By device id, percent; NaN where there was no reading."""
-        self.memory: dict[str, Series] = {}
-        """By device id, bytes in use; NaN where there was no reading."""
+        self._utilisation: dict[str, Series] = {}
+        self._memory: dict[str, Series] = {}
+        self._readings: dict[str, _Readings] = {}
+        """By device id, those that are still to be appended: they come often, and are seldom looked at."""
         self.steps_per_epoch: int | None = None
         self.started: float | None = None
         """Unix time of the first event."""
@@ -32,6 +32,18 @@ class SeriesBook:
         """Unix time at which the last worker had ended and the memory watch began."""
         self.version = 0
         """Rises with every fold that brought something: who has drawn this version need not draw again."""
+
+    @property
+    def utilisation(self) -> dict[str, Series]:
+        """By device id, percent; NaN where there was no reading."""
+        self._append_readings()
+        return self._utilisation
+
+    @property
+    def memory(self) -> dict[str, Series]:
+        """By device id, bytes in use; NaN where there was no reading."""
+        self._append_readings()
+        return self._memory
 
     @property
     def axes(self) -> dict[str, Axis]:
@@ -53,7 +65,6 @@ class SeriesBook:
         """Take in events, ordered by time. Kinds and fields that are not known are passed over."""
         # Collected first and appended once: many small appends would cost more than reading the file.
         metrics: dict[str, _Batches] = {}
-        samples: dict[str, _Samples] = {}
         for event in events:
             self.version += 1
             if self.started is None:
@@ -64,17 +75,35 @@ class SeriesBook:
                 case "rewind":
                     self._forget_after(event["step"], metrics)
                 case "sample":
-                    samples.setdefault(event["device"], _Samples()).add(event)
+                    utilisation, memory = event.get("utilisation_percent"), event.get("memory_used_bytes")
+                    self.add_reading(event["device"], event["t"], utilisation, memory)
                 case "plan":
                     self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
                 case "state":
                     self._state(event)
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))
-        for device_id, readings in samples.items():
+
+    def add_reading(
+        self, device_id: str, at: float, utilisation_percent: float | None, memory_used_bytes: float | None
+    ) -> None:
+        """Take in a reading of a device, at `at` in unix seconds; None is no reading."""
+        self.version += 1
+        if self.started is None:
+            self.started = float(at)
+        readings = self._readings.get(device_id)
+        if readings is None:
+            readings = self._readings[device_id] = _Readings()
+        readings.times.append(at)
+        readings.utilisation.append(utilisation_percent)
+        readings.memory.append(memory_used_bytes)
+
+    def _append_readings(self) -> None:
+        for device_id, readings in self._readings.items():
             readings.move_to(
-                self.utilisation.setdefault(device_id, Series()), self.memory.setdefault(device_id, Series())
+                self._utilisation.setdefault(device_id, Series()), self._memory.setdefault(device_id, Series())
             )
+        self._readings.clear()
 
     def _collect(self, metrics: dict[str, _Batches], event: Mapping[str, Any]) -> None:
         for name, values in event["values"].items():
@@ -134,17 +163,12 @@ class _Batches:
 
 
 @dataclass(slots=True)
-class _Samples:
+class _Readings:
     """Readings of one device that are still to be appended."""
 
     times: list[float] = field(default_factory=list)
     utilisation: list[float | None] = field(default_factory=list)
     memory: list[float | None] = field(default_factory=list)
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        self.times.append(event["t"])
-        self.utilisation.append(event.get("utilisation_percent"))
-        self.memory.append(event.get("memory_used_bytes"))
 
     def move_to(self, utilisation: Series, memory: Series) -> None:
         """Append all to the two series; a reading's step is its number, from 0."""

@@ -65,8 +65,8 @@ class Tree:
         self._neutral = 0.0 if reduce is np.add else np.nan  # fmin and fmax pass over NaN
         self._levels: list[Column] = []
 
-    def grow(self) -> None:
-        """Take in what was appended to the column since the last call."""
+    def _grow(self) -> None:
+        """Take in what was appended to the column since the last query: at once costs less than bit by bit."""
         level, below, leaf = 0, self._column, self._leaf
         while len(below) >= FACTOR:
             if level == len(self._levels):
@@ -87,6 +87,7 @@ class Tree:
 
     def query(self, starts: Indices, stops: Indices) -> Floats:
         """The reduction of each range [start, stop) of the column, shape (m,); empty ranges are neutral."""
+        self._grow()
         result = np.full(len(starts), self._neutral)
         level, leaf = self._column.array, self._leaf
         for above in [*self._levels, None]:

@@ -107,8 +107,6 @@ class Series:
         self._times.extend(np.maximum.accumulate(np.maximum(times, floor)))
         self._values.extend(values)
         self._complete = self._complete and bool(np.isfinite(values).all())
-        for tree in self._trees:
-            tree.grow()
 
     def view(self, axis: Axis, lo: float, hi: float, pixels: int, *, positive: bool = False) -> tuple[Floats, Floats]:
         """What a line over [lo, hi] needs on `pixels` columns: positions and values, shape (m,) each.

@@ -52,7 +52,7 @@ class Monitor:
         self._record(samples)
         old_s = self._too_old(survey, time.monotonic())
         urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner
-        self._news |= bool(samples) or survey != self.survey or old_s != self.old_s
+        self._news |= bool(samples) or urgent or old_s != self.old_s
         self.survey, self.old_s = survey, old_s
         if not self._news or (not urgent and time.monotonic() - self._told_at < NEWS_S):
             return False
@@ -75,23 +75,18 @@ class Monitor:
 
     def _too_old(self, survey: Survey, now: float) -> dict[str, int]:
         limit_s = max(STALE_PERIODS * self._period_s, LEAST_STALE_S)
+        if now - min(survey.arrived.values(), default=now) <= limit_s:
+            return {}
         ages = {sample.device_id: survey.age_s(sample.device_id, now) for sample in survey.samples if not sample.lost}
         return {device: int(age) for device, age in ages.items() if age is not None and age > limit_s}
 
     def _record(self, samples: Iterable[Sample]) -> None:
         ordered = sorted(samples, key=lambda sample: sample.time)
-        self.book.fold(
-            {
-                "t": sample.time,
-                "kind": "sample",
-                "device": sample.device_id,
-                "utilisation_percent": sample.utilisation_percent,
-                "memory_used_bytes": sample.memory_used_bytes,
-            }
-            for sample in ordered
-        )
-        if ordered and self.book.duration_s > KEPT_S + SLACK_S:
-            trim(self.book, ordered[-1].time - KEPT_S)
+        for sample in ordered:
+            self.book.add_reading(sample.device_id, sample.time, sample.utilisation_percent, sample.memory_used_bytes)
+        newest = ordered[-1].time if ordered else 0.0
+        if self.book.started is not None and newest - self.book.started > KEPT_S + SLACK_S:
+            trim(self.book, newest - KEPT_S)
 
 
 def trim(book: SeriesBook, since: float) -> None:

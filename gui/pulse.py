@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-WATCHED_MS = 100
+LIVE_MS = 100
+CALM_MS = 250
+"""While no run is live that somebody looks at: readings come twice a second at most."""
 UNWATCHED_MS = 500
 FIRST_MS = 15
 """Long enough for the first picture to be painted."""
 
 
 class Pulse(QObject):
-    """Beats fast while somebody looks, slowly otherwise. The first beat comes once the window stands."""
+    """Beats fast while somebody looks at a live run, slowly otherwise. The first beat comes once the window stands."""
 
     beat = Signal()
 
@@ -34,6 +36,8 @@ class Pulse(QObject):
         self._first.stop()
         self._timer.stop()
 
-    def set_watched(self, watched: bool) -> None:
-        """Beat as somebody looks, or as nobody does."""
-        self._timer.setInterval(WATCHED_MS if watched else UNWATCHED_MS)
+    def set_pace(self, *, watched: bool, live: bool) -> None:
+        """Beat as somebody looks at the window, or as nobody does; at a run that is live, or at none."""
+        pace_ms = UNWATCHED_MS if not watched else LIVE_MS if live else CALM_MS
+        if self._timer.interval() != pace_ms:  # set anew, it would count from now
+            self._timer.setInterval(pace_ms)

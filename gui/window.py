@@ -244,7 +244,9 @@ class MainWindow(QMainWindow):
 
     def _show_facts(self) -> None:
         facts, session = self._session.facts, self._session
+        self._watch()
         self._show_head()
+        self._details.log.show_over(over=session.run is not None and row(facts.state).over)
         message = run_message(facts, session.strays, session.spec_problem, time.time())
         self._run_message.show_message(message.text, message.tone, details=message.details)
         self._stage.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
@@ -318,7 +320,7 @@ class MainWindow(QMainWindow):
 
     def _watch(self) -> None:
         watched = self.isVisible() and not self.isMinimized()
-        self._pulse.set_watched(watched)
+        self._pulse.set_pace(watched=watched, live=self._session.live)
         self._monitor.watch_closely(watched)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 (Qt's name)

@@ -27,12 +27,15 @@ class Ledger:
         self.arrived: dict[str, float] = {}
         """By device id, when its latest sample was taken in, by `time.monotonic()`."""
         self.banner: str | None = None
+        self.version = 0
+        """Rises with every answer."""
         self._aliases: dict[str, str] = {}
         """By the id of a GPU that sleeps, the one that it had while it was awake."""
         self._unfetched: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
 
     def enter(self, answer: Answer) -> None:
         """Take an answer in. A device that was listed once stays, and is lost when it is not listed now."""
+        self.version += 1
         if answer.devices is not None:
             self._forget_woken(answer.devices)
             self._aliases = self._asleep_by_now(answer.devices)
@@ -40,10 +43,7 @@ class Ledger:
             there = {*listed, *self._aliases.values()}
             self._add(_gone(device) for device in self.devices.values() if device.id not in there)
             self.devices |= listed
-        self._add(
-            replace(sample, device_id=self._aliases.get(sample.device_id, sample.device_id))
-            for sample in answer.samples
-        )
+        self._add(self._by_its_name(sample) for sample in answer.samples)
         self.banner = answer.banner
 
     def fetch(self) -> list[Sample]:
@@ -51,6 +51,10 @@ class Ledger:
         samples = list(self._unfetched)
         self._unfetched.clear()
         return samples
+
+    def _by_its_name(self, sample: Sample) -> Sample:
+        name = self._aliases.get(sample.device_id)
+        return sample if name is None else replace(sample, device_id=name)
 
     def _forget_woken(self, devices: Iterable[Device]) -> None:
         """A GPU that slept had another id, until it could be asked for its own."""

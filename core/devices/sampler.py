@@ -44,6 +44,8 @@ class Sampler:
         )
         self._pace = Pace(load=period_s)
         self._feeds = [_feed(kind, options, self._pace, patience) for kind in kinds if _wanted(kind, options)]
+        self._surveyed: tuple[object, Survey] = None, Survey()
+        """What was known, and the survey that was made of it: most looks find nothing new."""
 
     @classmethod
     def for_run(cls, device_ids: Collection[str]) -> Self:
@@ -59,7 +61,11 @@ class Sampler:
         now = time.monotonic()
         for feed in self._feeds:
             feed.poll(now)
-        return self._survey(now)
+        banner = _join([feed.banner(now) for feed in self._feeds])
+        known = banner, [feed.ledger.version for feed in self._feeds]
+        if known != self._surveyed[0]:
+            self._surveyed = known, self._survey(banner)
+        return self._surveyed[1]
 
     def new_samples(self) -> list[Sample]:
         """The readings that arrived since the last call, per kind in order of time; for recording."""
@@ -107,7 +113,7 @@ class Sampler:
     def _silent(self) -> list[str]:
         return [feed.kind.title for feed in self._feeds if not feed.answered]
 
-    def _survey(self, now: float) -> Survey:
+    def _survey(self, banner: str | None) -> Survey:
         ledgers = [feed.ledger for feed in self._feeds]
         return Survey(
             devices=tuple(device for ledger in ledgers for device in ledger.devices.values()),
@@ -117,7 +123,7 @@ class Sampler:
                 for device_id in ledger.devices
                 if device_id in ledger.latest
             ),
-            banner=_join([feed.banner(now) for feed in self._feeds]),
+            banner=banner,
             arrived={device_id: at for ledger in ledgers for device_id, at in ledger.arrived.items()},
         )
 

@@ -66,6 +66,7 @@ class DeviceTable(QTableWidget):
         """Show these devices; what was ticked stays ticked."""
         if rows == self._rows:
             return
+        standing = _standing(rows) != _standing(self._rows)
         if [row.id for row in rows] != [row.id for row in self._rows]:
             self._make_rows(rows)
         self.blockSignals(True)
@@ -74,9 +75,10 @@ class DeviceTable(QTableWidget):
                 self._fill(number, row)
         self.blockSignals(False)
         self._rows = list(rows)  # those that were filled are painted anew, and no others
-        self._show_obstacles()
-        self._tick_wanted()
-        self._take_ticks()
+        if standing:  # else only readings have changed, of which no tick depends
+            self._show_obstacles()
+            self._tick_wanted()
+            self._take_ticks()
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
@@ -181,6 +183,11 @@ class DeviceTable(QTableWidget):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMouseTracking(True)
+
+
+def _standing(rows: Sequence[DeviceRow]) -> list[tuple[object, ...]]:
+    """All of the rows that decides what can be ticked."""
+    return [(row.id, row.lost, row.blocked, row.is_mig) for row in rows]
 
 
 def _is_ticked(item: QTableWidgetItem) -> bool:

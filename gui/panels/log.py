@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gui.log_tail import News
 
 MOST_LINES = 5000
-NOTHING_YET = "The run has printed nothing yet."
+NOTHING_YET, NOTHING = "The run has printed nothing yet.", "The run has printed nothing."
 NO_RUN = "What a run prints appears here."
 
 
@@ -37,7 +37,11 @@ class LogView(QPlainTextEdit):
         """Show another file from now on."""
         self._tail = LogTail(path) if path else None
         self.clear()
-        self.setPlaceholderText(NOTHING_YET if path else NO_RUN)
+        self.show_over(over=False)
+
+    def show_over(self, *, over: bool) -> None:
+        """Say of a run that has printed nothing whether it still may."""
+        self.setPlaceholderText(NO_RUN if self._tail is None else NOTHING if over else NOTHING_YET)
 
     def follow(self) -> None:
         """Take in what was written since the last call."""

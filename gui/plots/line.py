@@ -20,6 +20,22 @@ SMOOTH_EDGES_UP_TO = 1500
 """Points of one line that are drawn with antialiasing; beyond it costs more than it shows."""
 
 
+class _Curve(pg.PlotCurveItem):  # type: ignore[misc]  # pyqtgraph ships no types
+    """A curve whose ends are known beforehand: Qt asks for them at every change, and pyqtgraph searches the data."""
+
+    ends: tuple[tuple[float | None, float | None], tuple[float | None, float | None]] = ((None, None), (None, None))
+    """The least and the greatest finite position, and value; None of none."""
+
+    def dataBounds(  # noqa: N802 (pyqtgraph's name)
+        self,
+        ax: int,
+        frac: float = 1.0,  # noqa: ARG002
+        orthoRange: tuple[float, float] | None = None,  # noqa: ARG002, N803
+    ) -> tuple[float | None, float | None]:
+        """The ends along an axis. No line of ours has a pen that is measured in data, or is asked for parts."""
+        return self.ends[ax]
+
+
 class Line:
     """One curve. A point without neighbours gets a marker, or it could not be seen; so do all, if `marked`.
 
@@ -32,7 +48,7 @@ class Line:
         self._marked = marked
         self._style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
         # Straight to the curve: what PlotDataItem would scale and thin out, the series has done already.
-        self._curve = pg.PlotCurveItem()
+        self._curve = _Curve()
         self._marks = pg.ScatterPlotItem(size=6, pen=None)
         for item in (self._curve, self._marks):
             item.setZValue(depth)
@@ -52,6 +68,7 @@ class Line:
         height = np.log10(y) if logarithmic else y
         finite = np.isfinite(height)
         complete = bool(finite.all())
+        self._curve.ends = _ends(x, height if complete else height[finite])
         self._curve.setData(
             x,
             height,
@@ -60,8 +77,10 @@ class Line:
             antialias=len(x) <= SMOOTH_EDGES_UP_TO,
         )
         seen = finite if self._marked and len(x) <= MARKS_UP_TO else _alone(finite)
-        self._marks.setData(x[seen], height[seen])
-        self._marks.setVisible(bool(seen.any()))  # none of them would take as long to paint as the curve
+        marked = bool(seen.any())
+        if marked:
+            self._marks.setData(x[seen], height[seen])
+        self._marks.setVisible(marked)  # none of them would take as long to set and to paint as the curve
 
     def clear(self) -> None:
         """Show nothing."""
@@ -72,6 +91,13 @@ class Line:
         """Take the line out of its plot for good."""
         self._plot.removeItem(self._curve)
         self._plot.removeItem(self._marks)
+
+
+def _ends(x: Floats, finite: Floats) -> tuple[tuple[float | None, float | None], tuple[float | None, float | None]]:
+    """Of positions, which rise, and of finite values, each the least and the greatest."""
+    if not len(finite):
+        return (None, None), (None, None)
+    return (float(x[0]), float(x[-1])), (float(finite.min()), float(finite.max()))
 
 
 def _alone(finite: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 (of a dataclass)
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gui.words import DASH, memory, percent
@@ -164,6 +165,7 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
     )
 
 
+@cache
 def short_name(name: str) -> str:
     """A product's name without what makers add: `RTX 4090`."""
     for noise in NOISE:

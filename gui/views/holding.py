@@ -89,10 +89,15 @@ def largest_others(survey: Survey, holders: Sequence[Holder], living: Collection
     Who holds an amount that is not told is named only where a good part of the device is in use that nobody else has.
     """
     used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
+    by_device: dict[str | None, list[Holder]] = {}
+    for holder in holders:
+        by_device.setdefault(holder.device_id, []).append(holder)
     found = {}
     for device in survey.devices:
+        on_it = by_device.get(device.id)
+        if not on_it:
+            continue
         least = LEAST_SHARE * (device.memory_total_bytes or 0)
-        on_it = [holder for holder in holders if holder.device_id == device.id]
         strangers = [holder for holder in on_it if holder.run_id not in living]
         told = [holder for holder in strangers if (holder.memory_used_bytes or 0) > 0]
         largest = max(told, key=lambda each: each.memory_used_bytes or 0, default=None)

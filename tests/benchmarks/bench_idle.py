@@ -3,9 +3,9 @@
     python -m tests.benchmarks.bench_idle
 
 The window is drawn offscreen, with 8 and with 64 GPUs of the stand-in library, which answers in no time: what is
-measured is ours. The sampler is read as a supervisor reads it, 8 GPUs once a second, ten looks a second; both with
-their helper processes. Beside them what a bare PySide6 window with one timer of the same beat uses, and a bare loop
-of as many naps. Marks: 2 % of a core for the window with 8 GPUs, 3 % with 64, and 0.3 % for the sampler.
+measured is ours. The sampler is read as a supervisor reads it, 8 GPUs once a second, with as many looks between; both
+with their helper processes. Beside them what a bare PySide6 window with a timer of ten beats a second uses, and a bare
+loop of as many naps. Marks: 2 % of a core for the window with 8 GPUs, 3 % with 64, and 0.3 % for the sampler.
 """
 
 from __future__ import annotations

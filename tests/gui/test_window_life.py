@@ -68,9 +68,19 @@ def test_many_windows_in_one_process_leave_nothing(qtbot, runs_root, nvml):
 def test_a_hidden_window_looks_less_often(drive):
     panel = drive()
     timer = panel.window._pulse._timer
-    assert timer.interval() == 100
+    assert timer.interval() == 250
     panel.window.hide()
     assert timer.interval() == 500
+
+
+def test_it_looks_more_often_while_a_run_is_live(drive, runs_root, tmp_path):
+    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root)
+    panel = drive()
+    panel.until_state("Running")
+    assert panel.window._pulse._timer.interval() == 100
+    followed.run.request("stop")
+    panel.until_state("Stopped")
+    assert panel.window._pulse._timer.interval() == 250
 
 
 def test_an_error_in_the_window_is_said_and_the_window_stays(drive, monkeypatch, caplog):
