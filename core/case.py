@@ -17,7 +17,6 @@ class Case:
     """All that is known of one device at a moment after the end. Memory in bytes; None is "no reading"."""
 
     device: Device
-    run_id: str
     tolerance_bytes: int
     before: int | None
     peak: int | None

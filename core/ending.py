@@ -117,10 +117,7 @@ class _Found:
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
         if _is_beyond(process.pid, self._proc):
             return False
-        try:
-            return processes.send_tagged(process, self._given[process].run_id, number, self._proc)
-        except OSError:  # such as a container that does not allow it: told with who is left
-            return False
+        return processes.send_tagged(process, self._given[process].run_id, number, self._proc)
 
 
 def _may_end(survivor: Survivor, within_grace: bool, proc: Path) -> bool:

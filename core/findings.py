@@ -135,7 +135,7 @@ def holder_fields(holder: Holder) -> dict[str, Any]:
         "created": holder.created,
         "name": holder.name,
         "user": holder.user,
-        "command": shortened(holder.command),
+        "command": _kept(holder.command),
         "memory_used_bytes": holder.memory_used_bytes,
         "run_id": holder.run_id,
         "state": holder.state,
@@ -201,7 +201,7 @@ def ended_fields(by: str, ended: Iterable[Ended]) -> dict[str, Any]:
         "by": by,
         "processes": [
             {
-                "pid": each.pid, "created": each.created, "name": each.name, "command": shortened(each.command),
+                "pid": each.pid, "created": each.created, "name": each.name, "command": _kept(each.command),
                 "signal": each.signal,
             }
             for each in ended
@@ -209,11 +209,13 @@ def ended_fields(by: str, ended: Iterable[Ended]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def shortened(command: str | None) -> str | None:
-    """A command line as events keep it."""
-    if command is None or len(command) <= COMMAND_LENGTH:
-        return command
-    return f"{command[: COMMAND_LENGTH - 1]}…"
+def shortened(command: str, length: int = COMMAND_LENGTH) -> str:
+    """So many characters of a command line at most; without a number, as many as events keep."""
+    return command if len(command) <= length else f"{command[: length - 1]}…"
+
+
+def _kept(command: str | None) -> str | None:
+    return None if command is None else shortened(command)
 
 
 def _whole(value: object) -> int | None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from core.run import Run
 
 POLL_S = 0.1
-SILENT_POLL_S = 0.25
-"""Where no progress is shown: nobody sees it come later."""
+SELDOM_POLL_S = 0.25
+"""Where no line is rewritten: nobody sees it come later."""
 ASKED = {"pause": "pausing", "save": "saving"}
 LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
 
@@ -55,7 +55,7 @@ class _Progress:
         self._run, self._out = run, out
         self._terminal = out is not None and out.isatty()
         self._loss: float | None = None
-        self.poll_s = SILENT_POLL_S if out is None else POLL_S
+        self.poll_s = POLL_S if self._terminal else SELDOM_POLL_S
         self._shown_at = 0.0
         self._notices = 0
         self._told: set[str] = set()

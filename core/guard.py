@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from core import holders, processes
 from core.events import EVENTS, Writer
 from core.findings import Ended, ended_fields
-from core.procfs import STUCK
+from core.procfs import ENDED, STUCK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,19 +68,25 @@ def set_off(post: int) -> None:
 
 
 def _end_all(run_id: str) -> list[Ended]:
-    """Kill whatever carries the run's tag until nothing new is found; returns whom."""
+    """Kill whatever carries the run's tag until nothing new is found, and all of it has ended; returns whom."""
     killed: dict[ProcessId, Holder] = {}
     begun = quiet_since = time.monotonic()
     while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < GIVE_UP_S:
-        for process in processes.tagged(run_id):
-            known = killed.get(process)
+        found = [process for process in processes.tagged(run_id) if process not in killed]
+        for process in found:
             seen = holders.describe(process.pid)
-            if known is None and processes.send_tagged(process, run_id, signal.SIGKILL):
+            if processes.send_tagged(process, run_id, signal.SIGKILL):
                 killed[process] = seen
-            if known is None or seen.state != STUCK:  # one that waits inside the kernel hears nothing
-                quiet_since = now
+        if found or any(map(_is_ending, killed)):  # one that gives up much memory has no tag any more while it does
+            quiet_since = time.monotonic()
         time.sleep(LOOK_AGAIN_S)
     return [_ended(process, seen) for process, seen in killed.items() if not processes.is_alive(process)]
+
+
+def _is_ending(process: ProcessId) -> bool:
+    """Whether it is still there. Not if it waits inside the kernel: that may be for ever."""
+    seen = holders.describe(process.pid)
+    return seen.created == process.created and seen.state not in {*ENDED, STUCK}
 
 
 def _ended(process: ProcessId, seen: Holder) -> Ended:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from core import procfs
 from core.findings import Holder
+from core.parts import asks_drivers
 from core.processes import TAG
 from core.procfs import PROC
 
@@ -29,8 +30,6 @@ WATCHERS = frozenset({
     "nvidia-smi", "nvidia-persiste", "nvtop", "nvitop", "gpustat", "nv-hostengine", "dcgm-exporter", "dcgmi",
 })  # fmt: skip
 """Programs that open the devices' files to read them, and hold no memory; as the kernel cuts names, at 15 letters."""
-HELPER = "-m core.devices.helper"
-"""The command line of this program's own."""
 
 Open = dict[int, set[str | None]]
 """By pid, the ids of the devices whose files it has open; None: a file that all of them share, or one not known."""
@@ -162,7 +161,8 @@ def _unlisted(opened: Open, used: Mapping[tuple[str, int], int | None], known: M
     found = []
     for pid, names in sorted(opened.items()):
         holder = known[pid]
-        if holder.name is None or (holder.name in WATCHERS and pid not in listed) or HELPER in (holder.command or ""):
+        watches = holder.name in WATCHERS and pid not in listed
+        if holder.name is None or watches or asks_drivers((holder.command or "").split()):
             continue
         for name in sorted(names, key=str):
             if name is None and (holder.run_id is None or pid in listed):

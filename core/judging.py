@@ -128,21 +128,18 @@ def _missing(case: Case, balance: Balance) -> Ruling:
     return _unexplained(case, [holder for holder, _ in (*balance.grown, *balance.strange)])
 
 
-_LEFT_ALONE = "They were left alone; end them yourself where they are not needed"
-
-
 def _held_by_others(case: Case, balance: Balance) -> Ruling:
     told = enumerated(with_run(holder) for holder, _ in balance.grown)
-    sentence = f"{more(case)}, but this run let go of it: others have it: {told}. {_LEFT_ALONE}."
+    sentence = f"{more(case)}, but this run let go of it; others have it: {told}. {_left_alone(len(balance.grown))}."
     return Verdict.HELD_BY_OTHERS, joined(sentence, ended(case), case.trouble)
 
 
 def _perhaps_held_by_others(case: Case, balance: Balance) -> Ruling:
-    known = (holder for holder, _ in (*balance.grown, *balance.strange))
-    told = enumerated(with_run(holder) for holder in (*known, *balance.unsure))
+    others = [*(holder for holder, _ in (*balance.grown, *balance.strange)), *balance.unsure]
+    told = enumerated(map(with_run, others))
     sentence = (
         f"{more(case)}. No process of this run is left; others may have it"
-        f"{', how much is not known' if balance.unsure else ''}: {told}. {_LEFT_ALONE}, "
+        f"{', how much is not known' if balance.unsure else ''}: {told}. {_left_alone(len(others))}, "
         "and see whether the memory comes back."
     )
     strange = (
@@ -154,9 +151,16 @@ def _perhaps_held_by_others(case: Case, balance: Balance) -> Ruling:
     return Verdict.HELD_BY_OTHERS, joined(sentence, strange, ended(case), case.trouble)
 
 
+def _left_alone(count: int) -> str:
+    if count == 1:
+        return "It was left alone; end it yourself where it is not needed"
+    return "They were left alone; end them yourself where they are not needed"
+
+
 def _unexplained(case: Case, partly: Sequence[Holder]) -> Ruling:
     what = "all of it" if partly else "it"
-    others = f"{enumerated(with_run(holder) for holder in partly)} has a part of it." if partly else None
+    have = "has" if len(partly) == 1 else "have"
+    others = f"{enumerated(map(with_run, partly))} {have} a part of it." if partly else None
     dead = enumerated(with_size(holder) for holder in case.gone)
     books = f"The driver books it on {dead}, of this run, which ended." if dead else None
     device = case.device.pci_bus_id or case.device.id
@@ -173,33 +177,45 @@ def _unexplained(case: Case, partly: Sequence[Holder]) -> Ruling:
 
 
 def _held_by_run(case: Case) -> Ruling:
-    told = enumerated(with_size(holder) for holder in case.own)
+    told = enumerated(map(with_size, case.own))
     stuck: dict[str | None, list[Holder]] = {}
     for holder in case.own:
         if holder.state == STUCK:
             stuck.setdefault(case.sent.get(holder.key), []).append(holder)
     advice = [_on_stuck(case, some, sent) for sent, some in stuck.items()]
-    if any(holder.state != STUCK for holder in case.own):
-        advice.append("Look again in a moment; if it stays, end it by hand (kill -9).")
+    if others := [holder for holder in case.own if holder.state != STUCK]:
+        who = "it" if len(case.own) == 1 else _pids(others)
+        stays, them = ("stays", "it") if len(others) == 1 else ("stay", "them")
+        advice.append(f"Look again in a moment; if {who} {stays}, end {them} by hand (kill -9).")
     return Verdict.HELD_BY_RUN, joined(f"{case.label} is still held by this run: {told}.", *advice, ended(case))
 
 
 def _on_stuck(case: Case, some: Sequence[Holder], sent: str | None) -> str:
     """What is to be said of those in state D that were sent this signal last; None: that could not be sent any."""
-    who = "It" if len(case.own) == 1 else enumerated(f"pid {holder.pid}" for holder in some)
-    was = f"{'was' if len(some) == 1 else 'were'} sent {sent}" if sent else "could not be signalled"
-    waits = "waits" if len(some) == 1 else "wait"
-    what = f"{who} {was} and {waits} inside the kernel (state D), where no signal reaches it"
+    who = "It" if len(case.own) == 1 else _pids(some)
+    was, waits, them, they_do = ("was", "waits", "it", "it does") if len(some) == 1 else _SEVERAL
+    sent_or_not = f"{was} sent {sent}" if sent else "could not be signalled"
+    what = f"{who} {sent_or_not} and {waits} inside the kernel (state D), where no signal reaches {them}"
+    if case.device.kind == "cpu":
+        return f"{what}. If {they_do} not end when a disk or a driver has answered, only a reboot helps."
     if sent == signal.SIGKILL.name:
         return f"{what}: only a driver reload or a reboot helps."
-    return f"{what}. If it does not end when the driver is done, only a driver reload or a reboot helps."
+    return f"{what}. If {they_do} not end when the driver is done, only a driver reload or a reboot helps."
+
+
+_SEVERAL = ("were", "wait", "them", "they do")
+
+
+def _pids(some: Sequence[Holder]) -> str:
+    return enumerated(f"pid {holder.pid}" for holder in some)
 
 
 def waiting(case: Case) -> str:
     """While a device is waited for: what for."""
     if case.own:
         told = enumerated(f"{holder.words}{_doing(holder)}" for holder in case.own)
-        return f"{case.label}: {told} outlived its worker and is being ended."
+        one = len(case.own) == 1
+        return f"{case.label}: {told} outlived {'its worker and is' if one else 'their worker and are'} being ended."
     if case.lost is not None:
         return f"{case.label} does not answer; its memory is read as soon as it does."
     if case.after is None:

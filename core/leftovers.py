@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import holders, procfs
+from core.parts import SUPERVISOR, is_panel
 from core.processes import RUN_DIR, TAG
 from core.procfs import PROC
 from core.run import Run
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from core.procfs import Stat
-
-SUPERVISOR = "core.supervisor"
-"""The module of supervisors; guards are forked from them, and look the same."""
-PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
-PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +166,7 @@ def _spared(seen: Sequence[_Seen]) -> set[int]:
     spared: set[int] = set()
     for run_id in {each.run_id for each in seen}:
         group = {each.process.pid: each for each in seen if each.run_id == run_id}
-        at_work = {
-            pid for pid, each in group.items() if each.stat.terminal or _is_panel(each.words) or pid == os.getpid()
-        }
+        at_work = {pid for pid, each in group.items() if _is_somebodys_work(each)}
         lines = {pid: _line(pid, group) for pid in group}
         spared |= {pid for pid, line in lines.items() if at_work & line}
         spared |= {pid for each in at_work for pid in lines[each]}
@@ -180,7 +174,7 @@ def _spared(seen: Sequence[_Seen]) -> set[int]:
 
 
 def _is_somebodys_work(seen: _Seen) -> bool:
-    return bool(seen.stat.terminal) or _is_panel(seen.words) or seen.process.pid == os.getpid()
+    return bool(seen.stat.terminal) or is_panel(seen.words) or seen.process.pid == os.getpid()
 
 
 def _line(pid: int, group: Mapping[int, _Seen]) -> set[int]:
@@ -190,12 +184,6 @@ def _line(pid: int, group: Mapping[int, _Seen]) -> set[int]:
         line.add(pid)
         pid = group[pid].stat.parent
     return line
-
-
-def _is_panel(words: Sequence[str]) -> bool:
-    """Whether this is how the panel, one of its commands, or a supervisor is started."""
-    modules = {words[at + 1] for at, word in enumerate(words[:-1]) if word == "-m"}
-    return bool(PANEL_MODULES & modules) or any(Path(word).name in PANEL_SCRIPTS for word in words[:2])
 
 
 def _leftover(seen: _Seen, run_dir: Path | None, why: str, proc: Path) -> Leftover:

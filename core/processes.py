@@ -40,14 +40,14 @@ def is_alive(process: ProcessId, proc: Path = PROC) -> bool:
 
 
 def send(process: ProcessId, number: signal.Signals) -> bool:
-    """Signal this very process, never another that got its pid; False when it is gone."""
+    """Signal this very process, never another that got its pid; False when it is gone, or cannot be signalled."""
     return _send(process, number, lambda: is_alive(process))
 
 
 def send_tagged(process: ProcessId, run_id: str | None, number: signal.Signals, proc: Path = PROC) -> bool:
-    """Signal this very process if it is of this user and carries the run's tag, as it stands now; else False.
+    """Signal this very process if it is of this user and carries the run's tag, as it stands now.
 
-    `run_id` None: if it carries no run's tag. Raises `OSError` where the system lets nobody be signalled this way.
+    `run_id` None: if it carries no run's tag. False when that is not so, and when it cannot be signalled.
     """
     return _send(process, number, lambda: is_alive(process, proc) and is_of_run(process.pid, run_id, proc))
 
@@ -55,14 +55,14 @@ def send_tagged(process: ProcessId, run_id: str | None, number: signal.Signals, 
 def _send(process: ProcessId, number: signal.Signals, is_meant: Callable[[], bool]) -> bool:
     try:
         handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    except OSError:  # it is gone; or the system, such as a container, lets nobody be signalled this way
         return False
     try:
         # The handle names one process for good; it is the right one if it is so while the handle is held.
         if not is_meant():
             return False
         signal.pidfd_send_signal(handle, number)
-    except (ProcessLookupError, PermissionError):  # it became another user's, by a program that changes users
+    except OSError:  # it has ended; or it became another user's, by a program that changes users
         return False
     finally:
         os.close(handle)

@@ -35,7 +35,7 @@ HURRY_S = 3.0
 SETTLE_S = 3.0
 """So long after a survivor's end its memory may take to come back, and to be read: whatever the settings say."""
 READINGS_AFTER = 2
-"""The first reading that arrives after the end may have been made before it; the next was begun after it arrived."""
+"""The first reading that arrives after the end may have been begun before it; the next was begun after that one."""
 
 
 class Machine(Processes, Protocol):
@@ -218,7 +218,7 @@ class Watch:
         blind = self._survivors.blind or bool(scan and scan.blind)
         before, after = _held_on_cpu(own, blind=blind) if is_cpu else (account.before, account.after)
         return Case(
-            device=device, run_id=self._run_id, tolerance_bytes=self._settings.tolerance_mb * BYTES_PER_MB,
+            device=device, tolerance_bytes=self._settings.tolerance_mb * BYTES_PER_MB,
             before=before, peak=account.peak, after=after, lost=account.lost, asleep=account.asleep,
             held_before=account.held_before, listed_before=account.listed_before, holders=others, own=own, gone=gone,
             sent={each.holder.key: each.signal.name for each in self._survivors.living if each.signal is not None},
@@ -242,7 +242,7 @@ class Watch:
         living = {holder.key: holder for holder in (each.holder for each in self._survivors.living)}
         if self._scan is None:  # it is not known yet who holds what
             return tuple(replace(holder, device_id=None, memory_used_bytes=None) for holder in living.values())
-        gone = {(each.pid, each.created) for each in self._survivors.ended()}
+        gone = {each.holder.key for each in self._survivors.gone}
         seen = {holder.key for holder in self._scan.holders}
         # A process on its way out has let go of its files already, and of its environment with the tag.
         leaving = [each for key, each in living.items() if each.state == STUCK and key not in seen]

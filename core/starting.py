@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from core import processes
 from core.events import EVENTS
+from core.parts import SUPERVISOR
 
 if TYPE_CHECKING:
     from core.state import ProcessId
@@ -36,7 +37,7 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
                 "sh",
                 sys.executable,
                 "-m",
-                "core.supervisor",
+                SUPERVISOR,
                 str(run_dir.resolve()),
                 *options,
             ],

@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from core.spec import Placement
     from core.workforce import Member
 
-TICK_S = 0.1
+TICK_S = 0.25
+"""Between two looks while it trains: each takes time from the cores that train. The end of a worker cuts it short."""
+BUSY_TICK_S = 0.1
+"""The same while it starts or stops."""
 STRAGGLER_GRACE_S = 10.0
 KILLED_S = 2.0  # what was sent KILL is gone after so long, or not soon
 ABORTED_WAIT_S = 10.0
@@ -133,13 +136,13 @@ class Supervisor:
         """Until the last worker has ended."""
         assert self._watch is not None
         while self._workers.working:
-            time.sleep(TICK_S)
+            self._workers.wait(TICK_S if self._facts.state is RunState.RUNNING else BUSY_TICK_S)
             if not self._run_dir.is_dir():
                 raise RunError(f"The run's folder {self._run_dir} was removed while it trained.")
             self._look_at_workers()
             self._look_at_requests()
             self._look_for_stragglers()
-            self._workers.end_servers()
+            self._workers.end_servers(self._send)
             self._ladder.tick()
             self._watch.take(self._readings.poll())
             self._look_for_strays()
@@ -155,10 +158,14 @@ class Supervisor:
             # The others would wait for the one that failed, for ever under collectives.
             self._ladder.begin("SIGTERM")
 
-    def _record_exits(self, ended: list[Member]) -> bool:
+    def _record_exits(self, ended: list[Member]) -> None:
         for member in ended:
             self._events.write("worker_exit", rank=member.placement.rank, exit_code=member.exit_code)
-        return bool(ended) and not self._workers.working
+
+    def _have_ended(self) -> bool:
+        """Whether all workers have, so far as they can; those that have ended meanwhile are recorded."""
+        self._record_exits(self._workers.poll())
+        return not self._workers.working
 
     def _look_for_strays(self) -> None:
         """Processes of the run on GPUs that were not ticked: told, in red; they are the recipe's own doing."""
@@ -222,9 +229,8 @@ class Supervisor:
         workers = [member.identity for member in self._workers.members if member.identity]
         self._watch.adopt(self._workers.left)
         Releasing(self._watch, self._readings, self._events.write).run(
-            workers, is_hurried=lambda: self._requests.hurry,
-            meanwhile=lambda: self._record_exits(self._workers.poll()),
-        )  # fmt: skip
+            workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended
+        )
 
     def _abort(self, sentence: str, trace: str | None) -> None:
         """End everything at once and write the end down, as far as the disk lets us."""
@@ -233,7 +239,7 @@ class Supervisor:
             print(sentence, file=sys.stderr)  # noqa: T201 (into log.txt, where `Run.resume` looks)
             return  # the end was reached, or a resumed leg never began: only the disk did not take it
         try:
-            _wait_until(lambda: self._record_exits(self._workers.poll()) or not self._workers.working, KILLED_S)
+            _wait_until(self._have_ended, KILLED_S)
             if self._workers.members:
                 self._release_after_all()
             self._fail(sentence, trace)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import time
 from dataclasses import dataclass
@@ -99,6 +100,19 @@ class Workforce:
         self.members.append(member)
         return member
 
+    def wait(self, timeout_s: float) -> None:
+        """Return when the time is over, or as soon as a worker has ended."""
+        ends = select.poll()
+        with contextlib.ExitStack() as stack:
+            for member in self.working:
+                try:
+                    end = os.pidfd_open(member.process.pid)
+                except OSError:  # no descriptor is left, or this system forbids those of processes
+                    continue
+                stack.callback(os.close, end)
+                ends.register(end, select.POLLIN)
+            ends.poll(1000 * timeout_s)
+
     def poll(self) -> list[Member]:
         """Ask every worker first; returns those that have ended since the last call."""
         ended = []
@@ -133,15 +147,15 @@ class Workforce:
         """Whether training is done for now, to be resumed."""
         return any(member.paused for member in self.trainers)
 
-    def end_servers(self) -> None:
+    def end_servers(self, send: Callable[[signal.Signals], None]) -> None:
         """Once none that trains is left, end those that served: TERM, then KILL after a grace. To be called often."""
         if any(member.exit_code is None for member in self.trainers):
             return
         if self._servers_due is None:
             self._servers_due = time.monotonic() + SERVER_GRACE_S
-            self.send(signal.SIGTERM)
+            send(signal.SIGTERM)
         elif time.monotonic() >= self._servers_due:
-            self.send(signal.SIGKILL)
+            send(signal.SIGKILL)
 
     def pids_by_device(self) -> dict[str, list[int]]:
         """Who works on which device."""

@@ -9,6 +9,7 @@ from core import ending, leftovers, processes
 from core.answers import say, say_json, warn
 from core.ending import Outcome, Swept
 from core.errors import RunError
+from core.findings import shortened
 from core.procfs import PROC
 from core.units import size
 
@@ -95,8 +96,7 @@ def _show(found: Sequence[Leftover]) -> None:
 
 
 def _cells(found: Leftover) -> list[str]:
-    command = _printable(found.command)
-    shown = command if len(command) <= COMMAND_LENGTH else f"{command[: COMMAND_LENGTH - 1]}…"
+    shown = shortened(_printable(found.command), COMMAND_LENGTH)
     return [f"pid {found.process.pid}", _age(found.age_s), _memory(found.memory_bytes), _printable(found.run_id), shown]
 
 

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from core.findings import Holder  # noqa: TC001 (of a dataclass)
 from core.leftovers import Leftover  # noqa: TC001 (of a dataclass)
-from gui.words import DASH, age, gigabytes, listed, one_line
+from core.parts import is_part
+from core.units import BYTES_PER_MB
+from gui.words import DASH, age, gigabytes, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 COLUMNS = ("PID", "User", "Name", "Command", "Age", "Memory", "Device", "Run")
 PID, USER, NAME, COMMAND, AGE, MEMORY, DEVICE, RUN = range(len(COLUMNS))
-OWN_MODULES = ("core.supervisor", "core.devices.helper", "core.devices.preflight")
-"""What the panel itself runs; `core.cli`, the window, is known by its pid."""
 COMMAND_LENGTH = 400
 """Characters of a command line in a question; it may be megabytes."""
-MEGABYTE = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +94,7 @@ def why_not_end(person: Person, runs: Runs) -> str:
         return f"Process {holder.pid} is not known here: it is of another namespace of processes, or gone."
     if not holder.ours:
         return f"It belongs to {holder.user or 'another user'}, who alone can end it."
-    if holder.pid == os.getpid() or any(f"-m {module}" in (holder.command or "") for module in OWN_MODULES):
+    if holder.pid == os.getpid() or is_part((holder.command or "").split()):
         return "It is a part of Trainyard."
     if holder.state == "Z":
         return "It has ended already; its parent has yet to notice."
@@ -130,8 +129,8 @@ def memory_words(value_bytes: float | None) -> str:
     """`9.1 GB`, `340 MB`."""
     if value_bytes is None:
         return DASH
-    if value_bytes < 1000 * MEGABYTE:
-        return f"{value_bytes / MEGABYTE:.0f} MB"
+    if value_bytes < 1000 * BYTES_PER_MB:
+        return f"{value_bytes / BYTES_PER_MB:.0f} MB"
     return f"{gigabytes(value_bytes)} GB"
 
 
@@ -144,7 +143,7 @@ def _texts(person: Person, labels: Mapping[str, str], runs: Runs) -> tuple[str, 
         _command(holder),
         age(holder.age_s),
         memory_words(holder.memory_used_bytes),
-        listed([labels.get(device, device) for device in person.devices]) or DASH,
+        ", ".join(labels.get(device, device) for device in person.devices) or DASH,
         _run_words(person, runs),
     )
 

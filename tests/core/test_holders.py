@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core import holders, processes, procfs
+from core.devices import preflight
 from core.devices.device import Device, Process
 from core.findings import Holder
 from core.holders import describe, scan
@@ -103,6 +104,7 @@ def test_programs_that_watch_the_devices_hold_nothing(proc: Path) -> None:
     add_process(proc, 8, name="nvtop", open_files=["/dev/nvidia0"])
     add_process(proc, 9, open_files=["/dev/nvidia0"], command=[sys.executable, "-m", "core.devices.helper", "x"])
     add_process(proc, 10, name="nvidia-smi", open_files=["/dev/nvidia0"])
+    add_process(proc, 11, open_files=["/dev/nvidia0"], command=[sys.executable, "-I", str(preflight.ASK), "25"])
     assert found(proc, _1=[Process(pid=10, memory_used_bytes=5)]) == [("GPU-1", 10, 5)]
 
 
@@ -222,6 +224,28 @@ def test_a_similar_command_line_is_never_signalled(proc: Path, sleeper: subproce
     assert not machine.send(own, signal.SIGKILL)
     assert not ThisMachine(f"{OWN_RUN}0").send(own, signal.SIGKILL)  # another run's
     assert sleeper.poll() is None
+
+
+def test_a_zombie_s_living_child_is_found_and_signalled_and_the_zombie_is_not() -> None:
+    """A worker that has ended, and that nobody has waited for; what it forked holds on."""
+    machine = ThisMachine(OWN_RUN)
+    tag = {**os.environ, processes.TAG: OWN_RUN}
+    parent = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!"], env=tag, stdout=subprocess.PIPE)
+    try:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        wait_until(lambda: describe(parent.pid).state == "Z", what="the parent to have ended")
+        wait_until(lambda: describe(child).name == "sleep", what="the child to have become itself")
+        (found,) = machine.tagged() or ()
+        assert found.pid == child
+        ended = ProcessId(pid=parent.pid, created=describe(parent.pid).created or 0.0)
+        assert machine.look(ended) is None
+        assert not machine.send(ended, signal.SIGKILL)
+        assert machine.send(found, signal.SIGTERM)
+        wait_until(lambda: machine.look(found) is None, what="the child to have ended")
+    finally:
+        processes.end_tagged(OWN_RUN, signal.SIGKILL)
+        parent.communicate()
 
 
 def test_one_s_own_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:

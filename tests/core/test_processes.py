@@ -49,6 +49,25 @@ def test_another_process_with_the_pid_is_neither_alive_nor_signalled(sleeper: su
     assert not processes.send(identity, signal.SIGTERM)
 
 
+def test_where_the_system_lets_nobody_be_signalled_nobody_is_and_that_is_no_error(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some containers do not let a process be opened; the run's end must not fail for it."""
+    identity = processes.identify(sleeper.pid)
+    assert identity
+    wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
+
+    def forbidden(pid: int) -> int:
+        raise PermissionError(pid)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pidfd_open", forbidden)
+        assert not processes.send_tagged(identity, OWN_RUN, signal.SIGKILL)
+        assert processes.end_tagged(OWN_RUN, signal.SIGKILL) == []
+    assert processes.is_alive(identity)
+    assert processes.send_tagged(identity, OWN_RUN, signal.SIGKILL)
+
+
 def test_the_tag_finds_whole_names_only(sleeper: subprocess.Popen[bytes]) -> None:
     wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
     assert [process.pid for process in processes.tagged(OWN_RUN)] == [sleeper.pid]

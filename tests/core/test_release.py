@@ -161,6 +161,54 @@ def test_one_that_left_its_group_before_that_was_killed_is_killed_after_all(mach
     assert read(watch, machine)[0].verdict is Verdict.RELEASED
 
 
+def test_on_a_cpu_device_no_driver_is_to_be_reloaded_for_it(machine: Played) -> None:
+    machine.leave(200, immune="SIGTERM SIGKILL", state="D")
+    watch = trained(machine, device=CPU, before=None, wait_s=5)
+    watch.step()
+    found = read(watch, machine, seconds=2) or read(watch, machine, seconds=5)
+    assert found[0].sentence == (
+        "CPU 0 is still held by this run: pid 200 python (anna), 1.0 GB. It was sent SIGKILL and waits inside the "
+        "kernel (state D), where no signal reaches it. If it does not end when a disk or a driver has answered, only a "
+        "reboot helps."
+    )
+
+
+def test_one_that_waits_for_a_disk_is_said_to_while_it_is_waited_for(machine: Played) -> None:
+    """A large checkpoint is being written, say."""
+    machine.leave(200, immune="SIGTERM SIGKILL", state="D")
+    watch = trained(machine)
+    watch.step()
+    assert watch.waiting() is None  # mostly it takes a moment
+    read(watch, machine, seconds=2)
+    assert watch.waiting() == (
+        "GPU 0: pid 200 python (anna), which is reading or writing, outlived its worker and is being ended."
+    )
+
+
+def test_one_that_only_takes_its_time_is_not_said_to_write(machine: Played) -> None:
+    for pid in (200, 202):
+        machine.leave(pid, immune="SIGTERM SIGKILL")
+    watch = trained(machine)
+    read(watch, machine, seconds=2)
+    assert watch.waiting() == (
+        "GPU 0: pid 200 python (anna); pid 202 python (anna) outlived their worker and are being ended."
+    )
+
+
+def test_of_a_zombie_and_its_living_child_the_child_is_ended(machine: Played) -> None:
+    """The driver books the child's memory on the parent, which has ended and has nobody who waits for it."""
+    watch = trained(machine)
+    machine.others = [replace(other(WORKER.pid, memory=8 * GB), created=WORKER.created, state="Z")]
+    machine.leave(200, immune="SIGTERM")
+    for _ in range(6):
+        assert read(watch, machine, reading(9 * GB)) == []
+    assert machine.sent == [(200, "SIGTERM"), (200, "SIGKILL")]
+    machine.others = []
+    (found,) = over(watch, machine, GB // 2)
+    assert (found.verdict, found.holders) == (Verdict.RELEASED, ())
+    assert found.sentence.endswith("pid 200 python had outlived its worker and was ended.")
+
+
 def test_one_that_still_lives_at_the_deadline_is_to_be_ended_by_hand(machine: Played) -> None:
     machine.leave(200, immune="SIGTERM SIGKILL", state="R")
     found = over(trained(machine, wait_s=1), machine, 4 * GB)
@@ -179,7 +227,7 @@ def test_others_that_explain_the_excess_are_named_at_once(machine: Played) -> No
     assert (found.verdict, found.seconds) == (Verdict.HELD_BY_OTHERS, 1.0)
     assert found.sentence == (
         "GPU 0 uses 4.0 GB more than before the run (512 MB before, 9.0 GB at most, 4.5 GB after its end), but this "
-        "run let go of it: others have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
+        "run let go of it; others have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
         "20260101-other, 1.0 GB. They were left alone; end them yourself where they are not needed."
     )
     assert [holder.pid for holder in found.holders] == [4711, 812]

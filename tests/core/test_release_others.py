@@ -112,6 +112,7 @@ def test_a_dead_pid_that_nobody_knows_is_not_said_to_be_another_s(machine: Playe
     )
     assert (found[0].verdict, found[0].seconds) == (Verdict.HELD_BY_OTHERS, 10)
     assert "let go of it" not in found[0].sentence
+    assert "It was left alone; end it yourself where it is not needed, and see whether" in found[0].sentence
     assert (
         "No process of this run is left; others may have it: pid 4711 (of another namespace, or gone), 4.0 GB."
         in found[0].sentence
@@ -126,6 +127,11 @@ def test_one_that_is_not_known_and_has_too_little_explains_nothing(machine: Play
     found = over(trained(machine, wait_s=10), machine, GB // 2 + 4 * GB, pids=[Process(pid=4711, memory_used_bytes=GB)])
     assert found[0].verdict is Verdict.UNEXPLAINED
     assert "pid 4711 (of another namespace, or gone), 1.0 GB has a part of it." in found[0].sentence
+    machine.others = []
+    watch = trained(machine, wait_s=10)
+    machine.others = [other(memory=GB), other(812, memory=GB)]
+    (both,) = over(watch, machine, GB // 2 + 4 * GB)
+    assert "pid 4711 blender (bob), 1.0 GB; pid 812 blender (bob), 1.0 GB have a part of it." in both.sentence
 
 
 def test_whom_the_driver_did_not_name_before_may_have_been_there(machine: Played) -> None:
@@ -201,8 +207,8 @@ def test_of_several_each_is_told_what_it_was_sent(machine: Played) -> None:
     machine.leave(202, immune="SIGTERM SIGKILL")
     found = over(trained(machine, wait_s=10), machine, 4 * GB)
     assert (
-        "pid 200; pid 201 were sent SIGKILL and wait inside the kernel (state D), where no signal reaches it: only a "
-        "driver reload or a reboot helps. Look again in a moment; if it stays, end it by hand (kill -9)."
+        "pid 200; pid 201 were sent SIGKILL and wait inside the kernel (state D), where no signal reaches them: only "
+        "a driver reload or a reboot helps. Look again in a moment; if pid 202 stays, end it by hand (kill -9)."
     ) in found[0].sentence
 
 

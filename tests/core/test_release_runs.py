@@ -37,11 +37,13 @@ if TYPE_CHECKING:
 
 GB = 2**30
 IDLE, BUSY = GB // 2, 9 * GB
+WAIT_S = 8
+"""Where the end of the waiting is waited for: two readings come within one second, and on a slow machine in these."""
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
 
 class Stage:
-    """A run on one GPU that is held up until the test lets it go on, and then ends."""
+    """A run on one GPU, or on several, that is held up until the test lets it go on, and then ends."""
 
     def __init__(self, nvml: StandIn, folder: Path, runs_root: Path) -> None:
         self.nvml, self.id = nvml, uuid(0)
@@ -49,23 +51,25 @@ class Stage:
         nvml.write(gpus=1)
         self.gpu(memory_used=IDLE)
 
-    def gpu(self, **settings: object) -> None:
-        self.nvml.write(gpu0=settings)
+    def gpu(self, number: int = 0, **settings: object) -> None:
+        self.nvml.write(**{f"gpu{number}": settings})
 
-    def start(self, wait_s: float = 60) -> Followed:
+    def start(self, wait_s: float = 60, gpus: int = 1) -> Followed:
         """Until its worker is there, and its memory was seen at the most."""
+        self.nvml.write(gpus=gpus, **{f"gpu{number}": {"memory_used": IDLE} for number in range(gpus)})
         held_up = f"while not os.path.exists({str(self._gate)!r}): time.sleep(0.01)"
         spec = played(self._folder / "actor", steps=1, pause_s=0, before=held_up)
-        spec = replace(spec, devices=(self.id,), release=ReleaseWatch(wait_s=wait_s))
-        followed = start(spec, self._runs_root)
+        ids = tuple(map(uuid, range(gpus)))
+        followed = start(replace(spec, devices=ids, release=ReleaseWatch(wait_s=wait_s)), self._runs_root)
         wait_until(lambda: followed.poll().run.facts.workers, 30, "the worker")
-        self.gpu(memory_used=BUSY)
-        wait_until(lambda: self.memory(followed)[-1:] == [BUSY], 30, "a reading of the memory")
+        self.nvml.write(**{f"gpu{number}": {"memory_used": BUSY} for number in range(gpus)})
+        for each in ids:
+            wait_until(lambda each=each: self.memory(followed, each)[-1:] == [BUSY], 30, "a reading of the memory")
         return followed
 
-    def memory(self, followed: Followed) -> list[float]:
+    def memory(self, followed: Followed, device_id: str | None = None) -> list[float]:
         """All that was read of it so far."""
-        series = followed.poll().book.memory.get(self.id)
+        series = followed.poll().book.memory.get(device_id or self.id)
         return [] if series is None else series.values.tolist()
 
     def let_go(self) -> None:
@@ -127,17 +131,6 @@ def test_memory_that_falls_later_is_waited_for_and_released(stage: Stage, capsys
     assert "memory of GPU 0: released, 512 MB -> 9.0 GB -> 512 MB (before -> peak -> after)" in shown(followed, capsys)
 
 
-def test_memory_that_never_falls_is_unexplained(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    followed = stage.start(wait_s=2.5)
-    found = stage.end(followed)
-    assert (found.verdict, found.after_bytes, found.holders) == (Verdict.UNEXPLAINED, BUSY, ())
-    assert "and nothing was found that holds it." in found.sentence
-    assert "nvidia-smi --gpu-reset" in found.sentence
-    text = shown(followed, capsys)
-    assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text
-    assert found.sentence in text
-
-
 def test_another_process_that_holds_it_is_named_and_left_alone(
     stage: Stage, neighbour: subprocess.Popen[bytes]
 ) -> None:
@@ -152,30 +145,36 @@ def test_another_process_that_holds_it_is_named_and_left_alone(
     assert neighbour.poll() is None
 
 
-def test_one_whose_memory_the_driver_does_not_tell_is_named(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
-    followed = stage.start(wait_s=2.5)
-    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
-    found = stage.end(followed)
-    assert found.verdict is Verdict.HELD_BY_OTHERS
-    assert f"others may have it, how much is not known: pid {neighbour.pid} sleep (" in found.sentence
-    assert found.holders[0].memory_used_bytes is None
-
-
-def test_a_pid_of_another_namespace_is_shown(stage: Stage) -> None:
-    followed = stage.start(wait_s=2.5)
-    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the most that a kernel gives
-    found = stage.end(followed)
-    assert found.verdict is Verdict.HELD_BY_OTHERS
-    assert "pid 4194999 (of another namespace, or gone), 3.0 GB" in found.sentence
-
-
-def test_the_dead_worker_in_the_driver_s_list_is_named(stage: Stage) -> None:
-    followed = stage.start(wait_s=2.5)
+def test_what_does_not_come_back_is_told_as_far_as_it_is_known(
+    stage: Stage, neighbour: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A GPU each: for memory that nobody holds; that the driver books on one who tells not how much, on a pid that is
+    not known here, and on the worker, which has ended."""
+    followed = stage.start(wait_s=WAIT_S, gpus=4)
     worker = followed.run.facts.workers[0].process.pid
-    stage.gpu(compute=f"{worker}:{8 * GB}")
-    found = stage.end(followed)
-    assert found.verdict is Verdict.UNEXPLAINED
-    assert f"The driver books it on pid {worker}, 8.0 GB, of this run, which ended." in found.sentence
+    stage.gpu(1, memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
+    stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the most that a kernel gives
+    stage.gpu(3, compute=f"{worker}:{8 * GB}")
+    stage.end(followed)
+    nobody, untold, strange, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
+
+    assert (nobody.verdict, nobody.after_bytes, nobody.holders) == (Verdict.UNEXPLAINED, BUSY, ())
+    assert "and nothing was found that holds it." in nobody.sentence
+    assert "nvidia-smi --gpu-reset" in nobody.sentence
+    text = shown(followed, capsys)
+    assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text
+    assert nobody.sentence in text
+
+    assert untold.verdict is Verdict.HELD_BY_OTHERS
+    assert f"others may have it, how much is not known: pid {neighbour.pid} sleep (" in untold.sentence
+    assert untold.holders[0].memory_used_bytes is None
+
+    assert strange.verdict is Verdict.HELD_BY_OTHERS
+    assert "pid 4194999 (of another namespace, or gone), 3.0 GB" in strange.sentence
+
+    assert dead.verdict is Verdict.UNEXPLAINED
+    assert f"The driver books it on pid {worker}, 8.0 GB, of this run, which ended." in dead.sentence
+    assert neighbour.poll() is None
 
 
 def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
@@ -188,8 +187,10 @@ def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
 
 
 def test_a_device_that_is_lost_is_not_judged(stage: Stage) -> None:
-    followed = stage.start(wait_s=4)
+    followed = stage.start(wait_s=1)
     stage.gpu(lost=1)
+    samples = followed.run.dir / "events" / "devices.jsonl"
+    wait_until(lambda: '"lost"' in samples.read_text(), 30, "it to be lost")
     found = stage.end(followed)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert found.sentence.startswith("GPU 0 has not answered since the run's end, so whether its memory came back")
@@ -221,13 +222,14 @@ def test_who_does_not_want_to_wait_says_force(stage: Stage) -> None:
     assert "cut short" in followed.run.facts.releases[stage.id].sentence
 
 
-def test_a_resumed_leg_starts_anew(stage: Stage) -> None:
-    followed = stage.start(wait_s=2.5)
+def test_a_resumed_leg_starts_anew(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
+    followed = stage.start()
     followed.run.request("stop")
+    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
     stage.let_go()
     followed.until_over()
-    assert followed.run.facts.releases[stage.id].verdict is Verdict.UNEXPLAINED
-    stage.gpu(memory_used=IDLE)
+    assert followed.run.facts.releases[stage.id].verdict is Verdict.HELD_BY_OTHERS
+    stage.gpu(memory_used=IDLE, compute=None)
     again = Followed(Run.resume(followed.run.dir))
     again.poll()
     again.until_over()

@@ -29,11 +29,12 @@ FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
 ACTOR = """#!{python}
 # Plays the workers of a parameter server run: no framework, the same words.
-import json, os, signal, sys, time
+import json, os, signal, subprocess, sys, time
 run_dir, placement = sys.argv[2], json.loads(sys.argv[3])
 serves = placement["role"] != "chief"
 if serves and {deaf}:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    subprocess.Popen(["sleep", "3600"])
 fresh = "{notes}-" + str(placement["rank"])
 with open(fresh, "w") as file:
     file.write(sys.argv[3])
@@ -98,6 +99,9 @@ def test_who_serves_is_ended_when_the_chief_is_done(actors, runs_root: Path, dea
     assert codes == [0, *[-signal.SIGKILL if deaf else -signal.SIGTERM] * 3]
     assert followed.run.facts.rungs == ()
     assert followed.run.facts.notices == ()
+    # What KILL takes along of theirs is named.
+    ended = [(each.name, each.signal) for each in followed.run.facts.ended_processes]
+    assert ended == [("sleep", "SIGKILL")] * 3 * deaf
     assert processes.tagged(followed.run.id) == []
 
 

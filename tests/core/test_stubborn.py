@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SOON = StopLadder(ask_s=1, interrupt_s=1, terminate_s=1)
-GONE_IN_S = 10
+GONE_IN_S = 30
 WORKERS = 2
 
 STUBBORN = """

@@ -1,7 +1,8 @@
-"""How a worker's failure is put into one sentence."""
+"""The workers of a run: waiting for them, giving them up, and how a failure is put into one sentence."""
 
 from __future__ import annotations
 
+import subprocess
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -15,7 +16,6 @@ from core.state import ProcessId
 from core.workforce import STUCK_AFTER_S, Member, Workforce, describe
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
 
     from core.events import Tail
@@ -35,6 +35,7 @@ ValueError: label out of range
 Traceback (most recent call last):
   File "script_ops.py", line 269, in __call__
 """
+PATIENCE_S = 60.0
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,22 @@ def test_a_worker_that_kill_does_not_end_is_not_waited_for(tmp_path: Path) -> No
     assert (workers.working, workers.left) == ([member], [identity])
     member.killed_at -= STUCK_AFTER_S
     assert (workers.working, workers.left) == ([], [identity])
+
+
+def test_waiting_is_cut_short_by_the_end_of_any_worker(tmp_path: Path) -> None:
+    (placement,) = placements(cpu_devices()[:1], cell("pytorch", "single"))
+    workers = Workforce(tmp_path)
+    with subprocess.Popen(["sleep", "600"]) as one, subprocess.Popen(["sleep", "600"]) as other:
+        for process in (one, other):
+            workers.members.append(Member(placement, process, None, cast("Tail", None)))
+        workers.wait(0.0)
+        assert workers.poll() == []
+        other.kill()
+        workers.wait(PATIENCE_S)
+        assert [member.process for member in workers.poll()] == [other]
+        one.kill()
+        began = time.monotonic()
+        workers.wait(PATIENCE_S)  # no other than the one that is left cuts it short
+        assert time.monotonic() - began < PATIENCE_S
+        assert [member.process for member in workers.poll()] == [one]
+        assert workers.working == []
