@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
+    from .neighbours import Beside, Neighbour
     from .panels.run_buttons import RunButtons
     from .resumer import Resumer
     from .session import Session
-    from .starter import Neighbour, Starter
+    from .starter import Starter
 
 
 class Helm(QObject):
@@ -33,6 +34,7 @@ class Helm(QObject):
         super().__init__()
         self._window, self._session, self._starter, self._resumer = window, session, starter, resumer
         starter.asked.connect(self._ask_to_start)
+        resumer.asked.connect(self._ask_to_resume)
 
     def listen(self, buttons: RunButtons) -> None:
         """Do what these buttons say from now on."""
@@ -50,9 +52,7 @@ class Helm(QObject):
 
     def resume(self) -> None:
         """Go on with the run that is looked at."""
-        self.said.emit("")
-        self.attempt(lambda: self._resumer.resume(self._session))
-        self.resuming.emit()
+        self._resume()
 
     def attempt(self, action: Callable[[], object]) -> None:
         """Do it; what is in the way is said."""
@@ -62,8 +62,16 @@ class Helm(QObject):
             self.said.emit(str(error))
             self._starter.ask()
 
-    def _ask_to_start(self, question: str, words: str, agreed: frozenset[Neighbour]) -> None:
-        def start() -> None:
-            self.attempt(lambda: self._starter.start(agreed=agreed))
+    def _resume(self, agreed: frozenset[Neighbour] = frozenset()) -> None:
+        self.said.emit("")
+        self.attempt(lambda: self._resumer.resume(self._session, agreed=agreed))
+        self.resuming.emit()
 
-        ask(self._window, start, question=question, words=words, yes="Start beside it", grave=False)
+    def _ask_to_start(self, asked: Beside) -> None:
+        self._ask(asked, lambda: self.attempt(lambda: self._starter.start(agreed=asked.neighbours)))
+
+    def _ask_to_resume(self, asked: Beside) -> None:
+        self._ask(asked, lambda: self._resume(asked.neighbours))
+
+    def _ask(self, asked: Beside, agreed: Callable[[], None]) -> None:
+        ask(self._window, agreed, question=asked.question, words=asked.words, yes=asked.yes, grave=False)

@@ -56,23 +56,9 @@ def outlook(
         *_plain(catalog.problems(spec, survey.devices), spec),
         *lost(chosen, survey, "Untick it."),
     )
-    busy = tuple(used(chosen, used_by, "Start asks before it puts another run beside it."))
+    busy = tuple(_used(chosen, used_by))
     ready = "" if problems or busy else _ready(chosen, survey, old_s)
     return Outlook(spec=spec, problems=problems, busy=busy, arithmetic=catalog.batch_arithmetic(spec), ready=ready)
-
-
-def second_run(result: Outlook, survey: Survey, used_by: UsedBy) -> tuple[str, str]:
-    """The question before a run is started on devices that runs are on; all of them are named."""
-    assert result.spec is not None
-    busy = [device for device in survey.devices if device.id in result.spec.devices and device.id in used_by]
-    where = listed([device.label for device in busy])
-    runs = list(dict.fromkeys(run for device in busy for run in used_by[device.id]))
-    who, alone = listed(runs), len(runs) == 1
-    words = (
-        f"{who} {'is' if alone else 'are'} on {where} and would share memory and time with {result.spec.name}: "
-        f"{'both' if alone else 'all'} take longer, and {'either' if alone else 'any'} may run out of memory."
-    )
-    return f"Start {result.spec.name} beside {who}?", words
 
 
 def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:
@@ -86,12 +72,16 @@ def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
     return [f"{device.label} is lost: it no longer answers. {remedy}" for device in chosen if device.id in gone]
 
 
-def used(chosen: Sequence[Device], used_by: UsedBy, remedy: str) -> list[str]:
-    """Which of these devices other runs are on. `used_by`: by device id, what to call them."""
+def _used(chosen: Sequence[Device], used_by: UsedBy) -> list[str]:
+    """Which of these devices runs are on, in a sentence for each set of runs."""
+    labels: dict[tuple[str, ...], list[str]] = {}
+    for device in chosen:
+        if device.id in used_by:
+            labels.setdefault(tuple(used_by[device.id]), []).append(device.label)
     return [
-        f"{device.label} is used by {listed(list(used_by[device.id]))}. {remedy}"
-        for device in chosen
-        if device.id in used_by
+        f"{listed(those)} {'is' if len(those) == 1 else 'are'} used by {listed(list(runs))}. "
+        f"Start asks before it puts another run beside {'it' if len(runs) == 1 else 'them'}."
+        for runs, those in labels.items()
     ]
 
 

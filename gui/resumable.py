@@ -1,4 +1,4 @@
-"""What is in the way of resuming a run: its devices are those it had, and somebody else may be on them by now."""
+"""What is in the way of resuming a run: its devices are those it had, and they may be gone by now."""
 
 from __future__ import annotations
 
@@ -6,28 +6,24 @@ from typing import TYPE_CHECKING
 
 from core import catalog
 
-from .outlook import lost, used
+from .outlook import lost
 
 if TYPE_CHECKING:
     from core.devices.device import Survey
     from core.spec import RunSpec
     from core.state import Facts
 
-    from .outlook import UsedBy
 
-
-def resume_problems(spec: RunSpec, facts: Facts, survey: Survey, used_by: UsedBy) -> list[str]:
-    """Sentences; the run can be resumed when there are none. `used_by`: by device id, what to call the runs on it."""
+def resume_problems(spec: RunSpec, facts: Facts, survey: Survey) -> list[str]:
+    """Sentences; the run can be resumed when there are none."""
     present = {device.id for device in survey.devices}
     gone = [_label(device, facts) for device in spec.devices if device not in present]
     if gone:
         return [f"{label} is not there any more. {spec.name} can only go on where it was trained." for label in gone]
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    those = "those runs" if any(len(used_by.get(device.id, ())) > 1 for device in chosen) else "that run"
     return [
         *catalog.problems(spec, survey.devices),
         *lost(chosen, survey, "This run cannot go on without it."),
-        *used(chosen, used_by, f"Stop or pause {those} first."),
     ]
 
 

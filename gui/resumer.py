@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from core.errors import RunError
 from core.run import Run
 
+from .neighbours import Beside, beside
 from .resumable import resume_problems
 
 if TYPE_CHECKING:
@@ -17,12 +18,15 @@ if TYPE_CHECKING:
 
     from .board import Board
     from .monitor import Monitor
+    from .neighbours import Neighbour
     from .session import Session
 
 
 class Resumer(QObject):
     """One run at a time. That the run goes on is seen by whoever follows it; `poll` only says how the asking ended."""
 
+    asked = Signal(Beside)
+    """Whether to go on beside other runs on the same devices; its `neighbours`, after a yes, are for `resume`."""
     ended = Signal(str)
     """Why it could not be resumed; no text when it was."""
 
@@ -37,18 +41,25 @@ class Resumer(QObject):
         """Whether it is this run that is being resumed."""
         return self._thread is not None and run is not None and run.dir == self._run_dir
 
-    def resume(self, session: Session) -> None:
+    def resume(self, session: Session, *, agreed: frozenset[Neighbour] = frozenset()) -> None:
         """Have the run resumed that is looked at; asked again meanwhile, it does nothing.
 
-        Raises `ValueError` with sentences when something is in the way.
+        `agreed`: also beside these runs; before it goes on beside any other, that is asked. Raises `ValueError` with
+        sentences when something is in the way.
         """
         if session.run is None or self._thread is not None:
             return
         self._board.poll(now=True)
         if session.spec is not None:
-            problems = resume_problems(session.spec, session.facts, self._monitor.survey, self._board.titles)
+            problems = resume_problems(session.spec, session.facts, self._monitor.survey)
             if problems:
                 raise ValueError(" ".join(problems))
+            question = beside(
+                "Resume", session.spec, self._monitor.survey, self._board.on_devices, agreed=agreed, own=session.run.dir
+            )
+            if question is not None:
+                self.asked.emit(question)
+                return
         self._run_dir, self._problem = session.run.dir, ""
         # A daemon: a window that is closed waits for nobody, and the supervisor comes up without it.
         self._thread = Thread(target=self._work, args=(session.run.dir,), name="resume", daemon=True)

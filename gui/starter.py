@@ -9,21 +9,17 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.run import Run
 
-from .outlook import Outlook, outlook, second_run
+from .neighbours import Beside, beside
+from .outlook import Outlook, outlook
 from .runs_folder import folder_problem
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from core.compose import Choices
     from core.devices.device import Survey
-    from core.spec import RunSpec
 
     from .board import Board
     from .monitor import Monitor
-
-    Neighbour = tuple[str, Path]
-    """A device, and the folder of a run that is on it."""
+    from .neighbours import Neighbour
 
 DEBOUNCE_MS = 80
 SECOND_THOUGHT_S = 1.0
@@ -36,11 +32,8 @@ class Starter(QObject):
     judged = Signal(Outlook)
     choices_wanted = Signal()
     """Answered, at once, by a call of `take`."""
-    asked = Signal(str, str, object)
-    """A question and what there is to know about it: whether to start a run beside others on the same devices.
-
-    With what is agreed to by a yes, for `start`.
-    """
+    asked = Signal(Beside)
+    """Whether to start a run beside others on the same devices; its `neighbours`, after a yes, are for `start`."""
     started = Signal(Run)
     said = Signal(str)
     """Why no run can be kept in the folder: said once, and taken back, with no text, when its cause is gone."""
@@ -89,9 +82,9 @@ class Starter(QObject):
         result = self.judge()
         if result.problems or result.spec is None:
             return
-        neighbours = self._neighbours(result.spec)
-        if not neighbours <= agreed:
-            self.asked.emit(*second_run(result, self._survey, self._board.titles), neighbours)
+        question = beside("Start", result.spec, self._survey, self._board.on_devices, agreed=agreed)
+        if question is not None:
+            self.asked.emit(question)
             return
         run = Run.start(result.spec, self._board.root)
         self._started_at = time.monotonic()
@@ -102,10 +95,6 @@ class Starter(QObject):
     def stop(self) -> None:
         """Judge no more."""
         self._quiet.stop()
-
-    def _neighbours(self, spec: RunSpec) -> frozenset[Neighbour]:
-        on_devices = self._board.on_devices
-        return frozenset((device, each.dir) for device in spec.devices for each in on_devices.get(device, ()))
 
     @property
     def _survey(self) -> Survey:

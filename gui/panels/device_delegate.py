@@ -79,7 +79,7 @@ class DeviceDelegate(QStyledItemDelegate):
         obstacle = str(index.data(OBSTACLE) or "")
         in_use = bool(row.held_by or row.used_by)
         if obstacle and not row.lost and (row.blocked or (row.is_mig and not in_use)):
-            self._paint_reason(painter, obstacle, rect)
+            self._paint_reason(painter, beside_label(row.label, obstacle), rect)
         elif self.dense:
             self._paint_dense(painter, row, rect)
         else:
@@ -181,6 +181,12 @@ class DeviceDelegate(QStyledItemDelegate):
 
     def _paint_reading(self, painter: QPainter, line: QRect, text: str) -> None:
         _write(painter, line, text, self._theme.muted)
+
+
+def beside_label(label: str, sentence: str) -> str:
+    """A sentence on a device where its label is to be seen already: `GPU 0 is hidden by ...` begins with `Hidden`."""
+    rest = sentence.removeprefix(f"{label} is ")
+    return f"{rest[:1].upper()}{rest[1:]}"
 
 
 def _is_ticked(index: Index) -> bool:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from gui.views.verdicts import Finding
 
 COLUMNS = ("Device", "Before → most → after", "Took", "Verdict")
-VERDICT = len(COLUMNS) - 1
-LEAST_VERDICT_PX = 150
+FALL, VERDICT = 1, len(COLUMNS) - 1
+LEAST_PX = 150
 
 
 class Findings(QWidget):
-    """A row of labels for each device; nothing is seen where there are none."""
+    """A row of labels for each device, and a sentence below it; nothing is seen where there are none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Findings(QWidget):
         self.ended = _label("", "")
         self.ended.setObjectName("endedLabel")
         self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(6, 6, 6, 2)
+        self._layout.setContentsMargins(9, 6, 6, 2)  # as far in as what the table below it says
         self._layout.setSpacing(4)
         for part in (self._grid, self.ended):
             self._layout.addWidget(part)
@@ -61,22 +61,26 @@ class Findings(QWidget):
             heading = _label(f"{title}, {seen}" if column == VERDICT and seen else title, "small")
             heading.setWordWrap(False)
             grid.addWidget(heading, 0, column)
-        for number, finding in enumerate(findings, start=1):
+        for number, finding in enumerate(findings):
             for column, label in enumerate(_labels(finding)):
-                grid.addWidget(label, number, column)
+                grid.addWidget(label, 2 * number + 1, column)
+            grid.addWidget(_sentence(finding), 2 * number + 2, FALL, 1, len(COLUMNS) - FALL)
 
 
 def _labels(finding: Finding) -> tuple[QLabel, ...]:
     device = QLabel(f'<span style="color:{finding.colour}">\u25a0</span>&nbsp; {finding.label}')
-    fall, took = (_label(text, "") for text in (finding.fall, finding.took))
-    verdict = _label(f"{finding.verdict}: {finding.sentence}", "")
-    verdict.setMinimumWidth(LEAST_VERDICT_PX)
+    fall, took, verdict = (_label(text, "") for text in (finding.fall, finding.took, finding.verdict))
     mark(verdict, tone=finding.tone)
-    for label in (fall, took):
+    for label in (fall, took, verdict):
         label.setWordWrap(False)
-    for label in (device, fall, took, verdict):
-        label.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
     return device, fall, took, verdict
+
+
+def _sentence(finding: Finding) -> QLabel:
+    """Across all columns but the first: beside its device, and not in a narrow column of its own."""
+    label = _label(finding.sentence, "")
+    label.setMinimumWidth(LEAST_PX)
+    return label
 
 
 def _label(text: str, role: str) -> QLabel:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from .findings import Findings
 from .memory_table import MemoryTable
-from .table import ROW_PX
+from .table import ROW_PX, empty_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,8 @@ class MemoryTab(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table within has it
         self.table = MemoryTable(theme)
         self.findings = Findings()
-        self.nothing = _words("")
-        self.empty = _words(NO_DEVICES)
+        self.nothing = empty_words()
+        self.empty = empty_words(NO_DEVICES)
         self._content = QWidget()
         layout = QVBoxLayout(self._content)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -56,11 +56,12 @@ class MemoryTab(QScrollArea):
     def show_findings(self, findings: Sequence[Finding], ended: str, nothing: str, seen: str) -> None:
         """Show what became of the run's memory.
 
-        `ended`: who had to be ended; `nothing`: why there is nothing; `seen`: when that was so, in words.
+        `ended`: who had to be ended; `nothing`: why there is nothing, or not all yet; `seen`: when that was so, in
+        words.
         """
         self.findings.show_findings(findings, ended, seen)
-        self.nothing.setText("" if findings else nothing)
-        self.nothing.setVisible(not findings)
+        self.nothing.setText(nothing)
+        self.nothing.setVisible(bool(nothing))
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
@@ -72,12 +73,3 @@ class MemoryTab(QScrollArea):
         if item is not None:
             middle = self.table.viewport().mapTo(self._content, self.table.visualItemRect(item).center())
             self.ensureVisible(middle.x(), middle.y(), 0, ROW_PX)
-
-
-def _words(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setProperty("role", "empty")
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setContentsMargins(8, 6, 8, 6)
-    return label

@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
 
-from gui.views.holding import FREE, PARTS, TIPS
+from gui.views.holding import FREE, PARTS, TIPS, UNCLAIMED
 from gui.words import fine_gigabytes, gigabytes
 
 from .memory_bar import ROW, MemoryBarDelegate, part_brushes, swatch
@@ -17,12 +17,15 @@ from .table import HEADING_PX, ROW_PX, cell, plain_table, text_item
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from PySide6.QtGui import QResizeEvent
+
     from gui.theme import Theme
     from gui.views.holding import MemoryRow
 
 DEVICE, BAR, FIRST_PART = 0, 1, 2
 COLUMNS = ("Device", "Memory, GB", *PARTS)
-LEAST_PX = 240
+LEAST_PX, NARROW_PX = 240, 560
+"""A table narrower than the last does without the number of what is unclaimed: the bar shows it, and needs the room."""
 MEASURED_PX = 11
 """Qt measures headings in bold, and the theme has these in a regular 12: in bold 11 they are as wide, and not wider."""
 
@@ -89,6 +92,11 @@ class MemoryTable(QTableWidget):
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """As high as its rows, too: what it stands in is scrolled."""
         return self.sizeHint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Where there is little room, the bars get it."""
+        super().resizeEvent(event)
+        self.setColumnHidden(FIRST_PART + UNCLAIMED, event.size().width() < NARROW_PX)
 
     def _fill(self, number: int, row: MemoryRow) -> None:
         brushes = part_brushes(row.colour, self._theme)

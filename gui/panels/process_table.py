@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 NUMBERS = (PID, AGE, MEMORY)
 FALLING_AT_FIRST = (AGE, MEMORY)
-WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 74, DEVICE: 66, RUN: 116}
+WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 74, DEVICE: 104, RUN: 116}
 """The command line takes the rest. What is cut is whole in the tooltip; the columns can be dragged."""
-LEAST_PX, NARROW_PX = 44, 640
-"""A table narrower than the last does without the column of runs: its own run's rows are bold all the same."""
+LEAST_PX, NARROW_PX, NARROW_DEVICE_PX = 44, 640, 66
+"""A table narrower than the second does without the column of runs, its own run's rows being bold all the same, and has
+room for the name of one device."""
 
 
 class ProcessTable(QTableWidget):
@@ -83,7 +84,10 @@ class ProcessTable(QTableWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Where there is little room, the run is told by the tooltip alone."""
         super().resizeEvent(event)
-        self.setColumnHidden(RUN, event.size().width() < NARROW_PX)
+        narrow = event.size().width() < NARROW_PX
+        if narrow is not self.isColumnHidden(RUN):  # else the columns stay as somebody may have dragged them
+            self.setColumnHidden(RUN, narrow)
+            self.horizontalHeader().resizeSection(DEVICE, NARROW_DEVICE_PX if narrow else WIDTHS_PX[DEVICE])
 
     def _show(self) -> None:
         chosen, scrolled = self.chosen(), self.verticalScrollBar().value()

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 from gui.elided import ElidedLabel
 
 from .process_table import ProcessTable
+from .table import empty_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +42,10 @@ class ProcessesTab(QFrame):
         self.words = ElidedLabel()
         self.words.setObjectName("processWords")
         self.words.setProperty("role", "small")
+        self.empty = empty_words()
+        self.empty.setObjectName("noProcesses")
+        self.empty.hide()
         self._trouble = ""
-        self._empty = ""
         self.end_button.clicked.connect(self._ask)
         self.table.itemSelectionChanged.connect(self._show_choice)
         self._lay_out()
@@ -50,7 +53,9 @@ class ProcessesTab(QFrame):
 
     def show_rows(self, rows: Sequence[ProcessRow], *, empty: str, trouble: str) -> None:
         """Show these processes. `empty`: what is said where there are none; `trouble`: what could not be seen."""
-        self._trouble, self._empty = trouble, empty if not rows else ""
+        self._trouble = trouble
+        self.empty.setText(empty)
+        self.empty.setVisible(not rows)
         self.table.show_rows(rows)
         self.table.setVisible(bool(rows))
         self.end_button.setVisible(bool(rows))
@@ -79,7 +84,7 @@ class ProcessesTab(QFrame):
         name = "" if row is None else f"End {row.holder.name} (pid {row.holder.pid}), after a question (Delete)"
         self.end_button.setToolTip(why_not or name)
         chosen = "" if row is None else row.why_not
-        text = " ".join(part for part in (self._empty, chosen, self._trouble) if part)
+        text = " ".join(part for part in (chosen, self._trouble) if part)
         if text != self.words.text():
             self.words.setText(text)
 
@@ -91,6 +96,7 @@ class ProcessesTab(QFrame):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
+        layout.addWidget(self.empty)
         layout.addWidget(self.table, 1)
         layout.addLayout(below)
         layout.addStretch(0)

@@ -46,11 +46,17 @@ class ProgressLine(QWidget):
         self.bar.setValue(round(BAR_PARTS * (fraction or 0.0)))
         if urgent is not (self.detail.property("tone") == "warn"):
             mark(self.detail, tone="warn" if urgent else "")
-        self.detail.setText(detail)
-        self._keep_width(steady=steady)
+        self._show_detail(detail, steady=steady)
         self.detail.setVisible(bool(detail))
 
-    def _keep_width(self, *, steady: bool) -> None:
-        """What stands left of the detail does not move when it is shorter for a while."""
-        widest = max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MOST_KEPT_PX))
-        self.detail.setMinimumWidth(widest if self.detail.text() and steady else 0)
+    def _show_detail(self, detail: str, *, steady: bool) -> None:
+        """What stands left of a steady detail does not move when it is shorter for a while."""
+        keeps = bool(detail) and steady
+        if not keeps and self.detail.minimumWidth():
+            self.detail.setMinimumWidth(0)
+            self.detail.clear()  # else a label that has measured itself with the width it had stays as wide
+        self.detail.setText(detail)
+        if keeps:
+            self.detail.setMinimumWidth(
+                max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MOST_KEPT_PX))
+            )

@@ -1,11 +1,11 @@
-"""What the tables of texts share: whole rows, no grid, headings that read like the rest of the window."""
+"""What the tables of texts share: whole rows, no grid, headings and words that read like the rest of the window."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem
+from PySide6.QtWidgets import QAbstractItemView, QLabel, QTableWidget, QTableWidgetItem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,16 @@ def text_item(text: str = "", *, right: bool = False) -> QTableWidgetItem:
     item.setTextAlignment(alignment(right=right))
     item.setFlags(Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled)
     return item
+
+
+def empty_words(text: str = "") -> QLabel:
+    """What is said where there is nothing to list: whole, in as many lines as it takes."""
+    label = QLabel(text)
+    label.setProperty("role", "empty")
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setContentsMargins(8, 6, 8, 6)
+    return label
 
 
 def cell(table: QTableWidget, row: int, column: int) -> QTableWidgetItem:

@@ -25,5 +25,5 @@ def _beside_mig(row: DeviceRow, chosen: Sequence[DeviceRow]) -> str:
     others = [each for each in chosen if each.id != row.id]
     if row in chosen or not others or not (row.is_mig or any(each.is_mig for each in others)):
         return ""
-    which = f"{others[0].label} is ticked: untick that one" if len(others) == 1 else "others are ticked: untick them"
-    return f"A process uses one MIG device at most, and nothing beside it; {which} first."
+    which = f"{others[0].label} is ticked: untick that one" if len(others) == 1 else "Others are ticked: untick them"
+    return f"{which} first. A process uses one MIG device at most, and nothing beside it."

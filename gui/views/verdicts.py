@@ -68,7 +68,7 @@ def head_words(facts: Facts) -> tuple[str, str]:
 def note(facts: Facts, labels: Mapping[str, str]) -> tuple[str, str]:
     """`✓ released in 1.8 s on both devices` and its tone: what stands beside the end of the plot of memory."""
     found = worst(facts)
-    if facts.state is RunState.RELEASING and (found is None or len(facts.releases) < len(facts.devices)):
+    if _is_watched(facts):
         return WATCHING, "muted"  # what is waited for stands on the page about memory, where it has room
     if found is None:
         return "", ""
@@ -118,16 +118,23 @@ def ended_words(facts: Facts) -> str:
 
 
 def nothing_words(facts: Facts, *, looked_at: bool) -> str:
-    """Why there are no findings."""
+    """Why there are no findings, or not those of all devices yet; no text when they are all there."""
     if not looked_at:
         return "No run is shown. What became of a run's memory is told here."
-    if facts.state is RunState.RELEASING:
+    if _is_watched(facts):
         return facts.waiting or f"Training has ended: {WATCHING}"
+    if facts.releases:
+        return ""
     if facts.state is RunState.LOST:
         return "Nobody watched the memory of this run: its supervisor ended before that."
     if row(facts.state).over:
         return "The memory of this run was not watched: nothing is claimed."
     return "When training ends, the memory is watched until it is back; what is found out is told here."
+
+
+def _is_watched(facts: Facts) -> bool:
+    """Whether a device is still waited for: what is found out is told of each at once."""
+    return facts.state is RunState.RELEASING and (not facts.releases or len(facts.releases) < len(facts.devices))
 
 
 def _everywhere(devices: int) -> str:

@@ -11,9 +11,11 @@ from core.compose import Choices
 from core.devices.device import Device, Process, Sample, Survey
 from core.runs import Summary
 from core.spec import write_spec
-from core.state import RunState
-from gui import starter
-from gui.outlook import outlook, second_run, standing
+from core.state import Facts, RunState
+from gui import resumer, starter
+from gui.neighbours import beside
+from gui.outlook import outlook, standing
+from gui.resumer import Resumer
 from gui.starter import Starter
 from gui.views.runs import Occupancy
 from tests.running import make_spec
@@ -100,14 +102,29 @@ def test_all_runs_on_a_device_are_known(tmp_path):
     assert Occupancy().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
 
 
-def test_the_question_names_all_that_would_share_a_device():
-    seen = survey()
-    result = outlook(choices("GPU-0", "GPU-1"), seen, {"GPU-0": ("A", "B"), "GPU-1": ("B",)}, "", {})
-    question, words = second_run(result, seen, {"GPU-0": ("A", "B"), "GPU-1": ("B",)})
-    assert question == "Start digits_mlp beside A and B?"
-    assert words.startswith("A and B are on GPU 0 and GPU 1 and would share memory and time with digits_mlp: all take")
-    _, words = second_run(result, seen, {"GPU-1": ("B",)})
-    assert words.startswith("B is on GPU 1 and would share memory and time with digits_mlp: both take")
+def test_what_the_same_runs_are_on_is_told_once():
+    used = {"GPU-0": ("A",), "GPU-1": ("A",)}
+    told = outlook(choices("GPU-0", "GPU-1"), survey(), used, "", {}).busy
+    assert told == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
+    told = outlook(choices("GPU-0", "GPU-1"), survey(), {**used, "GPU-1": ("A", "B")}, "", {}).busy
+    assert told == (
+        "GPU 0 is used by A. Start asks before it puts another run beside it.",
+        "GPU 1 is used by A and B. Start asks before it puts another run beside them.",
+    )
+
+
+def test_the_question_names_all_that_would_share_a_device(tmp_path):
+    seen, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
+    one, other = summary(tmp_path, "A", ("GPU-0",)), summary(tmp_path, "B", ("GPU-0", "GPU-1"))
+    asked = beside("Start", spec, seen, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset())
+    assert (asked.question, asked.yes) == ("Start digits_mlp beside A and B?", "Start beside them")
+    assert asked.words.startswith(
+        "A and B are on GPU 0 and GPU 1 and would share memory and time with digits_mlp: all take"
+    )
+    asked = beside("Resume", spec, seen, {"GPU-1": (other,)}, agreed=frozenset())
+    assert (asked.question, asked.yes) == ("Resume digits_mlp beside B?", "Resume beside it")
+    assert asked.words.startswith("B is on GPU 1 and would share memory and time with digits_mlp: both take")
+    assert beside("Start", spec, seen, {"GPU-2": (one,)}, agreed=frozenset()) is None
 
 
 class Board:
@@ -130,14 +147,32 @@ def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, tmp_path, mo
     made = Starter(board, SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={}))
     made.choices_wanted.connect(lambda: made.take(choices("cpu:0")))
     asked, started = [], []
-    made.asked.connect(lambda *question: asked.append(question))
+    made.asked.connect(asked.append)
     monkeypatch.setattr(starter.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
     made.start()
-    assert [question for question, _, _ in asked] == ["Start digits_mlp beside one?"]
+    assert [each.question for each in asked] == ["Start digits_mlp beside one?"]
     board.on_devices = {"cpu:0": (one, other)}  # another has come while the question was open
-    made.start(agreed=asked[-1][2])
-    assert asked[-1][0] == "Start digits_mlp beside one and other?"
+    made.start(agreed=asked[-1].neighbours)
+    assert asked[-1].question == "Start digits_mlp beside one and other?"
     assert started == []
     board.on_devices = {"cpu:0": (other,)}  # who has gone meanwhile is no reason to ask again
-    made.start(agreed=asked[-1][2])
+    made.start(agreed=asked[-1].neighbours)
     assert (len(asked), [spec.devices for spec in started]) == (2, [("cpu:0",)])
+
+
+def test_a_run_goes_on_beside_those_that_were_named_and_is_no_neighbour_of_itself(qtbot, tmp_path, monkeypatch):
+    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
+    board, resumed = Board(tmp_path, {"cpu:0": (one, other)}), []
+    spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
+    session = SimpleNamespace(run=SimpleNamespace(dir=one.dir), spec=spec, facts=Facts())
+    made = Resumer(board, SimpleNamespace(survey=Survey(devices=(CPU,))))
+    monkeypatch.setattr(resumer.Run, "resume", resumed.append)
+    with qtbot.waitSignal(made.asked) as asked:
+        made.resume(session)
+    assert asked.args[0].question == "Resume digits_mlp beside other?"
+    assert not made.is_resuming(session.run)
+    made.resume(session, agreed=asked.args[0].neighbours)
+    assert made.is_resuming(session.run)
+    with qtbot.waitSignal(made.ended) as ended:
+        qtbot.waitUntil(lambda: made.poll() or not made.is_resuming(session.run))
+    assert (ended.args, resumed) == ([""], [one.dir])

@@ -14,6 +14,7 @@ from gui import words
 from gui.log_tail import MOST_BYTES, LogTail, settle
 from gui.monitor import KEPT_S, Monitor
 from gui.panels.log import LogView
+from gui.panels.progress import ProgressLine
 from gui.panels.runs import RunList
 from gui.progress import progress
 from gui.theme import DARK
@@ -101,6 +102,17 @@ def test_the_log_view_follows_only_at_its_end(qtbot, tmp_path):
     assert view.toPlainText().endswith("20%\nlast\n")
 
 
+def test_of_a_run_that_is_over_no_more_is_promised(qtbot, tmp_path):
+    view = LogView()
+    qtbot.addWidget(view)
+    view.show_over(over=False)
+    assert view.placeholderText() == "What a run prints appears here."
+    view.show_file(tmp_path / "log.txt")
+    assert view.placeholderText() == "The run has printed nothing yet."
+    view.show_over(over=True)
+    assert view.placeholderText() == "The run has printed nothing."
+
+
 # -- progress ------------------------------------------------------------------------------------
 
 
@@ -134,6 +146,20 @@ def test_progress_of_a_finished_run():
     end = progress(facts, losses(1000, per_s=100, began=1001), now=9999)
     assert (end.epoch, end.fraction, end.took_s, end.left_s) == (10, 1.0, 20.0, None)
     assert end.samples_per_s == pytest.approx(6400, rel=0.02)
+
+
+def test_what_no_longer_changes_takes_no_more_room_than_it_needs(qtbot):
+    used, fresh = ProgressLine(), ProgressLine()
+    for line in (used, fresh):
+        qtbot.addWidget(line)
+    used.show_progress("epoch 1 / 2", 0.5, "12 340 samples/s · 42:08 left")
+    wide = used.sizeHint().width()
+    used.show_progress("epoch 1 / 2", 0.5, "saving …")
+    assert used.sizeHint().width() == wide, "nothing beside it moves"
+    for _ in range(2):
+        used.show_progress("epoch 2 / 2", 1.0, "took 0:42", steady=False)
+    fresh.show_progress("epoch 2 / 2", 1.0, "took 0:42", steady=False)
+    assert used.sizeHint() == fresh.sizeHint()
 
 
 def test_the_ladder_counts_down():

@@ -51,20 +51,16 @@ def test_it_is_said_from_where_a_run_would_go_on():
     assert "over" in pause_face(Facts(state=RunState.FAILED), "", resuming=False, now=NOW).tip
 
 
-def test_a_run_is_resumed_only_where_it_was_and_only_where_nobody_else_is():
+def test_a_run_is_resumed_only_where_it_was():
     devices = tuple(cpu_devices())
     spec = compose(Choices(recipe="digits_mlp", devices=("cpu:0", "cpu:1"), strategy="ddp"), devices)
     facts = Facts(devices={"cpu:1": {"id": "cpu:1", "label": "CPU 1"}})
     assert spec.python == sys.executable
-    assert resume_problems(spec, facts, Survey(devices=devices), {}) == []
-    used = resume_problems(spec, facts, Survey(devices=devices), {"cpu:1": ("18:03 mnist",)})
-    assert used == ["CPU 1 is used by 18:03 mnist. Stop or pause that run first."]
-    used = resume_problems(spec, facts, Survey(devices=devices), {"cpu:1": ("18:03 mnist", "18:05 digits")})
-    assert used == ["CPU 1 is used by 18:03 mnist and 18:05 digits. Stop or pause those runs first."]
-    gone = resume_problems(spec, facts, Survey(devices=devices[:1]), {})
+    assert resume_problems(spec, facts, Survey(devices=devices)) == []
+    gone = resume_problems(spec, facts, Survey(devices=devices[:1]))
     assert gone == ["CPU 1 (cpu:1) is not there any more. digits_mlp can only go on where it was trained."]
     lost = Survey(devices=devices, samples=(Sample(device_id="cpu:0", time=NOW, lost="fell off the bus"),))
-    assert resume_problems(spec, facts, lost, {})[0].startswith("CPU 0 is lost")
+    assert resume_problems(spec, facts, lost)[0].startswith("CPU 0 is lost")
 
 
 def legs(*moments):

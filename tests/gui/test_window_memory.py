@@ -14,11 +14,23 @@ from core.findings import Holder, Release, Verdict
 from core.state import Facts, RunState
 from gui.census import just_ended
 from gui.panels.memory import MemoryTab
+from gui.panels.memory_bar import SIDE_PX, part_brushes
+from gui.panels.memory_table import BAR, MemoryTable
 from gui.session import draw_after
 from gui.theme import DARK
 from gui.views import verdicts
-from gui.views.holding import FREE, OTHERS, THIS_RUN, UNCLAIMED, Known, MemoryRow, largest_others, memory_rows
-from gui.words import moment
+from gui.views.holding import (
+    FREE,
+    OTHER_RUNS,
+    OTHERS,
+    THIS_RUN,
+    UNCLAIMED,
+    Known,
+    MemoryRow,
+    largest_others,
+    memory_rows,
+)
+from gui.words import fine_gigabytes, moment
 from tests.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
 
@@ -139,6 +151,27 @@ def test_the_row_that_the_keyboard_has_come_to_is_in_sight(qtbot):
     assert below() <= page.viewport().height()
 
 
+def test_where_there_is_little_room_the_bars_have_it(qtbot):
+    page = MemoryTab(DARK)
+    qtbot.addWidget(page)
+    page.show_rows([MemoryRow(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
+    page.show()
+    unclaimed = HEADINGS.index("Unclaimed")
+    for width, hidden in ((900, False), (500, True), (900, False)):
+        page.resize(width, 200)
+        qtbot.waitUntil(lambda hidden=hidden: page.table.isColumnHidden(unclaimed) is hidden)
+        heading = page.table.horizontalHeader()
+        assert page.table.columnWidth(BAR) >= heading.fontMetrics().horizontalAdvance(HEADINGS[BAR])
+
+
+def painted(table: MemoryTable, shares, part: int) -> set[str]:
+    """The colours in the middle of a part of the bar in the first row."""
+    bar = table.visualItemRect(table.item(0, BAR)).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
+    image, left, width = table.viewport().grab().toImage(), sum(shares[:part]) * bar.width(), shares[part] * bar.width()
+    columns = range(bar.left() + round(left + width / 4), bar.left() + round(left + 3 * width / 4))
+    return {image.pixelColor(x, bar.center().y() + y).name() for x in columns for y in (-1, 0, 1)}
+
+
 def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
     sleeper = launch()
     of_a_run = launch(env={**os.environ, "TRAINYARD_RUN": "somewhere-else"})
@@ -151,9 +184,12 @@ def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
     assert [table.horizontalHeaderItem(column).text() for column in range(7)] == list(HEADINGS)
     cells = [table.item(0, column).text() for column in (0, 2, 3, 4, 5, 6)]
     assert cells == ["GPU 0", "0", "3.0", "6.0", "1.0", "14.0"]
-    image = table.grab().toImage()
-    seen = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
-    assert panel.window._theme.muted in seen  # the part of the others
+    row, theme = table.rows[0], panel.window._theme
+    own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour, theme))
+    assert (own, others, len({own, other_runs, others, unclaimed, free})) == (row.colour, theme.muted, 5)
+    assert row.shares == pytest.approx([part / 24 for part in (0, 3, 6, 1, 14)])
+    assert [painted(table, row.shares, part) for part in (OTHER_RUNS, OTHERS, FREE)] == [{other_runs}, {others}, {free}]
+    assert painted(table, row.shares, UNCLAIMED) == {unclaimed, free}  # dots
     assert panel.table.item(0, 3).text().startswith("held by python")
 
 
@@ -163,7 +199,16 @@ def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_r
     panel.until_state("Running")
     panel.turn_to("Memory")
     table = panel.window.findChild(QTableWidget, "memoryHolders")
-    panel.until(lambda: table.item(0, 2) and table.item(0, 2).text().startswith("0."))
+    own = panel.window._session.memory_now
+
+    def shown() -> bool:
+        return bool(table.rows) and table.rows[0].parts[THIS_RUN] == int(own().get("cpu:0", 0)) > 0
+
+    panel.until(shown, "what the run holds")
+    assert table.item(0, 2).text() == fine_gigabytes(table.rows[0].parts[THIS_RUN])
+    bar = table.visualItemRect(table.item(0, BAR))
+    first = table.viewport().grab().toImage().pixelColor(bar.left() + SIDE_PX, bar.center().y())
+    assert first.name() == table.rows[0].colour.lower()
     assert "When training ends" in panel.window._details.memory.nothing.text()
 
 
@@ -218,7 +263,7 @@ def test_memory_that_is_held_is_told_in_red_and_who_was_ended_is_named(drive, ru
     def told() -> list[str]:
         return [label.text() for label in findings.findChildren(QLabel) if label.isVisible()]
 
-    panel.until(lambda: f"held by this run: {sentence}" in told(), "the finding")
+    panel.until(lambda: {"held by this run", sentence} <= set(told()), "the finding")
     assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in told()
     assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(told())
     assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in told())
@@ -263,19 +308,6 @@ def test_strays_are_told_in_red(drive, runs_root):
     assert panel.window._run_message._tone == "bad"
 
 
-def test_a_real_run_comes_to_a_verdict_that_is_shown(drive):
-    panel = drive()
-    panel.tick("cpu:0")
-    panel.choose(panel.recipe, "digits_mlp")
-    panel.set_number("epochsBox", 2)
-    panel.start()
-    panel.until_state("Finished")
-    released = panel.window.findChild(QLabel, "releasedLabel")
-    panel.until(lambda: released.text().startswith("memory released in "), "the verdict")
-    memory = panel.plot("memoryPlot")
-    panel.until(lambda: memory._note.text().startswith("✓ released in ") and memory.end.line.isVisible())
-
-
 # -- words ---------------------------------------------------------------------------------------
 
 
@@ -314,6 +346,16 @@ def test_the_verdict_in_words(known, note, head):
     labels = {f"cpu:{number}": f"CPU {number}" for number in range(3)}
     assert verdicts.note(known, labels) == note
     assert verdicts.head_words(known) == head
+
+
+def test_while_one_device_is_back_and_another_is_waited_for_that_is_told():
+    waited = "GPU 1 still uses 2.0 GB more than before the run."
+    both = ("cpu:0", "cpu:1")
+    known = facts(RunState.RELEASING, both, waited, d0=GOOD)
+    assert verdicts.nothing_words(known, looked_at=True) == waited
+    for state in (RunState.RELEASING, RunState.FINISHED, RunState.LOST):
+        assert verdicts.nothing_words(facts(state, both, waited, d0=GOOD, d1=GOOD), looked_at=True) == ""
+    assert verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), looked_at=True) == ""
 
 
 def test_what_is_not_back_is_told_the_worst_first():

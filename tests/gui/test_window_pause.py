@@ -115,17 +115,23 @@ def test_a_stopped_run_goes_on_and_can_be_stopped_again(drive, tmp_path):
     panel.until_state("Stopped")
 
 
-def test_a_device_that_is_used_by_now_is_in_the_way(drive, runs_root, tmp_path):
+def test_before_a_run_goes_on_beside_another_that_is_asked(drive, runs_root, tmp_path):
     panel = drive()
     start_slow(panel, tmp_path, epochs=FOREVER)
     press(panel, "pauseButton")
     panel.until_state("Paused")
     start(make_spec(write_recipe(tmp_path, LONG, "other"), epochs=FOREVER), runs_root).until(RunState.RUNNING)
     press(panel, "pauseButton")
-    said = panel.message("messageStrip")
-    assert said.startswith("CPU 0 is used by ")
-    assert said.endswith("other. Stop or pause that run first.")
+    asked = panel.question()
+    assert asked.text.startswith("Resume slow beside ")
+    assert "other is on CPU 0 and would share memory and time with slow" in asked.text
+    assert asked.yes.text() == "Resume beside it"
+    panel.answer("noButton")
+    panel.until(lambda: panel.question() is None, "the question to go")
     assert panel.state.text() == "Paused"
+    press(panel, "pauseButton")
+    panel.answer("yesButton")
+    panel.until_state("Running")
 
 
 @pytest.fixture

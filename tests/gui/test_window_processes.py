@@ -28,6 +28,8 @@ from .launching import WAITS
 RUNS = Runs(looked_at="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
 NOBODY = 65534
+NO_PID = 4194999
+"""Above the kernel's limit (PID_MAX_LIMIT, 2^22): no process has it."""
 
 
 @pytest.fixture
@@ -138,8 +140,11 @@ def test_the_processes_of_a_run_on_a_cpu_device_are_listed_marked_and_not_to_be_
 def test_without_gpus_and_runs_there_are_words(drive, view):
     panel = drive()
     panel.turn_to("Processes")
-    words = panel.window.findChild(QLabel, "processWords")
+    words = panel.window.findChild(QLabel, "noProcesses")
     panel.until(lambda: words.isVisible() and words.text().startswith("No GPU answers here"), "the words")
+    panel.window.resize(1100, 700)
+    panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "all of them to be seen")
+    assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "it takes more than a line"
 
 
 def test_a_process_of_ones_own_is_ended_after_a_question_that_names_it(drive, nvml, launch, view):
@@ -184,13 +189,13 @@ def test_a_process_of_another_user_is_named_and_never_offered_to_be_ended(drive,
 
 
 def test_a_pid_that_means_nothing_here_is_shown_all_the_same(drive, nvml, view):
-    on_gpu(nvml, f"3999999:{6 * GB}")
+    on_gpu(nvml, f"{NO_PID}:{6 * GB}")
     panel = drive()
     panel.turn_to("Processes")
-    button = choose(panel, 3999999)
+    button = choose(panel, NO_PID)
     assert not button.isEnabled()
     assert "namespace" in panel.window.findChild(QLabel, "processWords").text()
-    panel.until(lambda: "held by pid 3999999" in panel.table.item(0, 3).text(), "it in the row of its device")
+    panel.until(lambda: f"held by pid {NO_PID}" in panel.table.item(0, 3).text(), "it in the row of its device")
 
 
 def test_a_click_on_a_heading_sorts_and_the_choice_stays(drive, nvml, launch, view):

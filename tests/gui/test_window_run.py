@@ -34,7 +34,7 @@ def test_tick_choose_start_watch_stop(drive):
     panel.until(lambda: panel.points("utilisationPlot") > 1 and panel.points("memoryPlot") > 1, "samples")
     assert panel.run.spec().devices == ("cpu:0", "cpu:1")
     assert set(panel.plot("memoryPlot").curves()) == {"cpu:0", "cpu:1"}
-    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that its devices are in use, by itself")
+    panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.verdict.text(), "that its devices are in use, by itself")
     panel.until(lambda: "samples/s" in panel.window.findChild(QLabel, "detailLabel").text(), "a throughput")
     panel.until(lambda: "/ " in panel.table.item(0, 2).text() and "–" not in panel.table.item(0, 2).text())
     panel.stop()
@@ -60,6 +60,10 @@ def test_a_run_goes_through_to_its_end(drive):
     assert any("took" in text for text in texts)
     assert panel.window.windowTitle().startswith("digits_mlp")
     panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text())
+    released = panel.window.findChild(QLabel, "releasedLabel")
+    panel.until(lambda: released.text().startswith("memory released in "), "the verdict")
+    memory = panel.plot("memoryPlot")
+    panel.until(lambda: memory._note.text().startswith("✓ released in ") and memory.end.line.isVisible())
 
 
 def test_a_double_click_starts_one_run(drive, runs_root, qtbot):
