@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.book import SeriesBook
 from core.compose import Choices, compose
@@ -14,9 +14,12 @@ from core.state import RunState, row
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from core.spec import RunSpec
+
+Key = TypeVar("Key")
 
 CAME_UP = [RunState.STARTING, RunState.RUNNING]
 
@@ -109,3 +112,22 @@ def start(spec: RunSpec, runs_root: Path) -> Followed:
 def train(spec: RunSpec, runs_root: Path) -> Followed:
     """A real run, from its start to its end."""
     return start(spec, runs_root).until_over()
+
+
+def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed, Followed]:
+    """Two real runs at the same time, to their ends: each on a device, and so on cores, of its own."""
+    assert not set(one.devices) & set(other.devices), "the runs would wait for each other"
+    first, second = start(one, runs_root), start(other, runs_root)
+    return first.until_over(), second.until_over()
+
+
+class Trained(dict[Key, Followed]):
+    """Runs that several tests look at and none changes: each is trained when it is first asked for."""
+
+    def __init__(self, spec_of: Callable[[Key], RunSpec], runs_root: Path) -> None:
+        super().__init__()
+        self._spec_of, self._runs_root = spec_of, runs_root
+
+    def __missing__(self, key: Key) -> Followed:
+        self[key] = train(self._spec_of(key), self._runs_root)
+        return self[key]

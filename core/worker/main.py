@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -51,6 +52,7 @@ def _train(context: Context) -> int:
 
 def _strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)
     """The strategy's loop, and with it its framework. Raises `FrameworkError` where that cannot be imported."""
+    gc.disable()  # a framework makes a million objects that all stay: in TensorFlow's import a tenth of the time
     try:
         return importlib.import_module(f".{context.placement.target}", package=__package__)
     except Exception as error:  # (whatever a broken installation raises)
@@ -59,6 +61,8 @@ def _strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)
             f"{name} could not be imported by {sys.executable}: {type(error).__name__}: {error}. "
             "Install it there anew, or repair what it names."
         ) from error
+    finally:
+        gc.enable()
 
 
 def _explained(context: Context, error: BaseException) -> str | None:

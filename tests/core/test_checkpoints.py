@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
 import textwrap
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -18,12 +20,15 @@ from core import processes
 from core.book import SeriesBook
 from core.events import EVENTS, Tail
 from core.run import Run
-from core.spec import write_spec
+from core.spec import read_spec, write_spec
 from core.starting import new_directory
 from core.state import RunState
 from core.worker import checkpoint
-from tests.running import Followed, make_spec, train, write_recipe
+from tests.running import Followed, make_spec, train, train_both, write_recipe
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,7 +72,8 @@ def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
     supervisor = followed.run.facts.supervisor
     assert supervisor is not None
     wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have tidied up")
-    run_dir = runs_root / f"{followed.run.id}-from-{after_step}"  # which is the tag of its processes: nobody else's
+    # Its name is the tag of its processes: nobody else's, also where several tests go on with the same run.
+    run_dir = runs_root / f"{followed.run.id}-from-{after_step}-{secrets.token_hex(4)}"
     shutil.copytree(followed.run.dir, run_dir)
     log = run_dir / EVENTS / "supervisor.jsonl"
     lines = log.read_text().splitlines(keepends=True)
@@ -99,10 +105,34 @@ SETTINGS = {
 }
 
 
-def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, drops: str) -> None:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
+    """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
+    root = tmp_path_factory.mktemp("finished")
+    recipe = write_recipe(root, DROPS, "drops")
+    return train_both(
+        make_spec(recipe, checkpoints={"unit": "never"}, **SETTINGS),
+        make_spec(recipe, checkpoints=EVERY_STEP, devices="cpu:1", **SETTINGS),
+        root / "runs",
+    )
+
+
+@pytest.fixture
+def stepwise(finished: tuple[Followed, Followed]) -> Followed:
+    return finished[1]
+
+
+@pytest.fixture
+def recipe(stepwise: Followed) -> Iterator[Path]:
+    """The recipe of `stepwise`, which a test may change: afterwards it is what it was."""
+    path = Path(read_spec(stepwise.run.dir).recipe.path)
+    yield path
+    path.write_text(textwrap.dedent(DROPS))
+
+
+def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
     """From the middle of an epoch, from its end, and from the next epoch."""
-    whole = train(make_spec(drops, checkpoints={"unit": "never"}, **SETTINGS), runs_root)
-    stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
+    whole, stepwise = finished
     assert names(whole.run) == []
     assert stepwise.losses() == whole.losses()  # writing checkpoints changes nothing
     for step in (3, 5, 7):
@@ -153,8 +183,7 @@ def test_the_latest_and_the_best_are_kept(runs_root: Path, drops: str) -> None:
     assert names(followed.run) == [f"step-{step:08d}" for step in sorted({best, 25, 30})]
 
 
-def test_a_broken_checkpoint_is_passed_over_and_told(runs_root: Path, drops: str) -> None:
-    stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
+def test_a_broken_checkpoint_is_passed_over_and_told(runs_root: Path, stepwise: Followed) -> None:
     run_dir = broken_off(stepwise, 7, runs_root)
     model = run_dir / "checkpoints" / "step-00000007" / "model.pt"
     content = bytearray(model.read_bytes())
@@ -168,8 +197,7 @@ def test_a_broken_checkpoint_is_passed_over_and_told(runs_root: Path, drops: str
     assert "Training goes on from step 5." in notices(again)
 
 
-def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, drops: str) -> None:
-    stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
+def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, stepwise: Followed) -> None:
     run_dir = broken_off(stepwise, 1, runs_root)
     manifest = run_dir / "checkpoints" / "step-00000001" / "checkpoint.json"
     manifest.write_text(manifest.read_text()[:-40])
@@ -185,10 +213,10 @@ def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, drops: str)
     assert again.losses() == stepwise.losses()
 
 
-def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(runs_root: Path, drops: str) -> None:
-    stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
+def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(
+    runs_root: Path, stepwise: Followed, recipe: Path
+) -> None:
     run_dir = broken_off(stepwise, 7, runs_root)
-    recipe = Path(drops)
     recipe.write_text(recipe.read_text().replace("nn.Linear(6, width)", "nn.Linear(6, width, bias=False)"))
     failed = resumed(run_dir)
     assert "Checkpoint step-00000007 is of another model or optimizer" in str(failed.run.facts.error)
@@ -240,9 +268,8 @@ def test_on_a_disk_too_small_for_one_training_goes_on(small_disk: Path, tmp_path
     assert followed.book.metrics["loss"].count == followed.run.facts.step > 5
 
 
-def test_a_checkpoint_holds_no_code(runs_root: Path, drops: str) -> None:
+def test_a_checkpoint_holds_no_code(runs_root: Path, stepwise: Followed) -> None:
     """A pickle that would run a command is refused by the loader, though its CRC is right."""
-    stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
     run_dir = broken_off(stepwise, 7, runs_root)
     folder = run_dir / "checkpoints" / "step-00000007"
     torch.save({"evil": _Evil(run_dir / "ran")}, folder / "model.pt")

@@ -80,10 +80,15 @@ def test_a_pipelines_parts_are_united(runs_root: Path, tmp_path: Path) -> None:
     assert sorted(parts[0] + parts[1]) == sorted(names)
 
 
+@pytest.fixture(scope="module")
+def keras_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trained(tmp_path_factory.mktemp("runs"), "digits_mlp", framework="tensorflow")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("format_name", ["keras", "saved_model"])
-def test_a_keras_model_is_loaded_without_us(runs_root: Path, tmp_path: Path, format_name: str) -> None:
-    run = trained(runs_root, "digits_mlp", framework="tensorflow")
+def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, format_name: str) -> None:
+    run = keras_run
     folder = tmp_path / "model"
     exported = export_model(run.dir, folder, format_name=format_name)
     assert exported.format == format_name

@@ -15,7 +15,7 @@ import pytest
 
 from core.run import Run
 from core.state import RunState
-from tests.running import Followed, make_spec, start, train, write_recipe
+from tests.running import Followed, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:
     from core.spec import RunSpec
@@ -115,33 +115,49 @@ def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], 
 
 
 def test_each_step_has_its_own_loss_the_one_of_a_hand_written_loop(runs_root: Path, awkward: str) -> None:
+    followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)  # meanwhile, by hand:
     command = [sys.executable, "-c", BY_HAND, str(Path(awkward).parent)]
     by_hand = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    ours = measured(train(spec_of(awkward, settings={"dropout": 0.5}), runs_root))
+    ours = measured(followed.until_over())
     assert_close(ours, json.loads(by_hand.splitlines()[-1]), 1e-6)
 
 
-def test_parts_of_a_batch_are_weighted_by_their_size(runs_root: Path, awkward: str) -> None:
-    common = {"gradient_clip": 0.2, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 7}
-    wanted = measured(train(spec_of(awkward, **common), runs_root))
+CLIPPED = {"gradient_clip": 0.2, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 7}
+READ = {"settings": {"as_dataset": True}}
+
+
+@pytest.fixture(scope="module")
+def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followed]:
+    """The curves that those of two devices are compared with."""
+    root = tmp_path_factory.mktemp("one")
+    recipe = write_recipe(root, AWKWARD, "awkward")
+    clipped, read = train_both(spec_of(recipe, **CLIPPED), spec_of(recipe, devices="cpu:1", **READ), root / "runs")
+    return {"clipped": clipped, "read": read}
+
+
+def test_parts_of_a_batch_are_weighted_by_their_size(
+    runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
+) -> None:
+    wanted = measured(on_one_device["clipped"])
     for strategy, changes in [
         ("mirrored", {"devices": TWO, "accumulation": 4}),
         ("placement", {"devices": TWO, "accumulation": 2}),
     ]:
-        assert_close(measured(train(spec_of(awkward, strategy, **common, **changes), runs_root)), wanted, 1e-5)
+        assert_close(measured(train(spec_of(awkward, strategy, **CLIPPED, **changes), runs_root)), wanted, 1e-5)
 
 
-def test_a_data_set_that_is_read_comes_in_the_same_order_on_two_devices(runs_root: Path, awkward: str) -> None:
-    settings = {"as_dataset": True}
-    one = measured(train(spec_of(awkward, settings=settings), runs_root))
-    two = measured(train(spec_of(awkward, "mirrored", devices=TWO, settings=settings), runs_root))
+def test_a_data_set_that_is_read_comes_in_the_same_order_on_two_devices(
+    runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
+) -> None:
+    one = measured(on_one_device["read"])
+    two = measured(train(spec_of(awkward, "mirrored", devices=TWO, **READ), runs_root))
     assert_close(two, one, 1e-5)
     assert len(set(one["loss"])) == STEPS
 
 
 def test_a_pause_in_an_epoch_and_one_in_a_validation_leave_no_trace(runs_root: Path, awkward: str) -> None:
     slow = {"settings": {"dropout": 0.5, "nap_s": 0.05}, "epochs": 3, "batch_size": 4, "schedule": "cosine"}
-    wanted = measured(train(spec_of(awkward, **slow), runs_root))
+    uninterrupted = start(spec_of(awkward, devices="cpu:1", **slow), runs_root)
 
     followed = start(spec_of(awkward, **slow), runs_root).until_trained(17)  # told before the validation begins
     followed.run.request("pause")
@@ -156,7 +172,8 @@ def test_a_pause_in_an_epoch_and_one_in_a_validation_leave_no_trace(runs_root: P
     assert 18 <= again.run.facts.step < 34
     assert again.book.metrics["val_loss"].count == 1  # the one that was owed, and none of the epoch that was left
 
-    assert measured(Followed(Run.resume(followed.run.dir)).until_over()) == wanted
+    resumed = Followed(Run.resume(followed.run.dir)).until_over()
+    assert measured(resumed) == measured(uninterrupted.until_over())
 
 
 def test_a_model_with_a_step_of_its_own_trains_on_one_device_and_is_refused_where_that_cannot_be(
@@ -176,7 +193,7 @@ def test_a_model_with_a_step_of_its_own_trains_on_one_device_and_is_refused_wher
         return Own([keras.Input((20,)), layers.Dense(3)])
     """
     recipe = write_recipe(tmp_path, source, "own")
-    assert len(measured(train(spec_of(recipe), runs_root))["loss"]) == STEPS
-    refused = train(spec_of(recipe, accumulation=2), runs_root)
+    trained, refused = train_both(spec_of(recipe), spec_of(recipe, accumulation=2, devices="cpu:1"), runs_root)
+    assert len(measured(trained)["loss"]) == STEPS
     assert refused.state is RunState.FAILED
     assert "with a train_step of its own, which cannot weight the parts of a batch" in str(refused.run.facts.error)

@@ -7,25 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core import catalog
-from core.devices.cpu import cpu_devices
 from core.state import RunState
-from tests.running import CAME_UP, Followed, make_spec, train
+from tests.core.cells import EPOCHS, STEPS, TWO, spec_of
+from tests.running import CAME_UP, Followed, train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.catalog import Cell
+    from tests.core.cells import CellRuns
 
-EPOCHS = 3
-STEPS = 69
-"""1437 digits in batches of 64: the last batch of each epoch has 29, which two devices cannot share evenly."""
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 ASYNCHRONOUS = {"parameter_server"}
-TWO = cpu_devices()[:2]
-
-
-def devices_of(cell: Cell) -> str:
-    return ",".join(device.id for device in TWO[: cell.most_devices])
 
 
 def is_available(cell: Cell) -> bool:
@@ -38,29 +31,6 @@ SYNCHRONOUS = [cell for cell in AVAILABLE if cell.strategy not in ASYNCHRONOUS]
 
 def name(cell: Cell) -> str:
     return f"{cell.framework}-{cell.strategy}"
-
-
-def run(cell: Cell, runs_root: Path, **training: object) -> Followed:
-    spec = make_spec(
-        "digits_cnn", framework=cell.framework, strategy=cell.strategy, devices=devices_of(cell),
-        **{"epochs": EPOCHS, "batch_size": 64, "seed": 3, **training},
-    )  # fmt: skip
-    return train(spec, runs_root)
-
-
-@pytest.fixture(scope="session")
-def baselines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followed]:
-    """`single` of each framework, trained when it is first asked for."""
-    return _Baselines(tmp_path_factory.mktemp("baselines"))
-
-
-class _Baselines(dict[str, Followed]):
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def __missing__(self, framework: str) -> Followed:
-        self[framework] = run(catalog.cell(framework, "single"), self._root)
-        return self[framework]
 
 
 def check_whole(followed: Followed, epochs: int = EPOCHS) -> None:
@@ -98,18 +68,19 @@ def test_the_table_is_the_one_that_is_promised() -> None:
     ids=lambda value: value if isinstance(value, int) else name(value),
 )
 def test_every_synchronous_cell_walks_the_curve_of_one_device(
-    cell: Cell, accumulation: int, runs_root: Path, baselines: dict[str, Followed]
+    cell: Cell, accumulation: int, cell_runs: CellRuns
 ) -> None:
-    followed = run(cell, runs_root, accumulation=accumulation)
+    followed = cell_runs[cell.framework, cell.strategy, accumulation]
     check_whole(followed)
-    check_curve(followed, baselines[cell.framework], TOLERANCE[cell.framework])
+    check_curve(followed, cell_runs[cell.framework, "single", 1], TOLERANCE[cell.framework])
 
 
 @pytest.mark.slow
 def test_the_asynchronous_cell_learns_as_much(runs_root: Path) -> None:
     """At the end of a training that is long enough: on the way there no two asynchronous runs are alike."""
-    cell, single = (catalog.cell("tensorflow", strategy) for strategy in ("parameter_server", "single"))
-    followed, baseline = (run(each, runs_root, epochs=10) for each in (cell, single))
+    followed, baseline = (
+        train(spec_of("tensorflow", strategy, epochs=10), runs_root) for strategy in ("parameter_server", "single")
+    )
     check_whole(followed, epochs=10)
     assert any("asynchronous" in text for text in followed.run.facts.notices)
     accuracy, wanted = (each.book.metrics["val_accuracy"].values[-3:].mean() for each in (followed, baseline))

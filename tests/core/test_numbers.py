@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from resources import ROOT
-from tests.running import make_spec, train, write_recipe
+from tests.running import make_spec, train, train_both, write_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,8 +144,11 @@ def test_a_batch_that_does_not_divide_is_weighted_by_its_size_on_every_rank(runs
 
 
 def test_gradient_accumulation_changes_nothing_but_memory(runs_root: Path, awkward: str) -> None:
-    plain = train(make_spec(awkward, epochs=3, batch_size=16), runs_root)
-    accumulated = train(make_spec(awkward, epochs=3, batch_size=16, accumulation=4), runs_root)
+    plain, accumulated = train_both(
+        make_spec(awkward, epochs=3, batch_size=16),
+        make_spec(awkward, epochs=3, batch_size=16, accumulation=4, devices="cpu:1"),
+        runs_root,
+    )
     both = train(make_spec(awkward, epochs=3, batch_size=16, accumulation=2, devices="cpu:0,cpu:1"), runs_root)
     assert_close(accumulated.losses(), plain.losses())
     assert_close(both.losses(), plain.losses())
@@ -153,8 +156,11 @@ def test_gradient_accumulation_changes_nothing_but_memory(runs_root: Path, awkwa
 
 def test_loader_workers_change_nothing(runs_root: Path, awkward: str) -> None:
     settings = {"dropout": 0.5}
-    without = train(make_spec(awkward, epochs=2, batch_size=16, settings=settings), runs_root)
-    with_workers = train(make_spec(awkward, epochs=2, batch_size=16, settings=settings, loader_workers=2), runs_root)
+    without, with_workers = train_both(
+        make_spec(awkward, epochs=2, batch_size=16, settings=settings),
+        make_spec(awkward, epochs=2, batch_size=16, settings=settings, loader_workers=2, devices="cpu:1"),
+        runs_root,
+    )
     assert with_workers.losses() == without.losses()
 
 
@@ -220,9 +226,12 @@ def test_the_learning_rate_is_the_one_that_was_asked_for(runs_root: Path, tmp_pa
         ).replace("lr=learning_rate, momentum=0.9", "lr=0.5"),
         "own_rate",
     )
-    own = train(make_spec(recipe, epochs=1, batch_size=16), runs_root)
+    own, asked = train_both(
+        make_spec(recipe, epochs=1, batch_size=16),
+        make_spec(recipe, epochs=1, batch_size=16, learning_rate=0.01, devices="cpu:1"),
+        runs_root,
+    )
     assert own.book.metrics["learning_rate"].values.tolist() == [0.5]
-    asked = train(make_spec(recipe, epochs=1, batch_size=16, learning_rate=0.01), runs_root)
     assert asked.book.metrics["learning_rate"].values.tolist() == [0.01]
 
 

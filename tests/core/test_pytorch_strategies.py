@@ -17,10 +17,12 @@ from core.worker.pytorch.stages.cut import Uncuttable, evenly, may_begin
 from core.worker.pytorch.stages.trace import traced_stage
 from tests.core.test_checkpoints import DROPS, EVERY_STEP, SETTINGS, broken_off, resumed
 from tests.core.test_numbers import AWKWARD, assert_close
-from tests.running import FOREVER, Followed, make_spec, start, train, write_recipe
+from tests.running import FOREVER, Followed, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.core.cells import CellRuns
 
 SYNCHRONOUS = ("fsdp", "pipeline", "placement")
 TWO = "cpu:0,cpu:1"
@@ -99,13 +101,13 @@ def assert_same_curve(followed: Followed, single: Followed) -> None:
 
 
 @pytest.mark.slow
-def test_every_strategy_walks_the_curve_of_one_device(runs_root: Path) -> None:
+def test_every_strategy_walks_the_curve_of_one_device(cell_runs: CellRuns) -> None:
     """And what is on which device is what the strategy promises."""
-    single = train(make_spec("digits_cnn", epochs=3, batch_size=64), runs_root)
+    single = cell_runs["pytorch", "single", 1]
     assert len(single.losses()) == 69
     names = ["0.weight", "0.bias", "2.weight", "2.bias", "6.weight", "6.bias", "8.weight", "8.bias"]
     for strategy in SYNCHRONOUS:
-        followed = train(make_spec("digits_cnn", strategy=strategy, devices=TWO, epochs=3, batch_size=64), runs_root)
+        followed = cell_runs["pytorch", strategy, 1]
         assert_same_curve(followed, single)
         first, second = parts(followed)["cpu:0"], parts(followed)["cpu:1"]
         if strategy == "fsdp":
@@ -117,15 +119,31 @@ def test_every_strategy_walks_the_curve_of_one_device(runs_root: Path) -> None:
             assert not set(first) & set(second)
 
 
+CLIPPED = SETTINGS | {"gradient_clip": 0.05}
+
+
+@pytest.fixture(scope="module")
+def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Followed]:
+    """The curves of one device by accumulation."""
+    root = tmp_path_factory.mktemp("one")
+    awkward = write_recipe(root, AWKWARD, "awkward")
+    once, twice = (
+        make_spec(awkward, devices=device, accumulation=many, **CLIPPED)
+        for many, device in ((1, "cpu:0"), (2, "cpu:1"))
+    )
+    return dict(zip((1, 2), train_both(once, twice, root / "runs"), strict=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_parts_of_a_batch_are_weighted_by_their_size(runs_root: Path, tmp_path: Path, accumulation: int) -> None:
+def test_parts_of_a_batch_are_weighted_by_their_size(
+    runs_root: Path, tmp_path: Path, on_one_device: dict[int, Followed], accumulation: int
+) -> None:
     """The last batch has one item: a rank, or three of four micro-batches, have none."""
     awkward = write_recipe(tmp_path, AWKWARD, "awkward")
-    settings = SETTINGS | {"gradient_clip": 0.05, "accumulation": accumulation}
-    single = train(make_spec(awkward, **settings), runs_root)
     for strategy in SYNCHRONOUS:
-        assert_same_curve(train(make_spec(awkward, strategy=strategy, devices=TWO, **settings), runs_root), single)
+        spec = make_spec(awkward, strategy=strategy, devices=TWO, accumulation=accumulation, **CLIPPED)
+        assert_same_curve(train(spec, runs_root), on_one_device[accumulation])
 
 
 @pytest.mark.slow
@@ -155,11 +173,19 @@ def test_only_large_blocks_are_sharded_apart() -> None:
     assert list(blocks(model)) == [model[0], model[2]["deep"]]
 
 
+@pytest.fixture(scope="module")
+def general_on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    root = tmp_path_factory.mktemp("general")
+    return train(make_spec(write_recipe(root, GENERAL, "general"), epochs=3, batch_size=16), root / "runs")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("own_stages", [False, True])
-def test_a_model_that_is_no_row_is_cut(runs_root: Path, tmp_path: Path, own_stages: bool) -> None:
+def test_a_model_that_is_no_row_is_cut(
+    runs_root: Path, tmp_path: Path, general_on_one_device: Followed, own_stages: bool
+) -> None:
+    single = general_on_one_device
     recipe = write_recipe(tmp_path, GENERAL + textwrap.dedent(STAGES) * own_stages, "general")
-    single = train(make_spec(recipe, epochs=3, batch_size=16), runs_root)
     followed = train(make_spec(recipe, strategy="pipeline", devices=TWO, epochs=3, batch_size=16), runs_root)
     assert_same_curve(followed, single)
     (whole, *_), (saved, *_) = checkpoint.folders(single.run.dir), checkpoint.folders(followed.run.dir)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.state import RunState
-from tests.running import LONG, make_spec, train, write_recipe
+from tests.running import LONG, make_spec, train, train_both, write_recipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,12 +85,13 @@ def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Pa
         """,
         "noise",
     )
-    curves = []
-    for seed in (0, 0, 1):
-        spec = make_spec(recipe, epochs=2, batch_size=4, seed=seed, loader_workers=1, settings={})
-        curves.append(train(spec, runs_root).losses())
-    assert curves[0] == curves[1]
-    assert curves[0][1] != curves[2][1]
+    common = {"epochs": 2, "batch_size": 4, "loader_workers": 1}
+    one, other = train_both(
+        make_spec(recipe, seed=0, **common), make_spec(recipe, seed=1, devices="cpu:1", **common), runs_root
+    )
+    again = train(make_spec(recipe, seed=0, **common), runs_root)
+    assert again.losses() == one.losses()
+    assert other.losses()[1] != one.losses()[1]
 
 
 def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(runs_root: Path, tmp_path: Path) -> None:

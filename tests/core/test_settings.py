@@ -11,7 +11,7 @@ from torch import nn
 
 from core.state import RunState
 from tests.core.test_checkpoints import DROPS
-from tests.running import make_spec, train, write_recipe
+from tests.running import make_spec, train, train_both, write_recipe
 
 PLAIN = DROPS.replace("nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5)", "nn.Tanh()").replace(
     "torch.optim.Adam(params, lr=learning_rate)", "torch.optim.SGD(params, lr=learning_rate, momentum=0.9)"
@@ -54,13 +54,14 @@ def test_weight_decay_is_adamws(runs_root: Path, tmp_path: Path) -> None:
         .replace("Adam(params, lr=learning_rate)", "AdamW(params, learning_rate, weight_decay=0.3)"),
         "adamw",
     )
-    ours = train(make_spec(adam, epochs=3, batch_size=16, weight_decay=0.3), runs_root)
-    theirs = train(make_spec(adamw, epochs=3, batch_size=16), runs_root)
-    assert ours.losses() == pytest.approx(theirs.losses(), rel=1e-6)
-    without = train(make_spec(adamw, epochs=3, batch_size=16, weight_decay=0.0), runs_root)
-    assert without.losses() == pytest.approx(
-        train(make_spec(adam, epochs=3, batch_size=16), runs_root).losses(), rel=1e-6
-    )
+    common = {"epochs": 3, "batch_size": 16}
+    for ours, theirs in [
+        (make_spec(adam, **common, weight_decay=0.3), make_spec(adamw, **common, devices="cpu:1")),
+        (make_spec(adamw, **common, weight_decay=0.0), make_spec(adam, **common, devices="cpu:1")),
+    ]:
+        one, other = train_both(ours, theirs, runs_root)
+        assert len(one.losses()) == 15
+        assert one.losses() == pytest.approx(other.losses(), rel=1e-6)
 
 
 @pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
@@ -122,10 +123,12 @@ def test_a_loss_that_is_no_number_is_told_with_its_step(runs_root: Path, tmp_pat
         ).replace("model(), 0", "inner(), 0"),
         "explodes",
     )
-    told = train(make_spec(recipe, epochs=2, batch_size=16), runs_root)
+    common = {"epochs": 2, "batch_size": 16}
+    told, stopped = train_both(
+        make_spec(recipe, **common), make_spec(recipe, **common, stop_on_nan=True, devices="cpu:1"), runs_root
+    )
     assert told.state is RunState.FINISHED
     assert told.run.facts.notices[0].startswith("The loss is nan at step 4. Training goes on. A lower learning rate")
-    stopped = train(make_spec(recipe, epochs=2, batch_size=16, stop_on_nan=True), runs_root)
     assert stopped.state is RunState.FAILED
     assert "The loss is nan at step 4. Training was to stop at it." in str(stopped.run.facts.error)
     assert math.isnan(stopped.losses()[3])

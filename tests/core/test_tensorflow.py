@@ -12,14 +12,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.events import EVENTS, Tail
-from core.run import Run
+from core.spec import read_spec
 from core.state import RunState
 from tests.core.test_checkpoints import EVERY_STEP, broken_off, resumed
-from tests.running import CAME_UP, FOREVER, Followed, make_spec, start, train, write_recipe
-from tests.waiting import wait_until
+from tests.running import (
+    CAME_UP,
+    FOREVER,
+    Followed,
+    Trained,
+    make_spec,
+    start,
+    train,
+    train_both,
+    write_recipe,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from core.run import Run
+    from core.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = "cpu:0,cpu:1"
@@ -78,19 +90,6 @@ def assert_same_curve(one: Followed, other: Followed, relative: float = 1e-5) ->
         assert values == pytest.approx(series.values.tolist(), rel=relative), metric
 
 
-def cut_off(followed: Followed, step: int, runs_root: Path) -> Path:
-    """As `broken_off`, under a name that no other test uses: a run's processes are known by it."""
-    run_dir = broken_off(followed, step, runs_root).rename(runs_root / f"{followed.run.id}-from-{step}")
-    wait_until(lambda: is_lost(run_dir), 10, "the supervisor's end")
-    return run_dir
-
-
-def is_lost(run_dir: Path) -> bool:
-    run = Run.attach(run_dir)
-    run.catch_up()
-    return run.facts.state is RunState.LOST
-
-
 def outside(lines: str) -> Any:
     """What these lines print as JSON, in a process of their own: this one never loads TensorFlow."""
     command = [sys.executable, "-c", f"import core.worker.tensorflow\n{textwrap.dedent(lines)}"]
@@ -121,28 +120,32 @@ BY_HAND = """
 
 
 def test_single_is_the_hand_written_loop(runs_root: Path, awkward: str) -> None:
-    followed = train(spec(awkward, epochs=3, seed=5), runs_root)
-    assert followed.losses() == pytest.approx(outside(BY_HAND.format(recipe=awkward)), rel=1e-6)
+    followed = start(spec(awkward, epochs=3, seed=5), runs_root)
+    by_hand = outside(BY_HAND.format(recipe=awkward))  # meanwhile
+    assert followed.until_over().losses() == pytest.approx(by_hand, rel=1e-6)
 
 
-STRICT = {"epochs": 13, "accumulation": 2, "gradient_clip": 0.1, "weight_decay": 0.1, "warmup_steps": 5}
+STRICT = {"epochs": 13, "gradient_clip": 0.1, "weight_decay": 0.1, "warmup_steps": 5}
 
 
 @pytest.fixture(scope="module")
-def one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    """Without accumulation, which must change nothing."""
-    root = tmp_path_factory.mktemp("one")
-    return train(spec(write_recipe(root, AWKWARD, "awkward"), **(STRICT | {"accumulation": 1})), root / "runs")
+def strict_runs(tmp_path_factory: pytest.TempPathFactory) -> Trained[str]:
+    """Finished runs by strategy; on one device without accumulation, which must change nothing."""
+    root = tmp_path_factory.mktemp("strict")
+    recipe = write_recipe(root, AWKWARD, "awkward")
+
+    def spec_of(strategy: str) -> RunSpec:
+        return spec(recipe, strategy, **(STRICT | {"accumulation": 1 if strategy == "single" else 2}))
+
+    return Trained(spec_of, root / "runs")
 
 
 @pytest.mark.parametrize("strategy", PARALLEL)
-def test_parts_of_a_batch_are_weighted_and_clipped_as_a_whole(
-    runs_root: Path, awkward: str, one_device: Followed, strategy: str
-) -> None:
-    followed = train(spec(awkward, strategy, **STRICT), runs_root)
+def test_parts_of_a_batch_are_weighted_and_clipped_as_a_whole(strict_runs: Trained[str], strategy: str) -> None:
+    followed = strict_runs[strategy]
     assert followed.state is RunState.FINISHED
     assert followed.book.metrics["loss"].count == 65
-    assert_same_curve(one_device, followed)
+    assert_same_curve(strict_runs["single"], followed)
 
 
 def test_a_data_set_that_is_read_is_split_alike(runs_root: Path, awkward: str) -> None:
@@ -160,11 +163,12 @@ def events(run: Run, kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_parts_of_a_placed_model_are_on_the_devices_ticked(
-    runs_root: Path, tmp_path: Path, awkward: str, *, own: bool
+    runs_root: Path, strict_runs: Trained[str], *, own: bool
 ) -> None:
     """Where the recipe puts them, or a row of layers cut in two of about the same size."""
-    recipe = str(ROOT / "resources" / "recipes" / "keras" / "two_branch_lstm.py") if own else awkward
-    followed = train(spec(recipe, "placement", epochs=1, settings={"items": 65}), runs_root)
+    recipe = str(ROOT / "resources" / "recipes" / "keras" / "two_branch_lstm.py")
+    placed = spec(recipe, "placement", epochs=1, settings={"items": 65})
+    followed = train(placed, runs_root) if own else strict_runs["placement"]
     first, second = events(followed.run, "parts")
     assert [part["device"] for part in (first, second)] == ["cpu:0", "cpu:1"]
     assert [part["where"][-5:] for part in (first, second)] == ["CPU:0", "CPU:1"]
@@ -179,14 +183,24 @@ DROPS = AWKWARD.replace("layers.Dropout(dropout)", "layers.BatchNormalization(),
 SCHEDULED = {"epochs": 3, "schedule": "cosine", "warmup_steps": 4, "weight_decay": 0.1, "gradient_clip": 0.5}
 
 
-def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
+    """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
+    root = tmp_path_factory.mktemp("finished")
+    drops = write_recipe(root, DROPS, "drops")
+    return train_both(
+        spec(drops, checkpoints={"unit": "never"}, **SCHEDULED),
+        spec(drops, checkpoints=EVERY_STEP, devices="cpu:1", **SCHEDULED),
+        root / "runs",
+    )
+
+
+def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
     """From the middle of an epoch, and from its last step before the validation."""
-    drops = write_recipe(tmp_path, DROPS, "drops")
-    whole = train(spec(drops, checkpoints={"unit": "never"}, **SCHEDULED), runs_root)
-    stepwise = train(spec(drops, checkpoints=EVERY_STEP, **SCHEDULED), runs_root)
+    whole, stepwise = finished
     assert stepwise.losses() == whole.losses()
     for step in (3, 5):
-        again = resumed(cut_off(stepwise, step, runs_root))
+        again = resumed(broken_off(stepwise, step, runs_root))
         assert again.state is RunState.FINISHED, again.run.facts.error
         for metric, series in whole.book.metrics.items():
             assert again.book.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
@@ -196,7 +210,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, tmp_path: Path
 def test_many_devices_resume_within_rounding(runs_root: Path, awkward: str, strategy: str) -> None:
     settings = SCHEDULED | {"settings": {"read": True}}
     stepwise = train(spec(awkward, strategy, checkpoints=EVERY_STEP, **settings), runs_root)
-    assert_same_curve(stepwise, resumed(cut_off(stepwise, 7, runs_root)), relative=1e-6)
+    assert_same_curve(stepwise, resumed(broken_off(stepwise, 7, runs_root)), relative=1e-6)
 
 
 @pytest.mark.parametrize("strategy", ["single", "multi_worker_mirrored", "parameter_server"])
@@ -221,18 +235,20 @@ def test_the_asynchronous_cell_says_so_and_goes_on_from_a_pause(runs_root: Path,
 
 
 def test_xla_and_bfloat16_walk_the_curve_as_far_as_they_can(runs_root: Path, awkward: str) -> None:
-    plain = train(spec(awkward, epochs=2), runs_root)
+    plain, half = train_both(
+        spec(awkward, epochs=2), spec(awkward, epochs=2, precision="bfloat16", devices="cpu:1"), runs_root
+    )
     assert_same_curve(plain, train(spec(awkward, "mirrored", epochs=2, compile=True), runs_root), relative=1e-4)
-    half = train(spec(awkward, epochs=2, precision="bfloat16"), runs_root)
     assert half.losses() == pytest.approx(plain.losses(), rel=0.05)
     assert half.losses() != pytest.approx(plain.losses(), rel=1e-5)
 
 
-def test_a_checkpoint_of_another_model_is_told_by_name(runs_root: Path, tmp_path: Path, awkward: str) -> None:
-    followed = train(spec(awkward, epochs=1, checkpoints=EVERY_STEP), runs_root)
-    run_dir = cut_off(followed, 3, runs_root)
-    write_recipe(tmp_path, AWKWARD.replace("Dense(16", "Dense(24"), "awkward")
+def test_a_checkpoint_of_another_model_is_told_by_name(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
+    run_dir = broken_off(finished[1], 3, runs_root)
+    recipe = Path(read_spec(run_dir).recipe.path)
+    recipe.write_text(textwrap.dedent(DROPS).replace("Dense(16", "Dense(24"))
     again = resumed(run_dir)
+    recipe.write_text(textwrap.dedent(DROPS))  # others go on with it
     assert again.state is RunState.FAILED
     assert "Checkpoint step-00000003 is of another model" in str(again.run.facts.error)
     assert "kernel has the shape" in str(again.run.facts.error)
