@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from typing import TYPE_CHECKING
 
 from core import report
-from core.findings import Verdict
+from core.findings import Verdict, shortened, worst
 from core.run import Run
+from core.state import row
 from core.units import size
 
 if TYPE_CHECKING:
@@ -31,7 +33,16 @@ def warn(text: str) -> None:
 
 def say_json(document: object) -> None:
     """The one JSON document of a command with `--json`."""
-    say(json.dumps(document, indent=2, allow_nan=False))
+    say(json.dumps(_plain(document), indent=2, allow_nan=False))
+
+
+def _plain(document: object) -> object:
+    """JSON has no NaN: a number that is none is given as the text `nan`, `inf` or `-inf`, wherever it stands."""
+    if isinstance(document, float) and not math.isfinite(document):
+        return str(document)
+    if isinstance(document, dict):
+        return {name: _plain(value) for name, value in document.items()}
+    return [_plain(value) for value in document] if isinstance(document, (list, tuple)) else document
 
 
 def say_run(options: Namespace, run: Run, line: str) -> None:
@@ -44,15 +55,46 @@ def say_run(options: Namespace, run: Run, line: str) -> None:
 
 
 def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> int:
-    """Facts as one JSON document, or these of their fields as columns for people. Returns the exit code."""
+    """Facts as one JSON document, or these of their fields for people, below headings. Returns the exit code."""
     if options.json:
         say_json(rows)
         return 0
-    lines = [[short(each[column]) for column in columns] for each in rows]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))] if lines else []
+    if rows:
+        headings = [column.upper() for column in columns]
+        _say_table([headings, *([short(each[column]) for column in columns] for each in rows)])
+    return 0
+
+
+def _say_table(lines: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
-    return 0
+
+
+def ending(ended: Run) -> str:
+    """What became of a run, in a word."""
+    return f"{ended.id}: {row(ended.facts.state).label.lower()}"
+
+
+def outcome(ended: Run, loss: float | None) -> str:
+    """The same with its last loss and the verdict on its devices' memory, as far as there are such."""
+    parts = [ending(ended)]
+    if loss is not None:
+        parts.append(f"loss {short(loss)}")
+    if ended.facts.releases:
+        parts.append(f"memory {worst(each.verdict for each in ended.facts.releases.values()).value}")
+    return ", ".join(parts)
+
+
+def log_of(failed: Run) -> str | None:
+    """Where to look for more on an error; None where nothing was printed."""
+    log = failed.dir / "log.txt"
+    try:
+        printed = log.stat().st_size > 0
+    except OSError:
+        return None
+    what = "The traceback and all that the run printed are" if failed.facts.traceback else "All that the run printed is"
+    return f"{what} in {log}." if printed else None
 
 
 def release_lines(facts: Facts) -> list[str]:
@@ -66,7 +108,7 @@ def release_lines(facts: Facts) -> list[str]:
             lines.append(f"  {found.sentence}")
     for each in facts.ended_processes:
         what = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
-        lines.append(f"ended by the {each.by}: {what} ({each.signal}) {each.command or ''}".rstrip())
+        lines.append(f"ended by the {each.by}: {what} ({each.signal}) {shortened(each.command or '', 80)}".rstrip())
     return lines
 
 

@@ -163,12 +163,14 @@ def _batch_problems(spec: RunSpec, row: Cell) -> list[str]:
         return []
     lower = batch_size // parts * parts
     near = f"{lower} or {lower + parts}" if lower else f"{parts}"
-    what = " and ".join(f"{count} {_counted(name)}" for count, name in _parts(spec, row))
+    what = " and ".join(_counted(count, name) for count, name in _parts(spec, row))
     return [f"A batch of {batch_size} cannot be split evenly over {what}. Choose {near}, or another accumulation."]
 
 
-def _counted(name: str) -> str:
-    return {"device": "device(s)", "devices": "device(s)", "accumulation": "accumulation step(s)"}.get(name, name)
+def _counted(count: int, name: str) -> str:
+    if name == "accumulation":
+        name = "accumulation step" if count == 1 else "accumulation steps"
+    return f"{count} {name}"
 
 
 def _product(spec: RunSpec, row: Cell) -> int:
@@ -192,4 +194,4 @@ def batch_arithmetic(spec: RunSpec) -> str:
 
 
 def _ids(devices: Sequence[Device]) -> str:
-    return ", ".join(device.id for device in devices) or "none, since this machine shows no device"
+    return ", ".join(device.short_name for device in devices) or "none, since this machine shows no device"

@@ -5,23 +5,41 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
+import shutil
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core import processes
+from core import ending, holders, processes
 from core.errors import RunError
-from core.events import EVENTS, Tail, make_reserve
+from core.events import EVENTS, Tail, Writer, make_reserve
+from core.findings import Ended, ended_fields
 from core.requests import Requests
 from core.state import Facts, RunState, fold, row
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from core.ending import Left
+    from core.findings import Holder
+    from core.state import ProcessId
+
 PATIENCE_S = 10.0
 """A supervisor that has written the end of its run tidies up before it leaves; its guard may take a second more."""
 NAP_S = 0.02
 LOG = "supervisor.jsonl"
+SOCKETS = "pymp-*"
+"""Folders in a run's own for the sockets of its data-loader workers (`core.worker.pytorch._sockets`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Remnant:
+    """A process that the leg before has left behind; see `core.ending.Target`."""
+
+    process: ProcessId
+    run_id: str
+    seen: Holder
+    """As it was before it was ended."""
 
 
 def claim(run_dir: Path) -> int:
@@ -62,21 +80,62 @@ def claim_again(run_dir: Path) -> tuple[int, Facts]:
 def clear(run_dir: Path) -> None:
     """Clear away what an earlier leg left: its requests, its rendezvous, its processes; renew the reserve.
 
-    Raises `RunError` when the disk is full.
+    Whom it ended it writes down. Raises `RunError` when something could not be ended, or when the disk is full.
     """
     Requests(run_dir).clear()
     (run_dir / "rendezvous").unlink(missing_ok=True)
-    deadline = time.monotonic() + PATIENCE_S
-    while processes.end_tagged(run_dir.name, signal.SIGKILL):
-        if time.monotonic() >= deadline:
-            raise RunError(_not_cleared(run_dir))
-        time.sleep(NAP_S)
+    _end_remnants(run_dir)
+    remove_sockets(run_dir)
     try:
         make_reserve(run_dir / EVENTS)
     except OSError as error:
         full = error.errno in {errno.ENOSPC, errno.EDQUOT}
         why = "The disk is full. Free some space" if full else f"{error.strerror}. Change its permissions"
         raise RunError(f"{run_dir} cannot be written: {why}, then resume the run again.") from error
+
+
+def remove_sockets(run_dir: Path) -> None:
+    """Remove what data-loader workers that were killed could not: nobody of the run is left who uses it."""
+    for folder in run_dir.glob(SOCKETS):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_remnants(run_dir: Path) -> None:
+    """End what carries the run's tag, TERM and then KILL, until nothing new is found; write down who it was."""
+    ended: list[Ended] = []
+    left: tuple[Left[_Remnant], ...] = ()
+    deadline = time.monotonic() + PATIENCE_S
+    while (remnants := _remnants(run_dir.name)) and time.monotonic() < deadline:
+        outcome = ending.end(remnants)
+        left = outcome.left
+        ended += [_ended(each.whom, each.signal) for each in outcome.ended]
+    if ended:
+        _write_down(run_dir, ended)
+    if remnants:
+        raise RunError(_not_ended(run_dir, left))
+
+
+def _remnants(run_id: str) -> list[_Remnant]:
+    return [
+        _Remnant(process=process, run_id=run_id, seen=holders.describe(process.pid))
+        for process in processes.tagged(run_id)
+    ]
+
+
+def _ended(remnant: _Remnant, number: str) -> Ended:
+    return Ended(
+        pid=remnant.process.pid, created=remnant.process.created, name=remnant.seen.name,
+        command=remnant.seen.command, signal=number, by="supervisor",
+    )  # fmt: skip
+
+
+def _write_down(run_dir: Path, ended: list[Ended]) -> None:
+    """In the supervisor's own log, which nobody else writes now; it is told of the leg that begins next."""
+    events = Writer(run_dir / EVENTS / LOG)
+    try:
+        events.write("ended", **ended_fields("supervisor", ended), before_leg=True)
+    finally:
+        events.close()
 
 
 def known(run_dir: Path) -> Facts:
@@ -88,6 +147,11 @@ def cannot_resume(run_dir: Path, state: RunState) -> str:
     """Why a run in this state cannot be resumed: a sentence."""
     if state is RunState.FINISHED:
         return f"Run {run_dir.name} is finished: there is nothing to go on with. Start another."
+    if state is RunState.CREATED:
+        return (
+            f"Run {run_dir.name} is not known to have come up: no word of its supervisor can be read. "
+            "If it is being started just now, attach to it; else resume it in half a minute."
+        )
     return _busy(run_dir)
 
 
@@ -97,6 +161,13 @@ def _busy(run_dir: Path) -> str:
 
 def _not_cleared(run_dir: Path) -> str:
     return f"What is left of run {run_dir.name} is still being ended. Resume it in a moment."
+
+
+def _not_ended(run_dir: Path, left: tuple[Left[_Remnant], ...]) -> str:
+    if not left:
+        return _not_cleared(run_dir)
+    who = ", ".join(f"pid {each.whom.process.pid} {each.whom.seen.name or ''}".strip() for each in left)
+    return f"Run {run_dir.name} cannot be resumed yet, since {who} is left of it. {left[0].why}"
 
 
 def _wait_for_the_guard(run_dir: Path, deadline: float) -> None:

@@ -5,6 +5,7 @@ Exit codes: 0 finished, 1 failed, 2 wrong use (one sentence on stderr), 3 stoppe
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -18,22 +19,25 @@ from core.options import (
     Parser,
     add_detach,
     add_export_options,
+    add_force,
     add_run_options,
     common,
 )
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
 
     Command = Callable[[argparse.Namespace], int]
 
+RUN = "its name, the beginning of it, or its folder; `trainyard runs` lists them"
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    options = _parser().parse_args(arguments)
+    # Given, not set as a default: that would be the default of `--runs` behind each command, too, and take its place.
+    given = argparse.Namespace(runs=runs.default_root())
+    options = _parser().parse_args(arguments, given)
     try:
         command: Command = options.command
         return command(options)
@@ -65,7 +69,7 @@ def _parser() -> Parser:
     facts_options.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     parser = Parser(prog="trainyard", description="Train on the devices you tick. Without a command: the window.",
                     parents=[shared])  # fmt: skip
-    parser.set_defaults(command=window, runs=runs.default_root())
+    parser.set_defaults(command=window)
     commands = parser.add_subparsers(metavar="COMMAND")
 
     def add(name: str, command: Command, *, of_run: bool = False) -> argparse.ArgumentParser:
@@ -73,7 +77,7 @@ def _parser() -> Parser:
         made = commands.add_parser(name, help=summary, description=summary, parents=[facts_options])
         made.set_defaults(command=command)
         if of_run:
-            made.add_argument("run", metavar="RUN", help="its name, the beginning of it, or its folder")
+            made.add_argument("run", metavar="RUN", help=RUN)
         return made
 
     add("devices", facts.devices)
@@ -83,7 +87,7 @@ def _parser() -> Parser:
     add("runs", facts.list_runs)
     add("show", facts.show, of_run=True)
     add("attach", running.attach, of_run=True)
-    add("stop", running.stop, of_run=True)
+    add_force(add("stop", running.stop, of_run=True))
     add("pause", running.pause, of_run=True)
     add_detach(add("resume", running.resume, of_run=True))
     add("save", running.save, of_run=True)

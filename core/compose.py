@@ -80,5 +80,5 @@ def default_learning_rate(recipe: recipes.RecipeFile) -> float | None:
 
 def resolve(names: Iterable[str], devices: Sequence[Device]) -> list[str]:
     """Device ids for names: an id stands for itself, `gpu:0` for the device labelled `GPU 0`."""
-    labels = {device.label.lower().replace(" ", ":"): device.id for device in devices}
+    labels = {device.short_name: device.id for device in devices}
     return [labels.get(name.lower(), name) for name in names]

@@ -199,6 +199,8 @@ class Tail:
         """How many whole lines so far were no event; they are passed over."""
         self.latest = 0.0
         """The latest time among the events so far."""
+        self.trouble = ""
+        """Why the file, which is there, could not be read; "" when it could."""
         self._offset = 0
         self._name = os.fspath(path)
 
@@ -215,8 +217,12 @@ class Tail:
             with open(self._name, "rb") as file:  # noqa: PTH123
                 file.seek(self._offset)
                 data = file.read(most_bytes)
-        except OSError:
+        except FileNotFoundError:
             return []
+        except OSError as error:
+            self.trouble = error.strerror or str(error)
+            return []
+        self.trouble = ""
         end = data.rfind(b"\n") + 1
         self._offset += end
         events = [self._parse(line) for line in data[:end].splitlines() if line.strip()]
@@ -238,6 +244,7 @@ class Log:
     def __init__(self, run_dir: Path, only: Collection[str] | None = None) -> None:
         self._only = only
         self._folder = run_dir / EVENTS
+        self._folder_trouble = ""
         self._tails: dict[str, Tail] = {}
 
     def read(self) -> list[Event]:
@@ -253,9 +260,19 @@ class Log:
         """How many unreadable lines the files hold so far."""
         return sum(tail.garbage_lines for tail in self._tails.values())
 
+    @property
+    def troubles(self) -> list[str]:
+        """What is there and could not be read when it was last looked at: a sentence each."""
+        found = {self._folder: self._folder_trouble, **{tail.path: tail.trouble for tail in self._tails.values()}}
+        return [f"{path} cannot be read: {why}. What it holds is missing here." for path, why in found.items() if why]
+
     def _names(self) -> list[str]:
         try:
             names = sorted(name for name in os.listdir(self._folder) if name.endswith(".jsonl"))  # noqa: PTH208 (names only)
-        except OSError:
+        except FileNotFoundError:
             return []
+        except OSError as error:
+            self._folder_trouble = error.strerror or str(error)
+            return []
+        self._folder_trouble = ""
         return names if self._only is None else [name for name in names if name in self._only]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core import catalog
+from core import catalog, report
 from core.checkpoints import whole
 from core.errors import RunError
 from core.launchers.local import BOOT
 from core.spec import read_spec
 
 if TYPE_CHECKING:
+    from core.book import SeriesBook
     from core.spec import RunSpec
 
 FORMATS = {"pytorch": ("state_dict",), "tensorflow": ("keras", "saved_model"), "keras": ("keras", "saved_model")}
@@ -55,7 +57,7 @@ def export_model(
         answer = _ask(spec, run_dir, checkpoint, temporary, chosen)
         temporary.rename(folder)
     except OSError as error:
-        raise RunError(f"{folder} cannot be written: {error.strerror}. Name another folder.") from error
+        raise RunError(_cannot_write(folder, error)) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Exported(
@@ -86,8 +88,28 @@ def _temporary(folder: Path) -> Path:
     try:
         temporary.mkdir(parents=True)
     except OSError as error:
-        raise RunError(f"{folder.parent} cannot be written: {error.strerror}. Name another folder.") from error
+        raise RunError(_cannot_write(folder.parent, error)) from error
     return temporary
+
+
+def _cannot_write(folder: Path, error: OSError) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"The disk that holds {folder} is full. Free some space, or name a folder on another disk."
+    return f"{folder} cannot be written: {error.strerror}. Name another folder."
+
+
+def export_csv(book: SeriesBook, path: Path) -> None:
+    """Write every measurement to a file. Raises `RunError` with a sentence; a file that was not there is not left."""
+    new = not path.exists()
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            report.write_csv(book, file)
+    except OSError as error:
+        if new:
+            path.unlink(missing_ok=True)
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        why = "The disk is full. Free some space" if full else f"{error.strerror}. Name another file"
+        raise RunError(f"{path} cannot be written: {why}.") from error
 
 
 def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_name: str) -> dict[str, Any]:
@@ -103,6 +125,8 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
             told: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise RunError(f"The export ended without a word. {_last_line(said)}".strip()) from None
+    if told.get("full"):
+        raise RunError(_cannot_write(folder.parent, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
     if "error" in told:
         raise RunError(f"The model could not be exported: {told['error']}")
     return told

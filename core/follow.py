@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import shutil
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from core.findings import Verdict
+from core.ladder import rungs
+from core.spec import StopLadder
 from core.state import row
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from core.run import Run
+    from core.state import Facts, Rung
 
 POLL_S = 0.1
 SELDOM_POLL_S = 0.25
 """Where no line is rewritten: nobody sees it come later."""
 ASKED = {"pause": "pausing", "save": "saving"}
+NAMED = 5
+"""So many of the processes that had to be ended are named, the others counted."""
 LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
 
 
-def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> None:
-    """Return when the run is over. `out`: where progress goes; None for silence.
+def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
+    """Return when the run is over, with the last loss that was seen. `out`: where progress goes; None for silence.
 
     With `stops` the first Ctrl-C asks the run to stop and the second forces it, or the end of the waiting for its
     devices' memory; without, Ctrl-C is the caller's.
@@ -36,6 +42,7 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> None:
         run.request("force" if state.can_force else "stop")
         progress.say(state.forcing if state.can_force else "Stopping; Ctrl-C again forces it.")
     progress.end()
+    return progress.loss
 
 
 def _followed(run: Run, progress: _Progress) -> bool:
@@ -50,11 +57,49 @@ def _followed(run: Run, progress: _Progress) -> bool:
     return True
 
 
+class Stopping:
+    """What a run that is being ended is waiting for: each thing in a sentence, once."""
+
+    def __init__(self, facts: Facts) -> None:
+        """What `facts` tell is known already, but for the rung that the run is on."""
+        self._rungs = max(0, len(facts.rungs) - 1)
+        self._waiting: str | None = None
+
+    def news(self, facts: Facts) -> list[str]:
+        """What is new in `facts`."""
+        told = [_rung_sentence(rung) for rung in facts.rungs[self._rungs :]]
+        self._rungs = max(self._rungs, len(facts.rungs))
+        if facts.waiting and facts.waiting != self._waiting:
+            told.append(facts.waiting)
+        self._waiting = facts.waiting or self._waiting
+        return told
+
+
+def _rung_sentence(rung: Rung) -> str:
+    done = "the workers were asked to stop" if rung.name == "asked" else f"{rung.name} was sent to the workers"
+    following = dict(pairwise(name for name, _, _ in rungs(StopLadder()))).get(rung.name)
+    after = f"; {following} follows in {rung.grace_s:g} s" if following and rung.grace_s is not None else ""
+    return f"{done}{after}."
+
+
+def hard_end(facts: Facts) -> str | None:
+    """What was killed, or was left over and ended, in a sentence; None when all ended by itself."""
+    parts = []
+    if any(rung.name == "SIGKILL" for rung in facts.rungs):
+        parts.append("the workers were killed (SIGKILL)")
+    if facts.ended_processes:
+        first = [f"pid {each.pid} {each.name or ''}".rstrip() for each in facts.ended_processes[:NAMED]]
+        more = len(facts.ended_processes) - NAMED
+        signals = " and ".join(sorted({each.signal for each in facts.ended_processes}))
+        parts.append(f"left over and ended ({signals}): {', '.join(first)}{f' and {more} more' if more > 0 else ''}")
+    return "; ".join(parts) + "." if parts else None
+
+
 class _Progress:
     def __init__(self, run: Run, out: TextIO | None) -> None:
         self._run, self._out = run, out
         self._terminal = out is not None and out.isatty()
-        self._loss: float | None = None
+        self.loss: float | None = None
         self.poll_s = POLL_S if self._terminal else SELDOM_POLL_S
         self._shown_at = 0.0
         self._notices = 0
@@ -64,7 +109,7 @@ class _Progress:
         for event in events:
             values = event.get("values")
             if event["kind"] == "metrics" and isinstance(values, dict) and values.get("loss"):
-                self._loss = float(values["loss"][-1])
+                self.loss = float(values["loss"][-1])
         for text in self._run.facts.notices[self._notices :]:
             self.say(text)
         self._notices = len(self._run.facts.notices)
@@ -104,8 +149,8 @@ class _Progress:
         if facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
             parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]
-        if self._loss is not None:
-            parts.append(f"loss {self._loss:.4g}")
+        if self.loss is not None:
+            parts.append(f"loss {self.loss:.4g}")
         if facts.rungs:
             parts.append(f"stop: {facts.rungs[-1].name}")
         return " · ".join(parts)

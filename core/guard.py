@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core import holders, processes
+from core.claim import remove_sockets
 from core.events import EVENTS, Writer
 from core.findings import Ended, ended_fields
 from core.procfs import ENDED, STUCK
@@ -51,6 +52,7 @@ def post(run_dir: Path, *, let_go: int) -> int:
             ended = _end_all(run_dir.name)
             with contextlib.suppress(OSError):  # the folder is gone, or the disk is full: what counts is done
                 _tell(run_dir, ended)
+        remove_sockets(run_dir)
     finally:
         os._exit(0)
 
@@ -68,19 +70,23 @@ def set_off(post: int) -> None:
 
 
 def _end_all(run_id: str) -> list[Ended]:
-    """Kill whatever carries the run's tag until nothing new is found, and all of it has ended; returns whom."""
-    killed: dict[ProcessId, Holder] = {}
+    """Kill whatever carries the run's tag until nothing new is found, and all of it has ended; returns whom.
+
+    All are looked at before the first is killed: workers kill their own groups at the same time (`core.worker.deadman`
+    gives us a moment), and who ends with its group was ended as well, by the same signal and for the same reason.
+    """
+    seen: dict[ProcessId, Holder] = {}
+    killed: set[ProcessId] = set()
     begun = quiet_since = time.monotonic()
     while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < GIVE_UP_S:
         found = [process for process in processes.tagged(run_id) if process not in killed]
         for process in found:
-            seen = holders.describe(process.pid)
-            if processes.send_tagged(process, run_id, signal.SIGKILL):
-                killed[process] = seen
+            seen.setdefault(process, holders.describe(process.pid))
+        killed |= {process for process in found if processes.send_tagged(process, run_id, signal.SIGKILL)}
         if found or any(map(_is_ending, killed)):  # one that gives up much memory has no tag any more while it does
             quiet_since = time.monotonic()
         time.sleep(LOOK_AGAIN_S)
-    return [_ended(process, seen) for process, seen in killed.items() if not processes.is_alive(process)]
+    return [_ended(process, holder) for process, holder in seen.items() if not processes.is_alive(process)]
 
 
 def _is_ending(process: ProcessId) -> bool:

@@ -63,7 +63,7 @@ STATES = (
     StateRow(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
              sentence="Training ended with an error. It can be resumed from its last checkpoint."),
     StateRow(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
-             sentence="The run's supervisor ended without a word; its workers ended with it."),
+             sentence="The run's supervisor ended without a word. It can be resumed from its last checkpoint."),
 )  # fmt: skip
 
 TRANSITIONS = frozenset({

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from core import catalog, runs
 from core.compose import Choices
-from core.spec import CHECKPOINT_UNITS, CUDA_IDS, PRECISIONS, SCHEDULES, ReleaseWatch
+from core.spec import CHECKPOINT_UNITS, CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,20 +68,29 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--epochs", type=int, metavar="N")
-    add("--batch-size", type=int, metavar="N", help="the global batch, over all devices")
+    add, usual = parser.add_argument, Training()
+    add("--epochs", type=int, metavar="N", help=f"default: {usual.epochs}")
+    add("--batch-size", type=int, metavar="N", help=f"the global batch, over all devices; default: {usual.batch_size}")
     add("--learning-rate", type=float, metavar="X", help="default: the recipe's")
-    add("--schedule", help=f"of the learning rate: {_either(SCHEDULES)}")
-    add("--warmup-steps", type=int, metavar="N", help="steps in which the learning rate rises to its full height")
+    add("--schedule", help=f"of the learning rate: {_either(SCHEDULES)}; default: {usual.schedule}")
+    add(
+        "--warmup-steps", type=int, metavar="N",
+        help=f"steps in which the learning rate rises to its full height; default: {usual.warmup_steps}",
+    )  # fmt: skip
     add("--weight-decay", type=float, metavar="X", help="decoupled, as in AdamW; default: the recipe's optimizer's own")
-    add("--gradient-clip", type=float, metavar="X", help="the largest norm of the whole gradient")
-    add("--patience", type=int, metavar="N", help="end after so many epochs without a better loss")
-    add("--seed", type=int, metavar="N")
-    add("--accumulation", type=int, metavar="N", help="gradient accumulation steps")
-    add("--micro-batches", type=int, metavar="N", help="pipeline only: micro-batches per pass")
-    add("--precision", help=_either(PRECISIONS))
-    add("--loader-workers", type=int, metavar="N", help="data-loader processes per rank")
+    add("--gradient-clip", type=float, metavar="X", help="the largest norm of the whole gradient; default: no limit")
+    add("--patience", type=int, metavar="N", help="end after so many epochs without a better loss; default: never")
+    add("--seed", type=int, metavar="N", help=f"default: {usual.seed}")
+    add("--accumulation", type=int, metavar="N", help=f"gradient accumulation steps; default: {usual.accumulation}")
+    add(
+        "--micro-batches", type=int, metavar="N",
+        help=f"pipeline only: micro-batches per pass; default: {usual.micro_batches}",
+    )  # fmt: skip
+    add("--precision", help=f"{_either(PRECISIONS)}; default: {usual.precision}")
+    add(
+        "--loader-workers", type=int, metavar="N",
+        help=f"data-loader processes per rank, PyTorch only; default: {usual.loader_workers}",
+    )  # fmt: skip
     add("--compile", action="store_true", default=None, help=_compilers())
     add("--stop-on-nan", action="store_true", default=None, help="fail at a loss that is no number")
 
@@ -91,7 +100,10 @@ def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-every", metavar="TEXT",
         help="epoch, '5 epochs', '100 steps', '10 minutes', auto (the default: as often as costs little) or never",
     )  # fmt: skip
-    parser.add_argument("--keep-checkpoints", type=int, metavar="N", help="so many of the latest; the best stays, too")
+    parser.add_argument(
+        "--keep-checkpoints", type=int, metavar="N",
+        help=f"so many of the latest; the best stays, too; default: {Checkpoints().keep}",
+    )  # fmt: skip
 
 
 def _add_release(parser: argparse.ArgumentParser) -> None:
@@ -109,6 +121,14 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
 def add_detach(parser: argparse.ArgumentParser) -> None:
     """Of the commands that start something."""
     parser.add_argument("--detach", action="store_true", help="return at once; the run goes on")
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Of `stop`."""
+    parser.add_argument(
+        "--force", action="store_true",
+        help="kill the workers at once; where training is over: do not wait for the memory",
+    )  # fmt: skip
 
 
 def add_export_options(parser: argparse.ArgumentParser) -> None:
@@ -180,7 +200,10 @@ def _strategies() -> str:
 
 
 def _compilers() -> str:
-    return ", ".join(f"{row.compiler} for {row.title}" for row in catalog.FRAMEWORKS)
+    titles: dict[str, list[str]] = {}
+    for row in catalog.FRAMEWORKS:
+        titles.setdefault(row.compiler, []).append(row.title)
+    return ", ".join(f"{compiler} for {' and '.join(those)}" for compiler, those in titles.items())
 
 
 def _either(names: Iterable[str]) -> str:

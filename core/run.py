@@ -21,7 +21,7 @@ from core.errors import RunError
 from core.events import EVENTS, Event, Log, make_reserve
 from core.requests import REQUESTS
 from core.spec import SPEC_FILE, RunSpec, read_spec, write_spec
-from core.starting import cannot_start, cannot_write, launch_supervisor, new_directory
+from core.starting import cannot_make, cannot_start, cannot_write, launch_supervisor, new_directory
 from core.state import Facts, RunState, fold, row
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 COMING_UP_S = 20.0
 """A supervisor that has not written its first event after so long never will."""
-RESUMING_S = 20.0
-"""More than the supervisor itself waits for an earlier one to leave."""
+RESUMING_S = 40.0
+"""More than the supervisor itself waits for an earlier one to leave, and for what that left behind to end."""
 NAP_S = 0.02
 
 Mark = tuple[tuple[int, int] | None, ...]
@@ -50,7 +50,9 @@ class Run:
         self.facts = Facts()
         self._log = Log(run_dir, only)
         self._coming_up = coming_up
+        self._whole = only is None
         self._garbage_told = 0
+        self._troubles_told: set[str] = set()
         self._mark: Mark = ()
         """How the supervisor's and the guard's log looked before they were last read."""
 
@@ -69,22 +71,24 @@ class Run:
         except (OSError, subprocess.CalledProcessError) as error:
             if run_dir is not None:
                 shutil.rmtree(run_dir, ignore_errors=True)
-            raise RunError(cannot_start(runs_root, error)) from error
+            raise RunError(cannot_make(runs_root, error)) from error
 
     @classmethod
     def resume(cls, run_dir: Path) -> Run:
         """Go on with a run that was paused or stopped, that failed or was lost: where its last checkpoint is.
 
         Returns when its new supervisor has come up, which may take seconds; of what is returned, nothing has
-        been read yet. Raises `ValueError` with a sentence when the directory is no run, is finished or runs;
-        `RunError` when it could not be resumed.
+        been read yet. Raises `ValueError` with a sentence when the directory is no run, is finished or runs, or its
+        spec cannot be used; `RunError` when it could not be resumed.
         """
         run = cls.attach(run_dir)
+        run.spec()
         run.catch_up()
         if not row(run.facts.state).can_resume:
             raise ValueError(cannot_resume(run_dir, run.facts.state))
         if not os.access(run_dir / EVENTS, os.W_OK):
-            raise RunError(cannot_write(run_dir, PermissionError(errno.EACCES, os.strerror(errno.EACCES))))
+            number = errno.EACCES if (run_dir / EVENTS).is_dir() else errno.ENOENT
+            raise RunError(cannot_write(run_dir, OSError(number, os.strerror(number), str(run_dir / EVENTS))))
         try:
             launched = launch_supervisor(run_dir, "--resume")
         except (OSError, subprocess.CalledProcessError) as error:
@@ -139,12 +143,14 @@ class Run:
         alive = self._supervisor_lives()  # before reading: what it wrote in its last moment is then read
         self._mark = mark(self.dir)  # before reading, too
         events = self._log.read()
-        self.facts = self._with_garbage(fold(self.facts, events))
+        self.facts = self._with_troubles(fold(self.facts, events))
         if row(self.facts.state).over:
             # Of files that were read before the one with the last word, the last lines may have been missed.
             more = self._log.read()
-            self.facts = self._with_garbage(fold(self.facts, more))
+            self.facts = self._with_troubles(fold(self.facts, more))
             events += more
+            if events and self.facts.state is RunState.LOST:  # the guard has told whom it ended
+                self.facts = replace(self.facts, error=self._how_lost())
         if not events and not alive and not row(self.facts.state).over:
             self.facts = self._lost()
         return events
@@ -163,20 +169,30 @@ class Run:
         Raises `RunError` with a sentence when the request cannot be written.
         """
         assert what in REQUESTS, what
+        control = self.dir / "control"
         try:
-            (self.dir / "control" / what).touch()
+            (control / what).touch()
         except OSError as error:
+            if self.dir.is_dir() and not control.is_dir():
+                raise RunError(
+                    f"Run {self.id} cannot be asked anything, since {control} is not there. Make that folder (mkdir), "
+                    "then ask again."
+                ) from error
             raise RunError(cannot_write(self.dir, error)) from error
 
     def log_end(self, most_bytes: int = 4000) -> str:
-        """The last lines that the workers printed."""
+        """The last lines that the workers printed: whole ones, but for a single one that is longer than all this."""
         try:
             with (self.dir / "log.txt").open("rb") as file:
-                file.seek(0, os.SEEK_END)
-                file.seek(max(0, file.tell() - most_bytes))
-                return file.read().decode(errors="replace")
+                begin = max(0, file.seek(0, os.SEEK_END) - most_bytes)
+                file.seek(max(0, begin - 1))  # with the byte before: what begins after a newline is a whole line
+                text = file.read(most_bytes + 1)
         except OSError:
             return ""
+        if begin:
+            _, newline, rest = text.partition(b"\n")
+            text = rest if newline and rest.strip() else text[1:]
+        return text.decode(errors="replace")
 
     def _supervisor_lives(self) -> bool:
         known = self.facts.supervisor or self._coming_up
@@ -194,28 +210,48 @@ class Run:
         restarted = place.host == here.host and place.boot != here.boot
         return not restarted
 
-    def _with_garbage(self, facts: Facts) -> Facts:
+    def _with_troubles(self, facts: Facts) -> Facts:
+        """With a notice on what could not be read, or not be understood: each is told once."""
+        troubles = [text for text in self._log.troubles if text not in self._troubles_told]
+        self._troubles_told.update(troubles)
         new = self._log.garbage_lines - self._garbage_told
         self._garbage_told += new
-        if not new:
-            return facts
-        text = f"{new} line(s) in {self.dir / EVENTS} are no events and were passed over; all others are shown."
-        return replace(facts, notices=(*facts.notices, text))
+        if new:
+            what, were = ("1 line", "is no event and was") if new == 1 else (f"{new} lines", "are no events and were")
+            troubles.append(f"{what} in {self.dir / EVENTS} {were} passed over; all others are shown.")
+        return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 
     def _lost(self) -> Facts:
+        ended = self.facts.latest or time.time()
+        return replace(
+            self.facts, state=RunState.LOST, error=self._how_lost(),
+            history=(*self.facts.history, (ended, RunState.LOST)),
+        )  # fmt: skip
+
+    def _how_lost(self) -> str:
         end = self.log_end(600).strip()
         if not self.dir.is_dir():
             what = f"The run's folder {self.dir} was removed."
+        elif self.facts.supervisor is None and self._log.troubles:
+            what = "How the run ended is not known, since its events cannot be read."
         elif self.facts.supervisor is None:
             what = "The run never came up: its supervisor ended, or was not started, before its first word."
         else:
-            pid = self.facts.supervisor.pid
-            what = f"The run's supervisor (pid {pid}) ended without a word; its workers ended with it."
-        error = f"{what} The end of the log: {end}" if end else f"{what} The log is empty."
-        ended = self.facts.latest or time.time()
-        return replace(
-            self.facts, state=RunState.LOST, error=error, history=(*self.facts.history, (ended, RunState.LOST))
-        )
+            what = f"The run's supervisor (pid {self.facts.supervisor.pid}) ended without a word{self._who_is_left()}."
+        return f"{what} The end of the log: {end}" if end else f"{what} The log is empty."
+
+    def _who_is_left(self) -> str:
+        """What became of the processes of a run that was lost, as it is now, to end a sentence with.
+
+        Looked for by whoever reads all of a run, where the sentence is made: those who only list runs read no `/proc`.
+        """
+        if not self._whole:
+            return ""
+        left = processes.tagged(self.id)
+        if not left:
+            return "; none of its processes is left"
+        pids = ", ".join(str(each.pid) for each in left)
+        return f"; of its processes these were still there: pid {pids}. `trainyard sweep` ends what stays"
 
 
 def mark(run_dir: Path) -> Mark:

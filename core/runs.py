@@ -73,7 +73,7 @@ def find(root: Path, text: str) -> Path:
 
 
 def _names(paths: list[Path]) -> str:
-    return ", ".join(path.name for path in paths[:5]) + (", ..." if len(paths) > 5 else "")
+    return ", ".join(path.name for path in paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

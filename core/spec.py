@@ -68,7 +68,7 @@ class Training:
     """Pipelines only: micro-batches per pass, under way in the stages at the same time."""
 
     def __post_init__(self) -> None:
-        _whole("epochs", self.epochs, 1)
+        _whole("number of epochs", self.epochs, 1)
         _whole("batch size", self.batch_size, 1)
         _whole("seed", self.seed, 0)
         if self.seed >= 2**63:

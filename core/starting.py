@@ -18,6 +18,8 @@ from core.parts import SUPERVISOR
 if TYPE_CHECKING:
     from core.state import ProcessId
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+ELSEWHERE = "Keep runs elsewhere with --runs DIR."
 _CODE_ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -64,19 +66,35 @@ def new_directory(runs_root: Path, name: str) -> Path:
     return run_dir
 
 
-def cannot_start(runs_root: Path, error: OSError | subprocess.CalledProcessError) -> str:
-    """Why no run could be started under a root: a sentence."""
+def cannot_start(folder: Path, error: OSError | subprocess.CalledProcessError) -> str:
+    """Why no supervisor could be started, be it of a new run below a folder or of the run in it: a sentence."""
     if isinstance(error, OSError):
-        return cannot_write(runs_root, error)
-    return f"The run's supervisor could not be started in {runs_root}: {error}."
+        return cannot_write(folder, error)
+    return f"The run's supervisor could not be started in {folder}: {error}."
+
+
+def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError) -> str:
+    """Why no run could be started under a root, which is made where there is none: a sentence."""
+    if isinstance(error, OSError) and not runs_root.is_dir():
+        above = next((each for each in (runs_root, *runs_root.parents) if each.exists()), runs_root)
+        if not above.is_dir():
+            return f"{runs_root} cannot be a folder of runs, since {above} is a file. {ELSEWHERE}"
+        if error.errno not in FULL:
+            return f"{runs_root} cannot be made in {above}: {error.strerror}. {ELSEWHERE}"
+    return cannot_start(runs_root, error)
 
 
 def cannot_write(folder: Path, error: OSError) -> str:
     """Why nothing could be written into a folder: a sentence."""
-    if error.errno == errno.ENOENT:
+    if error.errno == errno.ENOENT and not folder.exists():
         return f"{folder} is not there any more. Start another run."
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        return f"{folder} is damaged: {error.filename or 'a part of it'} is missing, or no folder. Start another run."
+    if error.errno in FULL:
         return f"The disk that holds {folder} is full. Free some space, or keep runs elsewhere with --runs DIR."
-    return (
-        f"{folder} cannot be written: {error.strerror}. Change its permissions, or keep runs elsewhere with --runs DIR."
-    )
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return (
+            f"{folder} cannot be written: {error.strerror}. "
+            "Change its permissions, or keep runs elsewhere with --runs DIR."
+        )
+    return f"{folder} cannot be written: {error.strerror}. {ELSEWHERE}"

@@ -134,6 +134,8 @@ class Facts:
     """By device id, what became of its memory after the end."""
     ended_processes: tuple[Ended, ...] = ()
     """What outlived its worker, or its supervisor, and had to be ended. (`ended` is a time.)"""
+    cleared: tuple[Ended, ...] = ()
+    """Of these, what was ended so that the next leg can begin: it is told of that one."""
 
     @property
     def started(self) -> float | None:
@@ -190,7 +192,8 @@ def _new_leg(facts: Facts) -> Facts:
         history = (*history, (facts.latest, RunState.LOST))
     return replace(
         facts, state=history[-1][1], history=history, workers={}, plan=None, rungs=(), error=None, traceback=None,
-        notices=(), asked="", waiting=None, releases={}, ended_processes=(),
+        notices=_words_on(facts.cleared), asked="", waiting=None, releases={}, ended_processes=facts.cleared,
+        cleared=(),
     )  # fmt: skip
 
 
@@ -260,7 +263,21 @@ def _release(facts: Facts, event: Event) -> Facts:
 
 
 def _ended(facts: Facts, event: Event) -> Facts:
-    return replace(facts, ended_processes=(*facts.ended_processes, *read_ended(event)))
+    ended = read_ended(event)
+    facts = replace(facts, ended_processes=(*facts.ended_processes, *ended))
+    if event.get("before_leg") is not True:
+        return facts
+    facts = replace(facts, cleared=(*facts.cleared, *ended))
+    return replace(facts, notices=(*facts.notices, *_words_on(ended)))
+
+
+def _words_on(cleared: tuple[Ended, ...]) -> tuple[str, ...]:
+    """A notice on what was ended before a leg began; none when there was nothing."""
+    if not cleared:
+        return ()
+    what = "A process that was left of the run was" if len(cleared) == 1 else "Processes that were left of the run were"
+    who = ", ".join(f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in cleared)
+    return (f"{what} ended before it was resumed: {who}.",)
 
 
 def _noticed(facts: Facts, text: str) -> Facts:

@@ -43,7 +43,8 @@ class Keeper:
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
         self._stage.restore(self._kept.mapping("window/plots"))
         self._window.restoreGeometry(self._kept.data("window/geometry"))
-        self._layout.restore(self._kept.data("window/layout"))
+        devices = self._kept.text("window/layout_devices")
+        self._layout.restore(self._kept.data("window/layout"), int(devices) if devices.isdecimal() else 0)
         self._stage.restoreState(self._kept.data("window/plot_heights"))
 
     def keep(self) -> None:
@@ -52,6 +53,7 @@ class Keeper:
         self._kept.keep_mapping("window/plots", self._stage.remember())
         self._kept.keep_data("window/geometry", self._window.saveGeometry())
         self._kept.keep_data("window/layout", self._layout.save())
+        self._kept.keep_text("window/layout_devices", str(self._layout.stands_for))
         self._kept.keep_data("window/plot_heights", self._stage.saveState())
         self._kept.save()
 

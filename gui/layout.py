@@ -12,6 +12,7 @@ from .panels.dock import Dock
 
 if TYPE_CHECKING:
     from .panels.details import Details
+    from .panels.device_panel import DevicePanel
     from .theme import Theme
 
 LAYOUT_VERSION = 1
@@ -32,7 +33,7 @@ class Parts:
     top: tuple[QWidget, ...]
     """Across the window, from above."""
     middle: QWidget
-    devices: QWidget
+    devices: DevicePanel
     training: QWidget
     runs: QWidget
     details: Details
@@ -45,6 +46,8 @@ class Layout(QObject):
         super().__init__(window)
         self._window = window
         self._touched = False
+        self._stands_for = 0
+        """How many devices there were when somebody moved the parts."""
         self._devices = parts.devices
         window.setMinimumSize(LEAST_SIZE)
         window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
@@ -94,15 +97,42 @@ class Layout(QObject):
     def spread(self) -> None:
         """Give the docks their shares, unless somebody has: the devices what they need, the training the rest."""
         if self._touched:
+            self._make_room()
             return
-        devices, training, runs, log = self.docks
+        devices, _, runs, log = self.docks
         width, height = self._window.width(), self._window.height()
         sides = [max(round(SIDE_SHARE * width), LEAST_SIDE_PX), max(round(RUNS_SHARE * width), LEAST_RUNS_PX)]
         self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
         self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
-        room = height - 80
-        wanted = min(self._devices.sizeHint().height() + 44, round(0.55 * room))
-        self._window.resizeDocks([devices, training], [wanted, room - wanted], Qt.Orientation.Vertical)
+        self._share_side()
+
+    def _share_side(self) -> None:
+        devices, training = self.docks[:2]
+        room = self._side_px
+        self._window.resizeDocks(
+            [devices, training], [self._wanted_px, room - self._wanted_px], Qt.Orientation.Vertical
+        )
+
+    @property
+    def _side_px(self) -> int:
+        return self._window.height() - 80
+
+    @property
+    def _wanted_px(self) -> int:
+        return min(self._devices.sizeHint().height() + 44, round(0.55 * self._side_px))
+
+    def _make_room(self) -> None:
+        """There are more devices than when somebody moved the parts: show them as if nobody had."""
+        devices, training = self.docks[:2]
+        count = len(self._devices.table.rows)
+        if count <= self._stands_for or not self._window.isVisible():  # before it is shown, Qt would undo it
+            return
+        self._stands_for = count
+        areas = {self._window.dockWidgetArea(dock) for dock in (devices, training)}
+        above_each_other = len(areas) == 1 and devices.x() == training.x()
+        floats = devices.isFloating() or training.isFloating()
+        if above_each_other and not floats and devices.height() < self._wanted_px:
+            self._share_side()
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
@@ -113,10 +143,15 @@ class Layout(QObject):
         """Where everything stands; nothing, where it stood at first."""
         return self._window.saveState(LAYOUT_VERSION) if self._touched else QByteArray()
 
-    def restore(self, state: QByteArray) -> None:
-        """Put everything where it stood, if that can be done."""
+    @property
+    def stands_for(self) -> int:
+        """How many devices there is room for, as somebody saw to it."""
+        return self._stands_for
+
+    def restore(self, state: QByteArray, stands_for: int) -> None:
+        """Put everything where it stood, if that can be done; `stands_for`: as it was saved with it."""
         restored = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
-        self._touched = restored
+        self._touched, self._stands_for = restored, stands_for
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
         """Follow the size of the window; what is pressed on its own ground is a border between docks."""
@@ -127,7 +162,7 @@ class Layout(QObject):
         return super().eventFilter(watched, event)
 
     def _touch(self) -> None:
-        self._touched = True
+        self._touched, self._stands_for = True, len(self._devices.table.rows)
 
 
 def _stacked(widgets: tuple[QWidget, ...]) -> QWidget:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core import catalog
 from core.compose import compose
 
-from .words import gigabytes, listed, some
+from .words import gigabytes, listed, memory, percent, some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from core.spec import RunSpec
 
     UsedBy = Mapping[str, Sequence[str]]
+    HeldBy = Mapping[str, str]
 
 
+MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
+"""Of a GPU's memory, and of its time: who trains where others have taken as much is told of it."""
+MOST_TAKEN = 3
+"""Devices that are told of so one by one."""
 NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
 
 
@@ -36,14 +41,23 @@ class Outlook:
     arithmetic: str = ""
     ready: str = ""
     """A sentence, when there are no problems."""
+    wary: bool = False
+    """Whether that sentence is to be read before Start is pressed."""
 
 
 def outlook(
-    choices: Choices, survey: Survey, used_by: UsedBy, folder_problem: str | None, old_s: Mapping[str, int]
+    choices: Choices,
+    survey: Survey,
+    used_by: UsedBy,
+    folder_problem: str | None,
+    old_s: Mapping[str, int],
+    *,
+    held_by: HeldBy,
 ) -> Outlook:
     """Judge the choices. `used_by`: by device id, what to call the runs that are on it.
 
-    `folder_problem`: why no run can be kept; `old_s`: by device id, the age of readings that are not those of now.
+    `folder_problem`: why no run can be kept; `old_s`: by device id, the age of readings that are not those of now;
+    `held_by`: likewise, who else holds a good part of it, see `gui.views.holding.largest_others`.
     """
     folder = (folder_problem,) if folder_problem else ()
     try:
@@ -57,8 +71,12 @@ def outlook(
         *lost(chosen, survey, "Untick it."),
     )
     busy = tuple(_used(chosen, used_by))
-    ready = "" if problems or busy else _ready(chosen, survey, old_s)
-    return Outlook(spec=spec, problems=problems, busy=busy, arithmetic=catalog.batch_arithmetic(spec), ready=ready)
+    doubts = _doubts(chosen, survey, old_s, held_by)
+    ready = "" if problems or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
+    arithmetic = catalog.batch_arithmetic(spec)
+    return Outlook(
+        spec=spec, problems=problems, busy=busy, arithmetic=arithmetic, ready=ready, wary=bool(ready and doubts)
+    )
 
 
 def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:
@@ -85,26 +103,60 @@ def _used(chosen: Sequence[Device], used_by: UsedBy) -> list[str]:
     ]
 
 
-def standing(survey: Survey, old_s: Mapping[str, int], ticked: Collection[str]) -> object:
+def standing(survey: Survey, old_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
     """All that an outlook says of these devices' readings: when it is another, the choices are to be judged anew."""
-    return [
+    chosen = [device for device in survey.devices if device.id in ticked]
+    readings = [
         (sample.device_id, sample.lost, old_s.get(sample.device_id), sample.processes, _rounded(sample))
         for sample in survey.samples
         if sample.device_id in ticked
     ]
+    return readings, _taken(chosen, survey, held_by)
 
 
 def _rounded(sample: Sample) -> str:
     return gigabytes(sample.memory_used_bytes)
 
 
-def _ready(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int]) -> str:
-    """Nothing is in the way; and what there is room for, as far as that is known now."""
+def _doubts(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int], held_by: HeldBy) -> str:
+    """What forbids nothing and is to be known before a start; no text where there is nothing."""
     old = [device for device in chosen if device.id in old_s]
     if old:
         which, age_s = listed(some([device.label for device in old], 3)), max(old_s[device.id] for device in old)
         last = "the last reading of {} is" if len(old) == 1 else "the last readings of {} are up to"
-        return f"Ready, but {last.format(which)} {age_s} s old."
+        return f"{last.format(which)} {age_s} s old"
+    return "; ".join(some(_taken(chosen, survey, held_by), MOST_TAKEN))
+
+
+def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[str]:
+    """Which GPUs others have taken most of: `GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 90 % busy`.
+
+    Of a CPU device there is no saying: its memory is the machine's.
+    """
+    samples = {sample.device_id: sample for sample in survey.samples}
+    told = []
+    for device in chosen:
+        sample = samples.get(device.id)
+        if sample is None or device.kind == "cpu" or device.shared_memory:
+            continue
+        share = (sample.memory_used_bytes or 0) / (device.memory_total_bytes or float("inf"))
+        busy = sample.utilisation_percent or 0.0
+        who = held_by.get(device.id)
+        if share >= MUCH_SHARE or (who and busy >= BUSY_PERCENT):
+            told.append(f"{device.label} is {f'held by {who}' if who else 'taken'}: {_use(device, sample)}")
+    return told
+
+
+def _use(device: Device, sample: Sample) -> str:
+    """How full and how busy; in tens, so that it is not another sentence at every reading."""
+    busy = sample.utilisation_percent
+    full = "" if sample.memory_used_bytes is None else memory(sample.memory_used_bytes, device.memory_total_bytes)
+    parts = (full and f"{full} in use", "" if busy is None else f"about {percent(round(busy, -1))} busy")
+    return ", ".join(part for part in parts if part)
+
+
+def _ready(chosen: Sequence[Device], survey: Survey) -> str:
+    """Nothing is in the way; and what there is room for, as far as that is known now."""
     names = listed([device.label for device in chosen]) if len(chosen) <= 3 else f"{len(chosen)} devices"
     alone = len(chosen) == 1
     free = _least_free_bytes(chosen, survey)

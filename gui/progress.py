@@ -47,7 +47,7 @@ def progress(facts: Facts, losses: Series | None, now: float) -> Progress | None
     pace = leg.whole_pace() if over else leg.pace(PACE_S, now)
     forecast = leg.pace(FORECAST_S, now) if facts.state is RunState.RUNNING else None
     return Progress(
-        epoch=_epoch(plan, facts.step, over=over),
+        epoch=epoch_of(plan, facts.step, over=over),
         epochs=plan.epochs,
         fraction=min(facts.step / plan.steps, 1.0),
         samples_per_s=None if pace is None else pace * plan.samples_per_epoch / plan.steps_per_epoch,
@@ -56,7 +56,7 @@ def progress(facts: Facts, losses: Series | None, now: float) -> Progress | None
     )
 
 
-def _epoch(plan: Plan, step: int, *, over: bool) -> int:
+def epoch_of(plan: Plan, step: int, *, over: bool) -> int:
     """The epoch that is under way, or the last that was begun."""
     begun = -(-step // plan.steps_per_epoch) if over else step // plan.steps_per_epoch + 1
     return min(begun, plan.epochs)

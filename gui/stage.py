@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter
 
+from core.state import RunState
+
 from .panels.fields import select
 from .plots import PLOTS, TimeLink
+from .plots.end_mark import ENDED, PAUSED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from core.book import SeriesBook
+    from core.state import Facts
 
     from .plots.base import Plot
     from .plots.loss import LossPlot
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 SHARES = (17, 10, 10)
 """Of the height, from above; further plots get as much as the last."""
 LEAST_HEIGHT_PX = 110
-IDLE_S = 2.5
+IDLE_S = 4.0
 """Between two drawings while nothing trains: minutes are shown, of which a pixel is about a second, all day long."""
 
 
@@ -52,6 +56,12 @@ class Stage(QSplitter):
     def show_verdict(self, text: str, tone: str) -> None:
         """Say beside the plot of memory what became of it; no text takes it back."""
         self.plots["memoryPlot"].set_note(text, tone)
+
+    def show_facts(self, facts: Facts) -> None:
+        """Tell the plots how training ended, and when it was resumed."""
+        begun = [time for time, state in facts.history if state is RunState.STARTING]
+        for plot in self.plots.values():
+            plot.show_story(PAUSED if facts.state is RunState.PAUSED else ENDED, tuple(begun[1:]))
 
     def redraw(self) -> None:
         """Bring all drawings up to date."""

@@ -14,6 +14,8 @@ from .outlook import Outlook, outlook
 from .runs_folder import folder_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from core.compose import Choices
     from core.devices.device import Survey
 
@@ -42,6 +44,7 @@ class Starter(QObject):
         super().__init__()
         self._board, self._monitor = board, monitor
         self._choices: Choices | None = None
+        self._held_by: Mapping[str, str] = {}
         self._folder_problem = ""
         self._started_at = float("-inf")
         self._quiet = QTimer(self)
@@ -49,9 +52,9 @@ class Starter(QObject):
         self._quiet.setInterval(DEBOUNCE_MS)
         self._quiet.timeout.connect(self.judge)
 
-    def take(self, choices: Choices) -> None:
-        """These are the choices now."""
-        self._choices = choices
+    def take(self, choices: Choices, held_by: Mapping[str, str]) -> None:
+        """These are the choices now; and, by device id, who else holds a good part of it."""
+        self._choices, self._held_by = choices, held_by
 
     def ask(self) -> None:
         """Judge soon."""
@@ -63,7 +66,9 @@ class Starter(QObject):
         self.choices_wanted.emit()
         assert self._choices is not None
         problem = folder_problem(self._board.root) or ""
-        result = outlook(self._choices, self._survey, self._board.titles, problem, self._monitor.old_s)
+        result = outlook(
+            self._choices, self._survey, self._board.titles, problem, self._monitor.old_s, held_by=self._held_by
+        )
         self.judged.emit(result)
         if problem != self._folder_problem:
             self._folder_problem = problem
@@ -91,6 +96,11 @@ class Starter(QObject):
         self._board.poll(now=True)
         self.judge()
         self.started.emit(run)
+
+    @property
+    def folder_problem(self) -> str:
+        """Why no run can be kept in the folder, as it was said last; no text when one can."""
+        return self._folder_problem
 
     def stop(self) -> None:
         """Judge no more."""

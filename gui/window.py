@@ -169,8 +169,11 @@ class MainWindow(QMainWindow):
 
     def _attach_to(self, run_dir: str) -> None:
         found = next((each.dir for each in self._board.summaries if str(each.dir) == run_dir), None)
-        if found is not None:
-            self._helm.attempt(lambda: self._session.attach_to(found))
+        if found is None:
+            return
+        if self._session.run is None or self._session.run.dir != found:
+            self.show_message(self._starter.folder_problem)  # what else was said was of the run before
+        self._helm.attempt(lambda: self._session.attach_to(found))
 
     # -- what it shows ---------------------------------------------------------------------------
 
@@ -217,7 +220,9 @@ class MainWindow(QMainWindow):
     def _judge_anew_where_due(self, rows: Sequence[DeviceRow]) -> None:
         """What was said of the devices that are ticked may not be true any more."""
         closed = [item.id for item in rows if item.lost or item.blocked]
-        judged = (closed, standing(self._monitor.survey, self._monitor.old_s, self._devices.table.ticked()))
+        held_by = {item.id: item.held_by for item in rows if item.held_by}
+        ticked = self._devices.table.ticked()
+        judged = (closed, standing(self._monitor.survey, self._monitor.old_s, held_by, ticked))
         if judged != self._judged:
             self._judged = judged
             self._starter.ask()
@@ -250,7 +255,9 @@ class MainWindow(QMainWindow):
         message = run_message(facts, session.strays, session.spec_problem, time.time())
         self._run_message.show_message(message.text, message.tone, details=message.details)
         self._stage.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
-        self._details.show_error("\n\n".join(text for text in (facts.error, facts.traceback) if text))
+        self._stage.show_facts(facts)
+        told = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
+        self._details.show_error("\n\n".join(text for text in told if text))
         if session.run is not None and row(facts.state).over:
             self._board.poll(now=True)
 
@@ -271,7 +278,8 @@ class MainWindow(QMainWindow):
         self._starter.ask()
 
     def _give_choices(self) -> None:
-        self._starter.take(self._setup.choices(self._devices.table.ticked()))
+        held_by = self._insight.on_devices().held_by
+        self._starter.take(self._setup.choices(self._devices.table.ticked()), held_by)
 
     def _follow_desktop(self) -> None:
         self.set_theme(Theme.current(self._app))

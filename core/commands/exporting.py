@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import exporting, report
-from core.answers import say, say_json
+from core.answers import say, say_json, warn
 from core.commands.common import find
 
 if TYPE_CHECKING:
@@ -28,14 +28,12 @@ def export(options: Namespace) -> int:
 
 def _export_csv(options: Namespace, found: Run) -> int:
     book = report.read_all(found).book
+    for text in found.facts.notices:  # what could not be read is missing in the table
+        warn(text)
     if options.csv == "-":
         report.write_csv(book, sys.stdout)
         return 0
-    try:
-        with Path(options.csv).open("w", encoding="utf-8", newline="") as file:
-            report.write_csv(book, file)
-    except OSError as error:
-        raise ValueError(f"{options.csv} cannot be written: {error.strerror}.") from error
+    exporting.export_csv(book, Path(options.csv))
     if options.json:
         rows = sum(len(series) for series in book.metrics.values())
         say_json({"run": found.id, "csv": options.csv, "rows": rows})

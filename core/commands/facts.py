@@ -5,22 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core import catalog, recipes, report, runs
-from core.answers import release_lines, say, say_json, say_rows, short, warn
+from core.answers import log_of, release_lines, say, say_json, say_rows, short, warn
 from core.commands.common import find, survey
+from core.commands.occupancy import Occupancy, occupancies, people
 from core.state import row
-from core.units import BYTES_PER_MB
+from core.units import BYTES_PER_MB, size
 
 if TYPE_CHECKING:
     from argparse import Namespace
+
+    from core.devices.device import Device, Sample
 
 
 def devices(options: Namespace) -> int:
     """What can be trained on."""
     found = survey()
+    known = occupancies(found, options.runs)
     samples = {sample.device_id: sample for sample in found.samples}
-    rows = []
+    rows, shown = [], []
     for device in found.devices:
-        sample = samples.get(device.id)
+        sample, there = samples.get(device.id), known.get(device.id, Occupancy())
         rows.append({
             "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
             "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
@@ -29,11 +33,48 @@ def devices(options: Namespace) -> int:
             "memory_used_bytes": sample.memory_used_bytes if sample else None,
             "asleep": sample.asleep if sample else None,
             "lost": sample.lost if sample else None,
-            "blocked": device.blocked,
+            "blocked": device.blocked, "short_name": device.short_name,
+            "runs": list(there.runs), "processes": _processes(sample),
+        })  # fmt: skip
+        shown.append({
+            "device": device.short_name, "name": device.name, "memory": _memory(device, sample),
+            "utilisation": _percent(sample), "held by": _held_by(there), "note": _note(device, sample),
         })  # fmt: skip
     if found.banner:
         warn(found.banner)
-    return say_rows(options, rows, ("id", "label", "name", "lost", "blocked"))
+    columns = ("device", "name", "memory", "utilisation", "held by")
+    noted = any(each["note"] for each in shown)
+    return say_rows(options, rows if options.json else shown, (*columns, "note") if noted else columns)
+
+
+def _processes(sample: Sample | None) -> list[dict[str, int | None]] | None:
+    """As the driver names them; None where it names none because it cannot."""
+    if sample is None or sample.processes is None:
+        return None
+    return [{"pid": each.pid, "memory_used_bytes": each.memory_used_bytes} for each in sample.processes]
+
+
+def _memory(device: Device, sample: Sample | None) -> str | None:
+    used = sample.memory_used_bytes if sample else None
+    if device.memory_total_bytes is None:
+        return None if used is None else size(used)
+    return f"{'-' if used is None else size(used)} of {size(device.memory_total_bytes)}"
+
+
+def _percent(sample: Sample | None) -> str | None:
+    percent = sample.utilisation_percent if sample else None
+    return None if percent is None else f"{percent:.0f} %"
+
+
+def _held_by(there: Occupancy) -> str | None:
+    who = [*(f"run {run_id}" for run_id in there.runs), *([people(there.others)] if there.others else [])]
+    return ", ".join(who) or None
+
+
+def _note(device: Device, sample: Sample | None) -> str | None:
+    """Why nothing can be read of it, or it cannot be trained on."""
+    asleep = "asleep" if sample and sample.asleep else None
+    return (sample.lost if sample else None) or device.blocked or asleep
 
 
 def show_catalog(options: Namespace) -> int:
@@ -48,8 +89,13 @@ def show_catalog(options: Namespace) -> int:
         }
         for cell in catalog.CELLS
     ]  # fmt: skip
-    people = [{**each, "missing": each["missing"] or ("unavailable" if each["unavailable"] else None)} for each in rows]
-    return say_rows(options, rows if options.json else people, ("framework", "strategy", "missing", "summary"))
+    shown = [{**each, "missing": each["missing"] or ("unavailable" if each["unavailable"] else None)} for each in rows]
+    columns = ("framework", "strategy", "missing", "summary")
+    say_rows(options, rows if options.json else shown, columns)
+    for each in () if options.json else rows:
+        if each["unavailable"]:
+            say(f"{each['framework']} {each['strategy']}: {each['unavailable']}")
+    return 0
 
 
 def show_recipes(options: Namespace) -> int:
@@ -76,7 +122,9 @@ def list_runs(options: Namespace) -> int:
         }
         for each in runs.Index(options.runs).poll()
     ]  # fmt: skip
-    return say_rows(options, rows, ("run", "state", "loss"))
+    if not rows and not options.json:
+        warn(f"there are no runs in {options.runs} yet.")
+    return say_rows(options, rows, ("run", "state", "step", "loss"))
 
 
 def show(options: Namespace) -> int:
@@ -99,4 +147,6 @@ def show(options: Namespace) -> int:
     for sentence in (found.facts.error, *found.facts.notices):
         if sentence:
             say(f"  {sentence}")
+    if found.facts.error and (where := log_of(found)):
+        say(f"  {where}")
     return 0

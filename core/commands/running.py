@@ -8,12 +8,14 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from core import catalog, options, runs
-from core.answers import say, say_json, say_run, warn
+from core import options, runs
+from core.answers import ending, log_of, outcome, say, say_json, say_run, warn
+from core.commands.choosing import refusal
 from core.commands.common import find, survey
+from core.commands.occupancy import in_a_sentence, occupancies
 from core.compose import compose
 from core.errors import RunError
-from core.follow import POLL_S, follow
+from core.follow import POLL_S, Stopping, follow, hard_end
 from core.run import Run
 from core.state import RunState, row
 
@@ -34,9 +36,11 @@ def run(given: Namespace) -> int:
     """Start a run; wait for its end unless detached."""
     found = survey()
     spec = compose(options.choices(given), found.devices)
-    problems = catalog.problems(spec, found.devices)
-    if problems:
-        raise ValueError(" ".join([*problems, *([found.banner] if found.banner else [])]))
+    if problem := refusal(spec, found):
+        raise ValueError(problem)
+    chosen = [device for device in found.devices if device.id in spec.devices]
+    if beside := in_a_sentence(chosen, occupancies(found, given.runs)):
+        warn(beside)  # and go on: whoever types a command means it
     with _uninterrupted():  # a run that was started is always told
         started = Run.start(spec, given.runs)
     return _go_on(given, started)
@@ -58,9 +62,12 @@ def attach(given: Namespace) -> int:
 def stop(given: Namespace) -> int:
     """Ask a run to stop, and wait until it has."""
     asked = _live(given)
-    asked.request("stop")
-    state = _wait(asked, "stop")
-    say_run(given, asked, _ending(asked))
+    forced = given.force and row(asked.facts.state).can_force
+    asked.request("force" if forced else "stop")
+    state = _wait(asked, "stop", quiet=given.json, force=given.force and not forced)
+    if not given.json and (told := hard_end(asked.facts)):
+        warn(told)
+    say_run(given, asked, ending(asked))
     return 0 if state is RunState.STOPPED else EXIT_CODES[state]
 
 
@@ -70,8 +77,8 @@ def pause(given: Namespace) -> int:
     if not row(asked.facts.state).can_pause and asked.facts.state is not RunState.CREATED:
         raise ValueError(f"Run {asked.id} cannot be paused: it is {row(asked.facts.state).label.lower()}.")
     asked.request("pause")
-    state = _wait(asked, "pause")
-    say_run(given, asked, _ending(asked))
+    state = _wait(asked, "pause", quiet=given.json)
+    say_run(given, asked, ending(asked))
     return 0 if state is RunState.PAUSED else EXIT_CODES[state]
 
 
@@ -112,15 +119,11 @@ def _go_on(given: Namespace, started: Run) -> int:
 
 
 def _follow(given: Namespace, followed: Run, *, stops: bool = True) -> int:
-    follow(followed, None if given.json else sys.stderr, stops=stops)
+    loss = follow(followed, None if given.json else sys.stderr, stops=stops)
     if followed.facts.error and not given.json:
-        warn(followed.facts.error)
-    say_run(given, followed, _ending(followed))
+        warn(" ".join(sentence for sentence in (followed.facts.error, log_of(followed)) if sentence))
+    say_run(given, followed, outcome(followed, loss))
     return EXIT_CODES[followed.facts.state]
-
-
-def _ending(ended: Run) -> str:
-    return f"{ended.id}: {row(ended.facts.state).label.lower()}"
 
 
 def _live(given: Namespace) -> Run:
@@ -131,11 +134,20 @@ def _live(given: Namespace) -> Run:
     return found
 
 
-def _wait(asked: Run, what: str) -> RunState:
-    """Until the run is over. Raises `RunError` when Ctrl-C comes first, or a pause cannot be had."""
+def _wait(asked: Run, what: str, *, quiet: bool, force: bool = False) -> RunState:
+    """Until the run is over; what is waited for is told, unless `quiet`. With `force` it is, as soon as it can be.
+
+    Raises `RunError` when Ctrl-C comes first, or a pause cannot be had.
+    """
+    stopping = Stopping(asked.facts)
     try:
         while not row(asked.facts.state).over:
             asked.poll()
+            for sentence in () if quiet else stopping.news(asked.facts):
+                warn(sentence)
+            if force and row(asked.facts.state).can_force:
+                asked.request("force")
+                force = False
             if what == "pause" and asked.facts.state is RunState.RUNNING and not _is_asked(asked, what):
                 asked.poll()  # once more: why it was taken back is written before it is
                 raise RunError(f"Run {asked.id} could not be paused and goes on. {_last_notice(asked)}".strip())

@@ -76,6 +76,8 @@ class Card:
         for reading in due:
             values[reading.name] = self._ask(reading)
             beat()
+        if any(reading.name in LISTS for reading in due):
+            values["processes"] = self._processes()
 
     def _ask(self, reading: Reading) -> Any:  # noqa: ANN401 (each reading has a type of its own)
         ways = self._ways[reading.name]
@@ -101,7 +103,7 @@ class Card:
             temperature_celsius=value("temperature"),
             power_watts=value("power"),
             clock_reasons=value("clock_reasons") or (),
-            processes=self._processes(),
+            processes=value("processes"),
             lost=self._lost,
         )
 

@@ -37,6 +37,11 @@ class Device:
     """Why it cannot be ticked, in a sentence: it lies outside an inherited CUDA_VISIBLE_DEVICES, ..."""
 
     @property
+    def short_name(self) -> str:
+        """What can be typed for it: `cpu:0`, `gpu:0`, `gpu:0:mig:1`."""
+        return self.label.lower().replace(" ", ":")
+
+    @property
     def is_mig(self) -> bool:
         """Whether it is a part of a GPU, which has the same `pci_bus_id`."""
         return self.id.startswith("MIG-")

@@ -92,8 +92,10 @@ class Sampler:
         while self._silent() and time.monotonic() < deadline:
             time.sleep(NAP_S)
             survey = self.poll()
-        late = [f"{title} devices have not answered within {timeout_s:g} s." for title in self._silent()]
-        return replace(survey, banner=_join([survey.banner, *late]))
+        # After a while a feed says so itself.
+        late = [title for title in self._silent() if f"{title} devices have not answered" not in (survey.banner or "")]
+        told = [f"{title} devices have not answered within {timeout_s:g} s." for title in late]
+        return replace(survey, banner=_join([survey.banner, *told]))
 
     def helper_pids(self) -> list[int]:
         """The helper processes that run now: they are no part of any run."""

@@ -133,9 +133,13 @@ class Context:
             os.unlink(os.path.join(self._control, str(request.name).lower()))  # noqa: PTH108, PTH118
 
     def failed(self, error: BaseException, explained: str | None = None) -> None:
-        """Record an error that ends this worker, with its traceback. `explained`: it in words for people."""
-        text = "".join(traceback.format_exception(error))
-        print(text, file=sys.stderr, end="", flush=True)  # noqa: T201 (into log.txt, where people look for it)
+        """Record an error that ends this worker, with its traceback; `explained`: it in words for people.
+
+        Without one where the error is our own word on the training: lines of our files would look like a fault of ours.
+        """
+        text = None if _says_all(error) else "".join(traceback.format_exception(error))
+        said = text or f"{error}\n"
+        print(said, file=sys.stderr, end="", flush=True)  # noqa: T201 (into log.txt, where people look for it)
         self._writer.write(
             "error", rank=self.rank, type=type(error).__name__, message=explained or _message(error), traceback=text
         )
@@ -146,6 +150,12 @@ class Context:
 
 
 _REQUESTS = {str(each.name).lower(): each for each in Asked}
+
+
+def _says_all(error: BaseException) -> bool:
+    """Whether it is of a kind of our own, raised for what it says and not because of another error."""
+    ours = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
+    return ours and error.__cause__ is None and (error.__context__ is None or error.__suppress_context__)
 
 
 def _message(error: BaseException) -> str:

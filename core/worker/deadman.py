@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
+
+GUARD_FIRST_S = 0.25
+"""The run's guard notices the same at the same moment: it is given so long to see whom there is to name."""
 
 
 def hold() -> None:
-    """Watch stdin, whose other end only the supervisor holds; at its end kill this process group at once.
+    """Watch stdin, whose other end only the supervisor holds; at its end kill this process group.
 
     The group, because forked data-loader workers notice a dead parent only after seconds. KILL,
     because nobody is left who could judge a slower exit. Linux' `PR_SET_PDEATHSIG` would fire when
@@ -25,4 +29,5 @@ def hold() -> None:
 def _wait(fd: int) -> None:
     while os.read(fd, 1):
         pass  # the supervisor writes nothing; whatever came, only the end counts
+    time.sleep(GUARD_FIRST_S)
     os.killpg(os.getpgrp(), signal.SIGKILL)

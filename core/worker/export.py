@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
+import os
 import traceback
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,11 @@ PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
 """By framework, the package that has its exporter: one for both that train Keras models."""
 
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+LEAST_BYTES = 64 * 1024
+"""A disk that does not take so much more is full."""
+
+
 def main(request_json: str) -> int:
     """Do what the request says; returns the exit code."""
     deadman.hold()
@@ -25,7 +32,7 @@ def main(request_json: str) -> int:
         told = _export(request)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
         traceback.print_exception(error)
-        told = {"error": _sentence(error)}
+        told = {"error": _sentence(error), "full": _is_full(Path(request["folder"]), error)}
     answer.write_text(json.dumps(told), encoding="utf-8")
     return 1 if "error" in told else 0
 
@@ -39,6 +46,21 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
     exporter.export(recipe, source, folder, request["format"])
     keepsake.write(recipe, spec, stand, source.name, folder)
     return {"step": stand.step}
+
+
+def _is_full(folder: Path, error: BaseException) -> bool:
+    """Whether it went wrong because the disk is full: frameworks tell it in words of their own, or not at all."""
+    if isinstance(error, OSError):
+        return error.errno in FULL
+    probe = folder / ".probe"
+    try:
+        with probe.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, LEAST_BYTES)
+    except OSError as refused:
+        return refused.errno in FULL
+    finally:
+        probe.unlink(missing_ok=True)
+    return False
 
 
 def _sentence(error: BaseException) -> str:

@@ -1,4 +1,7 @@
-"""What lies beside an exported model: the recipe with its neighbours, and the settings that it was built with."""
+"""What lies beside an exported model: the recipe with its neighbours, and the settings that it was built with.
+
+Not its data, which may be many: only what the recipe needs to be imported is here.
+"""
 
 from __future__ import annotations
 

@@ -39,6 +39,7 @@ class Details(QStackedWidget):
         self.tabs.setTabVisible(ERROR_TAB, False)
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
+        self.tabs.setUsesScrollButtons(False)  # all of them are always to be seen
         self.tabs.currentChanged.connect(self.setCurrentIndex)
 
     @property
@@ -57,9 +58,10 @@ class Details(QStackedWidget):
         if text == self.error.toPlainText():
             return
         self.error.setPlainText(text)
-        self.tabs.setTabVisible(ERROR_TAB, bool(text))
         if not text and self.currentIndex() == ERROR_TAB:
-            self.tabs.setCurrentIndex(LOG_TAB)
+            self.tabs.setCurrentIndex(LOG_TAB)  # before it goes: Qt would turn to the page beside it
+        self.tabs.setTabVisible(ERROR_TAB, bool(text))
+        self.tabs.updateGeometry()  # which Qt leaves out: the heading would keep the width of the tabs before
 
     def raise_error(self) -> None:
         """Turn to the page for errors."""

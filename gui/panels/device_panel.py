@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt
@@ -12,7 +13,9 @@ from .devices import DeviceTable
 if TYPE_CHECKING:
     from gui.theme import Theme
 
-MOST_CHARACTERS = 220
+MOST_CHARACTERS = 240
+"""More would push the devices out of sight; the tooltip has all of it."""
+BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 
 
 class DevicePanel(QWidget):
@@ -47,6 +50,22 @@ class DevicePanel(QWidget):
         whole = sentence or ""
         if whole == self.banner.toolTip():
             return
-        self.banner.setText(whole if len(whole) <= MOST_CHARACTERS else whole[:MOST_CHARACTERS] + " …")
+        self.banner.setText(digest(whole))
         self.banner.setToolTip(whole)
         self.banner.setVisible(bool(whole))
+
+
+def digest(whole: str) -> str:
+    """What drivers have to say, in whole sentences, each once: where it was said last, as advice for several troubles.
+
+    What does not fit is counted.
+    """
+    sentences = BETWEEN_SENTENCES.split(" ".join(whole.split()))
+    once = [each for number, each in enumerate(sentences) if each not in sentences[number + 1 :]]
+    shown = [each for number, each in enumerate(once) if not number or _length(once[: number + 1]) <= MOST_CHARACTERS]
+    left = len(once) - len(shown)
+    return " ".join([*shown, *([f"And {left} more: see the tooltip."] if left else [])])
+
+
+def _length(sentences: list[str]) -> int:
+    return len(" ".join(sentences))

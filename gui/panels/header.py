@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from gui.elided import ElidedLabel
 from gui.theme import mark
@@ -36,6 +36,8 @@ class Header(QWidget):
         self._name = ElidedLabel(least_px=LEAST_NAME_PX)
         self._name.setProperty("role", "heading")
         self._what = ElidedLabel()
+        # As wide as its text; what is left beyond it is for the bar. It is the first to give way, by its stretch.
+        self._what.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
         self._released = QLabel()
         self._released.setObjectName("releasedLabel")

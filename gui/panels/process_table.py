@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHeaderView, QTableWidget
 
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
 
 NUMBERS = (PID, AGE, MEMORY)
 FALLING_AT_FIRST = (AGE, MEMORY)
-WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 74, DEVICE: 104, RUN: 116}
+WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 84, DEVICE: 104, RUN: 116}
 """The command line takes the rest. What is cut is whole in the tooltip; the columns can be dragged."""
+FALLING, RISING = "▾", "▴"
 LEAST_PX, NARROW_PX, NARROW_DEVICE_PX = 44, 640, 66
 """A table narrower than the second does without the column of runs, its own run's rows being bold all the same, and has
 room for the name of one device."""
@@ -46,7 +46,6 @@ class ProcessTable(QTableWidget):
         for column, width in WIDTHS_PX.items():
             header.resizeSection(column, width)
         header.setSectionResizeMode(COMMAND, QHeaderView.ResizeMode.Stretch)
-        header.setSortIndicatorShown(True)
         header.setSectionsClickable(True)
         header.sectionClicked.connect(self.sort_by)
         self._show_order()
@@ -125,5 +124,8 @@ class ProcessTable(QTableWidget):
             item.setForeground(QColor(self._theme.muted if row.why_not and not row.of_this_run else tone))
 
     def _show_order(self) -> None:
-        order = Qt.SortOrder.DescendingOrder if self._falling else Qt.SortOrder.AscendingOrder
-        self.horizontalHeader().setSortIndicator(self._column, order)
+        """By an arrow in the heading's own words: Qt's would stand above them, or cut them where it stands beside."""
+        for column, title in enumerate(COLUMNS):
+            heading = self.horizontalHeaderItem(column)
+            assert heading is not None
+            heading.setText(f"{title} {FALLING if self._falling else RISING}" if column == self._column else title)

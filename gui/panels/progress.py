@@ -9,6 +9,8 @@ from gui.theme import mark
 
 BAR_PARTS = 1000
 MOST_KEPT_PX = 190
+BAR_STRETCH = 1000
+"""Against 1 for what is left free before it: the bar grows first."""
 
 
 class ProgressLine(QWidget):
@@ -23,7 +25,7 @@ class ProgressLine(QWidget):
         self.bar.setAccessibleName("Progress of the run")
         self.bar.setMinimumWidth(50)
         self.bar.setMaximumWidth(170)
-        self.bar.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # it takes what words leave
         self.detail = QLabel()
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
@@ -31,8 +33,9 @@ class ProgressLine(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(10)
+        layout.addStretch(1)
         for part in (self.epoch, self.bar, self.detail):
-            layout.addWidget(part)
+            layout.addWidget(part, BAR_STRETCH if part is self.bar else 0)
         self.show_progress("", None, "")
 
     def show_progress(

@@ -33,10 +33,11 @@ class Verdict(QWidget):
         self.arithmetic.setText(outlook.arithmetic)
         self.arithmetic.setVisible(bool(outlook.arithmetic))
         in_the_way = (*outlook.problems, *outlook.busy)
-        text = "\n".join(in_the_way) or f"✓  {outlook.ready}"
+        warns = bool(in_the_way) or outlook.wary
+        text = "\n".join(in_the_way) or (outlook.ready if warns else f"✓  {outlook.ready}")
         if text != self.sentences.text():
             self.sentences.setText(text)
-            mark(self.sentences, tone="warn" if in_the_way else "good")
+            mark(self.sentences, tone="warn" if warns else "good")
 
 
 def _label(name: str) -> QLabel:

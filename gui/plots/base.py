@@ -19,7 +19,7 @@ from gui.elided import ElidedLabel
 from gui.theme import mark
 
 from .canvas import Canvas
-from .end_mark import EndMark
+from .end_mark import ENDED, EndMark
 from .hover import Hover, Reading, Row
 from .side_label import SideLabel
 
@@ -72,6 +72,9 @@ class Plot(QFrame):
         self.labels: Mapping[str, str] = {}
         self._follow = True
         self._followed: Span | None = None
+        self.resumed: tuple[float, ...] = ()
+        """When the run was resumed, unix seconds."""
+        self._end_words = ENDED
         self.least_s = 0.0
         """Between two drawings of new readings."""
         self._seen: tuple[object, ...] | None = None
@@ -158,6 +161,13 @@ class Plot(QFrame):
         mark(self._note, tone=tone)
         self._note.setVisible(bool(text))
         self._values.setVisible(not text)
+
+    def show_story(self, end_words: str, resumed: tuple[float, ...]) -> None:
+        """What to call the end of training, and when the run was resumed, unix seconds."""
+        if (end_words, resumed) != (self._end_words, self.resumed):
+            self._end_words, self.resumed = end_words, resumed
+            self.end.say(end_words)
+            self.outdate()
 
     def set_follow(self, follow: bool) -> None:
         """Show all of the run as it grows, or stay where the user has gone."""

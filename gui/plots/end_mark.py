@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from .canvas import Canvas
 
-WORDS = "training ended"
+ENDED, PAUSED = "training ended", "training paused"
 HEIGHT_PX = 24
 """Kept free above the lines for the words, by plots that have them."""
 DEPTH = 10
@@ -24,7 +24,7 @@ class EndMark:
     def __init__(self, canvas: Canvas, *, words: bool) -> None:
         self._canvas = canvas
         self.line = pg.InfiniteLine(angle=90, movable=False)
-        self.label = pg.TextItem(WORDS, anchor=(1, 0))
+        self.label = pg.TextItem(ENDED, anchor=(1, 0))
         self._words = words
         for item in (self.line, self.label):
             item.setZValue(DEPTH)
@@ -37,6 +37,11 @@ class EndMark:
         self.label.setVisible(at is not None and self._words)
         if at is not None:
             self.line.setValue(at)
+
+    def say(self, words: str) -> None:
+        """The words at the mark."""
+        if words != self.label.toPlainText():
+            self.label.setPlainText(words)
 
     def place(self) -> None:
         """Put the words at the top of what is seen: left of the line, or right of it where there is no room."""

@@ -89,7 +89,16 @@ class LossPlot(Plot):
         self.controls.offer_families(families)
         self.title.setVisible(len(families) == 1)
         self.controls.offer_epochs("epoch" in book.axes)
-        return self.axis_name() in book.axes and any(metric is not None and len(metric) for metric in self._pair(book))
+        return self.axis_name() in book.axes and any(
+            metric is not None and metric.min is not None for metric in self._pair(book)
+        )
+
+    def _why_nothing(self) -> str:
+        measured = self.book is not None and any(metric is not None and len(metric) for metric in self._pair(self.book))
+        if self.book is None or not measured or self.axis_name() not in self.book.axes:
+            return super()._why_nothing()
+        name = self.controls.family.replace("_", " ")
+        return f"No {name} {'of this run' if self.book.training_ended else 'so far'} is a number"
 
     def _whole_span(self, book: SeriesBook) -> Span:
         if self.axis_name() == "time":
@@ -105,11 +114,20 @@ class LossPlot(Plot):
             if metric is None:
                 line.clear()
             else:
-                line.show(*metric.view(axis, *span, pixels, positive=log), logarithmic=log)
+                line.show(*self._parted(axis, *metric.view(axis, *span, pixels, positive=log)), logarithmic=log)
         if train is None or not self.controls.smoothing:
             self._mean.clear()
         else:
-            self._mean.show(*self._smooth(train, axis, span, pixels), logarithmic=log)
+            self._mean.show(*self._parted(axis, *self._smooth(train, axis, span, pixels)), logarithmic=log)
+
+    def _parted(self, axis: Axis, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """With a gap (NaN) wherever the run was resumed: over time, nothing was measured while it was paused."""
+        at = axis.place(np.array(self.resumed)) if axis.column == "time" else np.empty(0)
+        places = np.searchsorted(x, at)
+        inside = (places > 0) & (places < len(x))
+        if not inside.any():
+            return x, y
+        return np.insert(x, places[inside], at[inside]), np.insert(y, places[inside], np.nan)
 
     def _smooth(self, train: Series, axis: Axis, span: Span, pixels: int) -> tuple[Floats, Floats]:
         # A mean of less than a pixel's steps would be noise picked at random: it is at least of these.

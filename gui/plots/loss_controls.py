@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QWidget
 
+from .metric_box import MetricBox
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
 WINDOWS = (0, 10, 50, 200, 1000)
 DEFAULT_WINDOW = 10
-METRIC_CHARACTERS = 10
 AXES = ("time", "step", "epoch")  # time first: over it the three plots of the window stand above each other
 
 
@@ -30,15 +31,13 @@ class LossControls(QWidget):
         super().__init__()
         self._wanted = "loss"
         """The metric that was chosen last, which a run may not have, or not yet."""
-        self.metric_box = self._box("metricBox", "Metric", "Which measurement is drawn")
-        self.metric_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.metric_box.setMinimumContentsLength(METRIC_CHARACTERS)  # a recipe may name its metrics as it likes
+        self.metric_box = _shaped(MetricBox(), "metricBox", "Metric", "Which measurement is drawn")
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
-        self.axis_box = self._box("xAxisBox", "X axis", "What the measurements are drawn over")
+        self.axis_box = _shaped(QComboBox(), "xAxisBox", "X axis", "What the measurements are drawn over")
         for axis in AXES:
             self.axis_box.addItem(f"by {axis}", axis)
-        self.smoothing_box = self._box("smoothingBox", "Smoothing", "Mean of so many steps, drawn bold")
+        self.smoothing_box = _shaped(QComboBox(), "smoothingBox", "Smoothing", "Mean of so many steps, drawn bold")
         for window in WINDOWS:
             self.smoothing_box.addItem(f"mean of {window}" if window else "not smoothed", window)
         self.smoothing_box.setCurrentIndex(WINDOWS.index(DEFAULT_WINDOW))
@@ -90,15 +89,6 @@ class LossControls(QWidget):
         model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # a QComboBox's own is one
         model.item(AXES.index("epoch")).setEnabled(known)
 
-    def _box(self, name: str, accessible: str, tip: str) -> QComboBox:
-        box = QComboBox()
-        box.setObjectName(name)
-        box.setAccessibleName(accessible)
-        box.setToolTip(tip)
-        box.setProperty("compact", True)
-        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        return box
-
     def _lay_out(self) -> None:
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -112,3 +102,12 @@ class LossControls(QWidget):
 
     def _want(self) -> None:
         self._wanted = self.family
+
+
+def _shaped(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
+    box.setObjectName(name)
+    box.setAccessibleName(accessible)
+    box.setToolTip(tip)
+    box.setProperty("compact", True)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+    return box

@@ -88,7 +88,7 @@ def head(session: Session, *, resuming: bool = False) -> Head:
         can_stop=state.can_stop and since_asked is None,
         can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=forcing,
-        pause=pause_face(facts, session.asked, resuming=resuming, now=now),
+        pause=pause_face(facts, session.asked, resuming=resuming, now=now, spec_problem=session.spec_problem),
         can_save=state.can_save,
         saving=session.asked == "save",
     )

@@ -29,7 +29,7 @@ def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None, n
 
     `strays`: sentences on processes of the run that are on devices which were not ticked; `now`: unix seconds.
     """
-    error = facts.error or spec_problem
+    error = _error(facts, spec_problem)
     held, held_tone = sentences(facts) if row(facts.state).over else ([], "")
     seen = seen_words(facts, now)
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # it may be long ago
@@ -38,3 +38,10 @@ def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None, n
     bad = bool(error or strays or held_tone == "bad")
     told = [*grave[: len(grave) - len(held)], *since, *held, *notices]
     return Message(text=" ".join(told), tone="bad" if bad else "warn", details=bool(facts.error))
+
+
+def _error(facts: Facts, spec_problem: str | None) -> str:
+    """A run whose spec cannot be used comes to nothing for that reason, whatever else is known of it."""
+    never_came_up = facts.supervisor is None
+    told = (spec_problem, None if spec_problem and never_came_up else facts.error)
+    return " ".join(text for text in told if text)

@@ -27,11 +27,14 @@ NO_RUN = PauseFace(text="Pause", tip="No run is going on that could be paused")
 NOT_NOW = PauseFace(text="Pause", tip="This run cannot be paused now")
 
 
-def pause_face(facts: Facts, asked: str, *, resuming: bool, now: float) -> PauseFace:
-    """The face for a run. `asked`: what its workers have yet to answer; `resuming`: its supervisor is coming up."""
+def pause_face(facts: Facts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None) -> PauseFace:
+    """The face for a run. `asked`: what its workers have yet to answer; `resuming`: its supervisor is coming up;
+    `spec_problem`: why what was asked of the run cannot be read."""
     state = row(facts.state)
     if resuming:
         return PauseFace(text="Resume", tip="The run is coming up again", resumes=True)
+    if state.can_resume and spec_problem:
+        return PauseFace(text="Resume", tip=f"This run cannot be resumed: {spec_problem}", resumes=True)
     if state.can_resume:
         return PauseFace(text="Resume", enabled=True, tip=_from_where(facts.checkpoint, now), resumes=True)
     if not state.can_pause:

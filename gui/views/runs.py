@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.spec import read_spec
 from core.state import RunState, row
+from gui.progress import epoch_of
 from gui.words import moment
 
 if TYPE_CHECKING:
@@ -41,8 +43,8 @@ def run_rows(summaries: Iterable[Summary], now: float) -> list[RunRow]:
             dir=each.dir,
             title=run_title(each, now),
             outcome=outcome(each),
-            tone=row(each.state).colour,
-            tip="\n".join(text for text in (each.dir.name, row(each.state).sentence, each.error) if text),
+            tone=tone(each),
+            tip="\n".join(text for text in (each.dir.name, row(each.state).sentence, each.error, _doubt(each)) if text),
         )
         for each in summaries
     ]
@@ -51,6 +53,17 @@ def run_rows(summaries: Iterable[Summary], now: float) -> list[RunRow]:
 def run_title(summary: Summary, now: float) -> str:
     """`18:03 digits_cnn`."""
     return f"{moment(summary.started, now)} {summary.name}" if summary.started else summary.name
+
+
+def tone(summary: Summary) -> str:
+    """A role of the theme: that of the state, but no good one for a run whose loss came to be no number."""
+    return "warn" if _doubt(summary) else row(summary.state).colour
+
+
+def _doubt(summary: Summary) -> str:
+    """Why a run that went through to its end is not a good one all the same."""
+    void = summary.last_loss is not None and not math.isfinite(summary.last_loss)
+    return "Its last loss is not a number." if void and summary.state is RunState.FINISHED else ""
 
 
 def outcome(summary: Summary) -> str:
@@ -62,9 +75,9 @@ def outcome(summary: Summary) -> str:
         case RunState.FAILED | RunState.LOST:
             detail = short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
-            detail = _epochs_of(summary)
+            detail = _epoch(summary) or "before its first epoch"
         case RunState.RUNNING | RunState.STOPPING:
-            detail = _epoch_now(summary)
+            detail = _epoch(summary)
         case _:
             detail = ""
     return " · ".join(part for part in (label, detail) if part)
@@ -76,18 +89,11 @@ def short_reason(sentence: str) -> str:
     return first if len(first) <= SHORT_REASON else first[:SHORT_REASON].rstrip() + "…"
 
 
-def _epochs_of(summary: Summary) -> str:
-    if summary.plan is None:
-        return "before its first epoch"
-    return f"{summary.step // summary.plan.steps_per_epoch} of {summary.plan.epochs} epochs"
-
-
-def _epoch_now(summary: Summary) -> str:
+def _epoch(summary: Summary) -> str:
+    """As the head of the window counts; no text before it is known how many there are."""
     if summary.plan is None:
         return ""
-    return (
-        f"epoch {min(summary.step // summary.plan.steps_per_epoch + 1, summary.plan.epochs)} of {summary.plan.epochs}"
-    )
+    return f"epoch {epoch_of(summary.plan, summary.step, over=row(summary.state).over)} of {summary.plan.epochs}"
 
 
 class Occupancy:

@@ -21,7 +21,7 @@ from core.cells import CELLS, Cell
 from core.devices.cpu import cpu_devices
 from tests.benchmarks.hand import by_hand
 from tests.benchmarks.panel import Work, under_the_panel
-from tests.benchmarks.report import table, write_json
+from tests.benchmarks.report import Stolen, table, write_json
 
 if TYPE_CHECKING:
     from core.devices.device import Device
@@ -72,6 +72,8 @@ class Pair:
     theirs_s: float
     apart: float | None
     """How far the two losses are apart, over the script's."""
+    stolen: float
+    """The share of the processors' time that the host took away meanwhile."""
 
     @property
     def ratio(self) -> float:
@@ -116,6 +118,7 @@ def _case(row: Cell) -> Case:
 
 def measure(case: Case, turn: int) -> Pair:
     """One run each; who begins changes from turn to turn."""
+    stolen = Stolen()
     if turn % 2:
         ours, theirs = under_the_panel(case.work), by_hand(case.work)
     else:
@@ -124,6 +127,7 @@ def measure(case: Case, turn: int) -> Pair:
         ours_s=ours.seconds_per_epoch / ours.steps_per_epoch,
         theirs_s=theirs.seconds_per_epoch / ours.steps_per_epoch,
         apart=_apart(ours.val_loss, theirs.val_loss),
+        stolen=stolen.share(),
     )
 
 
@@ -136,7 +140,10 @@ def compare(case: Case, pairs: int) -> dict:
     every = []
     for turn in range(pairs):
         every.append(measure(case, turn))
-        print(f"{case.name}, pair {turn + 1} of {pairs}: {every[-1].ratio:.3f}", file=sys.stderr, flush=True)
+        told = (
+            f"{case.name}, pair {turn + 1} of {pairs}: {every[-1].ratio:.3f}, {every[-1].stolen:.1%} stolen by the host"
+        )
+        print(told, file=sys.stderr, flush=True)
     ratios = [pair.ratio for pair in every]
     apart = [pair.apart for pair in every if pair.apart is not None]
     return {
@@ -146,6 +153,7 @@ def compare(case: Case, pairs: int) -> dict:
         "by_hand_steps_per_s": 1 / statistics.median(pair.theirs_s for pair in every),
         "panel_steps_per_s": 1 / statistics.median(pair.ours_s for pair in every),
         "losses_apart": max(apart, default=None),
+        "stolen": max(pair.stolen for pair in every),
         "same_work": max(apart, default=0.0) <= case.apart,
     }
 
@@ -155,6 +163,7 @@ def _row(name: str, data: dict) -> list[str]:
     return [
         name, f"{data['by_hand_steps_per_s']:,.0f}", f"{data['panel_steps_per_s']:,.0f}", f"{data['median']:.3f}",
         f"{min(ratios):.3f} to {max(ratios):.3f}", f"{data['mark']:.2f}", "-" if apart is None else f"{apart:.1e}",
+        f"{data['stolen']:.1%}",
     ]  # fmt: skip
 
 
@@ -173,7 +182,7 @@ def main() -> int:
             data[case.name] = compare(replace(case, work=work), chosen.pairs)
     table(
         "Throughput under the panel over a script written by hand, of the same strategy",
-        ["case", "by hand, steps/s", "panel, steps/s", "ratio (median)", "range", "mark", "losses apart"],
+        ["case", "by hand, steps/s", "panel, steps/s", "ratio (median)", "range", "mark", "losses apart", "stolen"],
         [_row(name, each) for name, each in data.items()],
     )
     below = [name for name, each in data.items() if each["median"] < each["mark"]]

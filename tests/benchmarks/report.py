@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,6 +23,22 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -
     print(f"\n{title}")
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+class Stolen:
+    """What the host of a virtual machine took away from it meanwhile, as a share of all its cores' time.
+
+    A turn in which much was taken says little: the two sides of a pair are not taken from alike.
+    """
+
+    def __init__(self) -> None:
+        self._before = psutil.cpu_times()
+
+    def share(self) -> float:
+        """Since this object was made; 0 where the system does not tell."""
+        after = psutil.cpu_times()
+        whole = sum(after) - sum(self._before)
+        return (getattr(after, "steal", 0.0) - getattr(self._before, "steal", 0.0)) / whole if whole > 0 else 0.0
 
 
 def write_json(name: str, data: object) -> Path:

@@ -28,7 +28,7 @@ def test_what_fits_has_no_problem() -> None:
 @pytest.mark.parametrize(
     ("ids", "changes", "sentence"),
     [
-        ((), {}, "No device is chosen. Choose at least one of: GPU-0, GPU-1, GPU-2, GPU-3, cpu:0, cpu:1."),
+        ((), {}, "No device is chosen. Choose at least one of: gpu:0, gpu:1, gpu:2, gpu:3, cpu:0, cpu:1."),
         (("cpu:0", "GPU-0"), {"strategy": "ddp"}, "One run uses one kind."),
         (
             ("cpu:0", "cpu:1"),
@@ -79,6 +79,8 @@ def test_a_batch_that_cannot_be_split_names_those_that_can(batch: int, accumulat
     spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)
     (problem,) = catalog.problems(spec, CPUS)
     assert near in problem
+    steps = "1 accumulation step" if accumulation == 1 else f"{accumulation} accumulation steps"
+    assert f"evenly over 2 devices and {steps}. " in problem
 
 
 def test_the_default_strategy_fits_the_number_of_devices() -> None:

@@ -73,7 +73,7 @@ RUN = ("run", "digits_mlp", "--devices", "cpu:0")
             "A batch of 33 cannot be split evenly over 2",
         ),
         ((*RUN, "--batch-size", "0"), "The batch size is 0. Give a whole number of at least 1."),
-        ((*RUN, "--epochs", "-1"), "The epochs is -1. Give a whole number of at least 1."),
+        ((*RUN, "--epochs", "-1"), "The number of epochs is -1. Give a whole number of at least 1."),
         ((*RUN, "--epochs", "ten"), "argument --epochs: invalid int value: 'ten'. See trainyard run --help."),
         ((*RUN, "--learning-rate", "nan"), "The learning rate is nan. Give a number greater than 0."),
         ((*RUN, "--precision", "float8"), "Precision 'float8' is unknown. Choose one of: float32, bfloat16."),
@@ -141,8 +141,8 @@ def test_a_runs_folder_that_cannot_be_written_is_told(call: Call, runs_root: Pat
     runs_root.write_text("a file where a folder should be")
     code, _, err = call(*RUN)
     assert code == 2
-    assert f"{runs_root} cannot be written: " in err
-    assert "keep runs elsewhere with --runs DIR" in err
+    assert f"{runs_root} cannot be a folder of runs" in err
+    assert "Keep runs elsewhere with --runs DIR" in err
 
 
 def test_facts_are_one_json_document(call: Call) -> None:
@@ -193,6 +193,8 @@ def test_exit_codes_tell_how_it_ended(call: Call, runs_root: Path, tmp_path: Pat
     code, out, err = call("run", failing, "--devices", "cpu:0")
     assert code == 1
     assert "Worker 0 on cpu:0: RuntimeError: no such loss." in err
+    assert f"printed are in {runs_root}" in err
+    assert err.rstrip().endswith("log.txt.")
     assert "Traceback" not in err + out
 
     spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER)
@@ -231,7 +233,8 @@ def test_ctrl_c_stops_the_run_and_says_so(runs_root: Path, tmp_path: Path) -> No
         out, err = shell.communicate(timeout=60)
     assert shell.returncode == 3
     assert "Stopping; Ctrl-C again forces it." in err
-    assert out.strip().endswith(": stopped")
+    assert ": stopped, loss " in out
+    assert out.strip().endswith(", memory released")
     assert followed.until_over().state is RunState.STOPPED
 
 

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.catalog import cell
+from core.devices.cpu import cpu_devices
 from core.errors import RunError
 from core.events import EVENTS, RESERVE, RESERVE_BYTES, Log, RecordError, Tail, Writer, make_reserve, metrics_line
+from core.launchers.local import placements
 from core.run import Run
+from core.spec import write_spec
 from core.state import RunState
+from core.worker.context import Context
+from core.worker.meter import NotFiniteError
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
 
 if TYPE_CHECKING:
@@ -122,3 +128,21 @@ def test_a_full_disk_is_told_before_the_start(small_disk: Path) -> None:
     fill(small_disk, leave=64 * 1024)
     with pytest.raises(RunError, match=r"is full\. Free some space, or keep runs elsewhere with --runs DIR"):
         Run.start(make_spec("digits_mlp"), small_disk / "runs")
+
+
+def test_a_traceback_is_told_of_errors_and_not_of_our_own_word_on_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / EVENTS).mkdir()
+    write_spec(tmp_path, make_spec("digits_mlp"))
+    context = Context(str(tmp_path), placements(cpu_devices()[:1], cell("pytorch", "single"))[0])
+    cause = ValueError("no such data")
+    because = NotFiniteError("It fails.")
+    because.__cause__ = cause
+    for error in (NotFiniteError("The loss is nan at step 1."), cause, because):
+        context.failed(error)
+    context.close()
+    told = Tail(tmp_path / EVENTS / "worker-0.jsonl").read()
+    assert [event["message"] for event in told] == ["The loss is nan at step 1.", "no such data", "It fails."]
+    assert [event["traceback"] is None for event in told] == [True, False, False]
+    assert capsys.readouterr().err.startswith("The loss is nan at step 1.\nValueError: no such data\n")

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core import cli
+from core.book import SeriesBook
 from core.checkpoints import listed
 from core.errors import RunError
-from core.exporting import export_model
+from core.exporting import export_csv, export_model
+from core.spec import write_spec
 from core.state import RunState
+from core.worker import export as exporter
 from tests.running import LONG, Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
@@ -104,6 +107,8 @@ def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, form
         print(all(any(np.array_equal(saved[name], each) for each in weights) for name in saved.files))
     """
     assert python(folder, code) == "True"
+    counts = {"keras": "len(model.weights)", "saved_model": "len(model.variables)"}
+    assert int(python(folder, f"from load import model; print({counts[format_name]})")) >= 2
 
 
 def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
@@ -163,3 +168,47 @@ def test_the_best_checkpoint_is_found(runs_root: Path) -> None:
     losses = Followed(followed.run.attach(followed.run.dir)).until_over().book.metrics["val_loss"]
     best = int(losses.steps[losses.values.argmin()])
     assert exported.step == best
+
+
+def fill(folder: Path) -> None:
+    """Take all room that there is."""
+    fd = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
+    os.posix_fallocate(fd, 0, os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize)
+    os.close(fd)
+
+
+def test_measurements_that_do_not_fit_leave_no_file(small_disk: Path) -> None:
+    book = SeriesBook()
+    book.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    export_csv(book, small_disk / "fits.csv")
+    assert (small_disk / "fits.csv").read_text().startswith("metric,step,time,value\nloss,1,")
+    fill(small_disk)
+    with pytest.raises(RunError, match=r"a\.csv cannot be written: The disk is full\. Free some space\.$"):
+        export_csv(book, small_disk / "a.csv")
+    assert not (small_disk / "a.csv").exists()
+
+
+def test_a_full_disk_is_told_whatever_the_framework_says(small_disk: Path) -> None:
+    error = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 1984 vs 1936.")
+    assert not exporter._is_full(small_disk, error)
+    fill(small_disk)
+    assert exporter._is_full(small_disk, error)
+    assert not exporter._is_full(small_disk, PermissionError(13, "Permission denied"))
+
+
+def test_a_model_that_does_not_fit_on_the_disk_is_told_so(
+    runs_root: Path, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = runs_root / "one"
+    run_dir.mkdir(parents=True)
+    write_spec(run_dir, make_spec("digits_mlp"))
+    monkeypatch.setattr("core.exporting.whole", lambda *_: tmp_path)
+
+    def refused(_: object, request: str) -> str:
+        Path(json.loads(request)["answer"]).write_text(json.dumps({"error": "unexpected pos", "full": True}))
+        return ""
+
+    monkeypatch.setattr("core.exporting._run", refused)
+    with pytest.raises(RunError, match=r"is full\. Free some space, or name a folder on another disk"):
+        export_model(run_dir, small_disk / "model")
+    assert list(small_disk.iterdir()) == []

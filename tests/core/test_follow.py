@@ -1,4 +1,4 @@
-"""Ctrl-C beside a run that is followed: it asks for what can be had in the run's state, and says what that is."""
+"""A run that is followed: Ctrl-C asks for what can be had in its state; how often a line is written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from core.follow import follow
+from core import follow as following
+from core.follow import LINE_EVERY_S, follow
 from core.state import Facts, RunState
 
 
@@ -40,3 +41,42 @@ def test_ctrl_c_asks_for_what_can_be_had(state: RunState, asked: str, said: str)
     follow(run, out)  # type: ignore[arg-type]
     assert run.asked == [asked]
     assert said in out.getvalue().splitlines()
+
+
+class Training:
+    """A run that trains for so many polls; each loss is the number of its poll."""
+
+    def __init__(self, polls: int) -> None:
+        self.facts = Facts(state=RunState.RUNNING)
+        self._polls, self._left = polls, polls
+
+    def poll(self) -> list[dict[str, object]]:
+        self._left -= 1
+        if not self._left:
+            self.facts = Facts(state=RunState.FINISHED)
+        return [{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [float(self._polls - self._left)]}}]
+
+
+class Clock:
+    """Time that passes only while one sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_pipe_gets_a_line_in_so_many_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, out = Clock(), io.StringIO()
+    monkeypatch.setattr(following, "time", clock)
+    assert follow(Training(2400), out) == 2400.0  # type: ignore[arg-type]
+    passed_s = clock.now - 1000.0
+    assert len(out.getvalue().splitlines()) == -(-passed_s // LINE_EVERY_S)
+
+
+def test_the_last_loss_is_known_without_a_line() -> None:
+    assert follow(Training(1), None) == 1.0  # type: ignore[arg-type]

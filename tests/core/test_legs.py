@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 from core import processes
 from core.book import SeriesBook
+from core.claim import clear
 from core.errors import RunError
 from core.events import Tail, Writer, whole_bytes
 from core.run import Run
@@ -178,3 +182,33 @@ def test_a_run_whose_folder_cannot_be_written_is_not_resumed(log: Log, monkeypat
     monkeypatch.setattr("os.access", lambda path, mode: not str(path).endswith("events"))
     with pytest.raises(RunError, match="cannot be written: Permission denied"):
         Run.resume(log.dir)
+
+
+def test_what_a_resume_has_to_end_is_asked_first_and_told_of_the_leg_that_begins(log: Log) -> None:
+    name = f"leg-{os.getpid()}"  # a tag that no other test has
+    (log.dir / "pymp-abc").mkdir()
+    log.dir = log.dir.rename(log.dir.with_name(name))
+    left = subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: name})
+    with left, contextlib.ExitStack() as stack:
+        stack.callback(left.kill)
+        clear(log.dir)
+        assert left.poll() is not None
+    assert not list(log.dir.glob("pymp-*"))
+    lost = Run.attach(log.dir)
+    lost.catch_up()
+    log.leg(2e9, "starting", "running")
+    first, late = lost, Run.attach(log.dir)
+    first.catch_up()
+    late.catch_up()
+    for run in (first, late):
+        ((pid, signal_name, by),) = ((each.pid, each.signal, each.by) for each in run.facts.ended_processes)
+        assert (pid, signal_name, by) == (left.pid, "SIGTERM", "supervisor")
+        assert run.facts.notices == (
+            f"A process that was left of the run was ended before it was resumed: pid {pid} sleep (SIGTERM).",
+        )
+    log.write("supervisor.jsonl", {"t": 2e9 + 5, "kind": "state", "state": "releasing"})
+    log.write("supervisor.jsonl", {"t": 2e9 + 6, "kind": "state", "state": "paused"})
+    log.leg(2e9 + 10, "starting")
+    late.catch_up()
+    assert late.facts.ended_processes == ()
+    assert late.facts.notices == ()

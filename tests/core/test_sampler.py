@@ -363,3 +363,10 @@ def test_naming_the_devices_loads_no_driver_library():
 def test_a_period_of_nothing_is_refused(period_s):
     with pytest.raises(ValueError, match="more than 0"):
         Sampler(period_s=period_s)
+
+
+def test_a_driver_that_never_answered_is_told_once(nvml):
+    nvml.write(gpus=1, slow_ms=60_000)
+    with Sampler(kinds=NVIDIA, period_s=0.05, patience=Patience(stale_s=0.1)) as sampler:
+        banner = sampler.survey(0.5).banner
+    assert banner.count("have not answered") == 1

@@ -46,7 +46,7 @@ def test_a_spec_from_before_the_memory_watch_is_read(data: dict[str, Any]) -> No
         ({"recipe": {"name": "x"}}, "Its recipe is not complete"),
         ({"name": ""}, "The name is ''. Give a text that is not empty."),
         ({"devices": [1]}, "The device id is 1."),
-        ({"training": {"epochs": "many"}}, "The epochs is 'many'. Give a whole number of at least 1."),
+        ({"training": {"epochs": "many"}}, "The number of epochs is 'many'. Give a whole number of at least 1."),
         ({"training": {"batch_size": True}}, "The batch size is True."),
         ({"training": {"learning_rate": -1}}, "The learning rate is -1. Give a number greater than 0."),
         ({"ladder": {"ask_s": 0}}, "The stop ladder's ask_s is 0."),

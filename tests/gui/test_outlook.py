@@ -14,7 +14,8 @@ from core.spec import write_spec
 from core.state import Facts, RunState
 from gui import resumer, starter
 from gui.neighbours import beside
-from gui.outlook import outlook, standing
+from gui.outlook import Outlook, outlook, standing
+from gui.panels.verdict import Verdict
 from gui.resumer import Resumer
 from gui.starter import Starter
 from gui.views.runs import Occupancy
@@ -38,9 +39,10 @@ def survey(**sample) -> Survey:
     return Survey(devices=(*GPUS, CPU), samples=samples)
 
 
-def ready(seen: Survey, *devices: str, old_s=None) -> str:
-    result = outlook(choices(*devices), seen, {}, "", old_s or {})
+def ready(seen: Survey, *devices: str, old_s=None, held_by=None) -> str:
+    result = outlook(choices(*devices), seen, {}, "", old_s or {}, held_by=held_by or {})
     assert result.problems == ()
+    assert result.wary is result.ready.startswith("Ready, but")
     return result.ready
 
 
@@ -72,16 +74,51 @@ def test_old_readings_are_no_ground_for_calling_a_device_free():
 
 
 def test_it_is_judged_anew_when_what_was_said_of_a_ticked_device_is_not_so_any_more():
-    before = standing(survey(), {}, ["GPU-0"])
-    assert standing(survey(utilisation_percent=80), {}, ["GPU-0"]) == before
-    assert standing(survey(), {"GPU-1": 5}, ["GPU-0"]) == before
+    before = standing(survey(), {}, {}, ["GPU-0"])
+    assert standing(survey(utilisation_percent=80), {}, {}, ["GPU-0"]) == before
+    assert standing(survey(), {"GPU-1": 5}, {}, ["GPU-0"]) == before
+    assert standing(survey(utilisation_percent=80), {}, {"GPU-1": "blender"}, ["GPU-0"]) == before
+    assert standing(survey(utilisation_percent=80), {}, {"GPU-0": "blender"}, ["GPU-0"]) != before
     for seen, old_s in (
         (survey(), {"GPU-0": 5}),
         (survey(processes=(Process(pid=1),)), {}),
         (survey(memory_used_bytes=3 * GB), {}),
         (survey(lost="gone"), {}),
     ):
-        assert standing(seen, old_s, ["GPU-0"]) != before
+        assert standing(seen, old_s, {}, ["GPU-0"]) != before
+
+
+ANNA = {"GPU-1": "blender (anna)"}
+IN_USE = "GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 100 % busy"
+
+
+@pytest.mark.parametrize(
+    ("sample", "held_by", "words"),
+    [
+        ({"memory_used_bytes": 20 * GB, "utilisation_percent": 97}, ANNA, f"Ready, but {IN_USE}."),
+        ({"memory_used_bytes": 20 * GB}, {}, "Ready, but GPU 1 is taken: 20.0 / 24 GB in use."),
+        ({"utilisation_percent": 97}, ANNA,
+         "Ready, but GPU 1 is held by blender (anna): 1.0 / 24 GB in use, about 100 % busy."),
+        ({"memory_used_bytes": None, "utilisation_percent": 97}, ANNA,
+         "Ready, but GPU 1 is held by blender (anna): about 100 % busy."),
+        ({"utilisation_percent": 20}, ANNA, "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
+        ({"utilisation_percent": 97}, {}, "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_others_have_taken_most_of_can_be_started_on_and_it_is_told(sample, held_by, words):
+    seen = survey()
+    seen = replace(seen, samples=(seen.samples[0], replace(seen.samples[1], **sample)))
+    assert ready(seen, "GPU-0", "GPU-1", held_by=held_by) == words
+    assert ready(seen, "GPU-0", held_by=held_by) == "Ready: GPU 0 is free, 23.0 GB."
+
+
+def test_what_is_to_be_known_before_a_start_is_not_told_in_green(qtbot):
+    shown = Verdict()
+    qtbot.addWidget(shown)
+    shown.show_outlook(Outlook(ready="Ready: GPU 0 is free."))
+    assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
+    shown.show_outlook(Outlook(ready=f"Ready, but {IN_USE}.", wary=True))
+    assert (shown.sentences.text(), shown.sentences.property("tone")) == (f"Ready, but {IN_USE}.", "warn")
 
 
 # -- beside whom ---------------------------------------------------------------------------------
@@ -104,9 +141,9 @@ def test_all_runs_on_a_device_are_known(tmp_path):
 
 def test_what_the_same_runs_are_on_is_told_once():
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
-    told = outlook(choices("GPU-0", "GPU-1"), survey(), used, "", {}).busy
+    told = outlook(choices("GPU-0", "GPU-1"), survey(), used, "", {}, held_by={}).busy
     assert told == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
-    told = outlook(choices("GPU-0", "GPU-1"), survey(), {**used, "GPU-1": ("A", "B")}, "", {}).busy
+    told = outlook(choices("GPU-0", "GPU-1"), survey(), {**used, "GPU-1": ("A", "B")}, "", {}, held_by={}).busy
     assert told == (
         "GPU 0 is used by A. Start asks before it puts another run beside it.",
         "GPU 1 is used by A and B. Start asks before it puts another run beside them.",
@@ -145,7 +182,7 @@ def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, tmp_path, mo
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
     board = Board(tmp_path, {"cpu:0": (one,)})
     made = Starter(board, SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={}))
-    made.choices_wanted.connect(lambda: made.take(choices("cpu:0")))
+    made.choices_wanted.connect(lambda: made.take(choices("cpu:0"), {}))
     asked, started = [], []
     made.asked.connect(asked.append)
     monkeypatch.setattr(starter.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())

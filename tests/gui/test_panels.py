@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from core.book import SeriesBook
 from core.devices.device import Device, Sample, Survey
 from core.runs import Summary
-from core.state import Facts, Plan, Rung, RunState
+from core.state import Facts, Plan, ProcessId, Rung, RunState
 from gui import words
 from gui.log_tail import MOST_BYTES, LogTail, settle
 from gui.monitor import KEPT_S, Monitor
+from gui.panels.device_panel import MOST_CHARACTERS, digest
+from gui.panels.header import Header
 from gui.panels.log import LogView
 from gui.panels.progress import ProgressLine
 from gui.panels.runs import RunList
 from gui.progress import progress
 from gui.theme import DARK
 from gui.views.devices import OnDevices, device_rows, short_name
-from gui.views.head import ladder_text
+from gui.views.head import Head, ladder_text
+from gui.views.messages import run_message
 from gui.views.runs import RunRow, run_rows
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
@@ -197,7 +201,7 @@ def test_outcomes_of_runs(tmp_path):
     ]
     rows = run_rows(runs, time.time())
     assert [row.outcome for row in rows] == [
-        "running · epoch 4 of 10", "finished · loss 0.214", "stopped · 3 of 10 epochs",
+        "running · epoch 4 of 10", "finished · loss 0.214", "stopped · epoch 4 of 10",
         "failed · ValueError: no such file", "created",
     ]  # fmt: skip
     assert rows[0].title == f"{time.strftime('%H:%M')} mnist"
@@ -216,6 +220,65 @@ def test_an_empty_list_of_runs_says_so_and_a_changed_one_keeps_its_choice(qtbot,
     view.mark_chosen(old.dir)
     view.show_rows([new, old])
     assert view.currentRow() == 1
+
+
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED, RunState.PAUSED])
+@pytest.mark.parametrize("step", [0, 99, 100, 320, 1000])
+def test_the_list_counts_epochs_as_the_head_does(tmp_path, state, step):
+    (row,) = run_rows([summary(tmp_path, state, step=step)], time.time())
+    now = progress(Facts(state=state, plan=PLAN, step=step), None, time.time())
+    assert row.outcome == f"{state.value} · epoch {now.epoch} of {now.epochs}"
+
+
+def test_a_run_whose_loss_came_to_be_no_number_is_not_simply_good(tmp_path):
+    for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
+        (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], time.time())
+        assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
+
+
+# -- what is said --------------------------------------------------------------------------------
+
+
+def test_that_its_spec_cannot_be_used_is_told_before_what_came_of_it():
+    spec, error = "spec.json is not a spec that can be used.", "The run never came up."
+    lost = Facts(state=RunState.LOST, error=error)
+    assert run_message(lost, [], None, 0).text == error
+    assert run_message(lost, [], spec, 0).text == spec
+    ran = replace(lost, supervisor=ProcessId(pid=1, created=0))
+    assert run_message(ran, [], spec, 0).text == f"{spec} {error}"
+
+
+def test_drivers_give_the_same_advice_once_and_are_not_cut_in_mid_sentence():
+    advice = "Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps."
+    lost = [f"GPU {number} cannot be listed: the driver says “GPU is lost”." for number in range(9)]
+    assert digest(f"{lost[0]} {advice} {lost[1]} {advice}") == f"{lost[0]} {lost[1]} {advice}"
+    told = digest(" ".join(f"{each} {advice}" for each in lost))
+    shown = [each for each in (*lost, advice) if each in told]
+    assert told == " ".join([*shown, f"And {10 - len(shown)} more: see the tooltip."])
+    assert MOST_CHARACTERS / 2 < len(" ".join(shown)) <= MOST_CHARACTERS
+    assert digest("") == ""
+
+
+@pytest.mark.parametrize("room", ["much", "little"])
+def test_the_title_is_cut_only_where_there_is_no_room(qtbot, room):
+    header = Header(DARK)
+    qtbot.addWidget(header)
+    running = Head(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 / 2000",
+                   fraction=0.04, detail="12 340 samples/s · 42:08 left")  # fmt: skip
+    header.resize(2000, 60)
+    header.show()
+    header.show_head(running)
+    header.show_head(replace(running, label="Paused", detail="took 1:17", released="memory released in 0.1 s"))
+    fixed = header.sizeHint().width()
+    header.resize(fixed + (500 if room == "much" else -60), 60)
+    qtbot.waitUntil(lambda: header.width() == header.layout().geometry().width())
+    bar, whole = header.progress.bar, header._what.width() >= header._what.sizeHint().width()
+    if room == "much":
+        assert whole
+        assert bar.width() == bar.maximumWidth(), "what the words leave is the bar's"
+    else:
+        assert not whole
+        assert bar.width() == bar.minimumWidth(), "the bar gives way before the words"
 
 
 class Still:

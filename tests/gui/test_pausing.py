@@ -43,6 +43,12 @@ def test_the_button_says_what_it_would_do(state, asked, resuming, text, enabled,
     assert face.tip
 
 
+def test_what_cannot_be_read_is_not_offered_to_be_resumed():
+    face = pause_face(Facts(state=RunState.LOST), "", resuming=False, now=NOW, spec_problem="Its spec is no spec.")
+    assert (face.text, face.enabled) == ("Resume", False)
+    assert face.tip == "This run cannot be resumed: Its spec is no spec."
+
+
 def test_it_is_said_from_where_a_run_would_go_on():
     assert saved_words(None, NOW) == ""
     assert saved_words(SAVED, NOW) == "saved at step 230, 18:03"

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication
 from core.book import SeriesBook
 from gui.plots import PLOTS, TimeLink
 from gui.plots.axes import clock, log_positions, number, round_spacing, time_spacing
+from gui.plots.end_mark import ENDED, PAUSED
 from gui.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -254,6 +255,60 @@ def test_a_run_that_goes_on_from_an_older_step_is_drawn_from_there(plots, book, 
     np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, step + 1, PER_EPOCH) / 100)
     assert loss.read(loss.canvas.x_range[1]).text.splitlines()[1] == "train 7"
     assert plots["memoryPlot"].end.line.isVisible() is False
+
+
+def gaps(plot: Plot, past: float) -> list[float]:
+    """Where lines are interrupted, past the one gap that the losses have anyway."""
+    return [place for x, y in plot.curves().values() for place in x[~np.isfinite(y)] if place > past]
+
+
+def test_nothing_is_drawn_across_a_pause(plots, book) -> None:
+    loss, step = plots["lossPlot"], 230
+    choose(loss, "axis_box", "time")
+    book.fold(another_leg(step))
+    draw(book, loss)
+    assert gaps(loss, past=20) == []
+    loss.show_story(ENDED, (START + 100,))
+    loss.redraw()
+    assert gaps(loss, past=20) == [100, 100], "in the line of every step and in their mean"
+    choose(loss, "axis_box", "step")
+    assert gaps(loss, past=110) == [], "over steps there is no pause"
+
+
+def test_training_that_is_paused_has_not_ended(plots, book) -> None:
+    memory = plots["memoryPlot"]
+    draw(book, memory)
+    assert memory.end.label.toPlainText() == "training ended"
+    memory.show_story(PAUSED, ())
+    memory.redraw()
+    assert memory.end.label.toPlainText() == "training paused"
+
+
+def test_a_loss_that_is_no_number_is_said_and_not_drawn_over_the_axis_of_another(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    void = SeriesBook()
+    void.fold([{"t": START, "kind": "metrics", "first": 1, "values": {"loss": [float("nan"), float("inf")]}}])
+    draw(void, loss)
+    assert loss.empty.isVisible()
+    assert loss.empty.text() == "No loss so far is a number"
+    void.fold([{"t": START + 1, "kind": "state", "state": "releasing"}])
+    loss.redraw()
+    assert loss.empty.text() == "No loss of this run is a number"
+    draw(SeriesBook(), loss)
+    assert loss.empty.text() == "No measurements yet"
+
+
+def test_the_chooser_of_the_metric_is_as_wide_as_its_text(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    box = loss.controls.metric_box
+    narrow = box.sizeHint().width()
+    choose(loss, "metric_box", "accuracy")
+    more = box.fontMetrics().horizontalAdvance("ACCURACY") - box.fontMetrics().horizontalAdvance("LOSS")
+    assert box.sizeHint().width() - narrow == more > 0
+    box.setItemText(1, "X" * 99)
+    assert box.sizeHint().width() < narrow + 10 * box.fontMetrics().horizontalAdvance("X")
 
 
 def test_a_run_that_begins_anew_keeps_the_chosen_metric(plots, book) -> None:

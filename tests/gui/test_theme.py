@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QColor, QImage
-from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox
+from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QSpinBox
 
 from gui import theme as themes
+from gui.panels.process_table import FALLING, RISING, ProcessTable
 from gui.theme import DARK, LIGHT, Theme
+from gui.views.processes import MEMORY, NAME
 
 BOTH = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
 
@@ -130,3 +132,32 @@ def test_the_theme_follows_the_desktop() -> None:
 
     schemes = (Qt.ColorScheme.Light, Qt.ColorScheme.Dark, Qt.ColorScheme.Unknown)
     assert [Theme.current(App(scheme)).name for scheme in schemes] == ["light", "dark", "dark"]
+
+
+def test_the_arrow_of_the_order_stands_beside_its_heading(qtbot, undressed) -> None:
+    themes.apply(undressed, DARK)
+    table = ProcessTable(DARK)
+    qtbot.addWidget(table)
+    table.resize(900, 200)
+    table.show()
+    header = table.horizontalHeader()
+    for column in (MEMORY, NAME):
+        table.sort_by(column)
+        shown = heading(header, column)
+        assert not ink(shown.copy(0, 0, shown.width(), 6)), "nothing stands above the words"
+        assert table.horizontalHeaderItem(column).text()[-1] in {FALLING, RISING}
+        header.resizeSection(column, 2 * shown.width())
+        assert ink(heading(header, column)) == ink(shown), "the words are whole"
+    assert table.horizontalHeaderItem(MEMORY).text() == "Memory", "it was sorted by another since"
+
+
+def heading(header: QHeaderView, column: int) -> QImage:
+    """What is painted of a column's heading, but for the line below it."""
+    left, width = header.sectionViewportPosition(column), header.sectionSize(column)
+    return header.grab(QRect(left, 0, width, header.height() - 2)).toImage()
+
+
+def ink(image: QImage) -> int:
+    """How many pixels are not as the ground is."""
+    ground = image.pixelColor(0, 0)
+    return sum(image.pixelColor(x, y) != ground for x in range(image.width()) for y in range(image.height()))

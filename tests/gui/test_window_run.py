@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit
 from core.runs import directories
 from core.spec import StopLadder
 from core.state import RunState
+from tests.recorded import recorded
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,7 @@ def test_tick_choose_start_watch_stop(drive):
         RunState.STARTING, RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED,
     ]  # fmt: skip
     panel.until(lambda: panel.runs.count() == 1 and "stopped" in panel.runs.item(0).text(), "the run in the list")
-    assert "of 5000 epochs" in panel.runs.item(0).text()
+    assert "of 5000" in panel.runs.item(0).text()
     assert not panel.stop_button.isEnabled()
     panel.until(panel.start_button.isEnabled, "Start to come back")
 
@@ -212,3 +213,20 @@ def test_themes_can_change_while_a_run_is_shown(drive, theme):
     panel = drive()
     panel.window.set_theme(getattr(themes, theme))
     assert not panel.window.grab().isNull()
+
+
+def test_what_went_wrong_with_one_run_is_not_said_over_another(drive, runs_root):
+    one = recorded(runs_root, last="paused")
+    one.rename(one.with_name("20250615-140000-digits_mlp-0000"))
+    recorded(runs_root)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs in the list")
+    panel.runs.itemActivated.emit(panel.runs.item(1))
+    panel.until_state("Paused")
+    assert panel.plot("memoryPlot").end.label.toPlainText() == "training paused"
+    panel.window.show_message("It could not be resumed.")
+    panel.runs.itemActivated.emit(panel.runs.item(1))
+    assert panel.message("messageStrip") == "It could not be resumed."
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until_state("Finished")
+    assert panel.message("messageStrip") == ""

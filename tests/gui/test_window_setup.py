@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
 
@@ -188,6 +188,23 @@ def test_choices_and_layout_are_remembered(drive):
     assert again.plot("lossPlot").controls.logarithmic
     runs = again.window.findChild(QDockWidget, "runsDock")
     assert again.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
+
+
+def test_more_devices_than_last_time_are_shown_as_at_a_fresh_start(drive, nvml):
+    nvml.write(gpus=0)
+    panel = drive()
+    qtbot = panel.qtbot
+    qtbot.mouseClick(panel.window, Qt.MouseButton.LeftButton, pos=QPoint(2, 2))  # as if a border was moved
+    panel.window.close()
+    nvml.write(gpus=8)
+    again = drive()
+    devices = again.window.findChild(QDockWidget, "devicesDock")
+    few = devices.height()
+    again.until(lambda: again.table.rowCount() == 10, "the devices")
+    again.until(lambda: devices.height() > few, "them to be shown")
+    shown = devices.height()
+    again.window._layout.reset()
+    again.until(lambda: devices.height() == shown, "a fresh start to show them likewise")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,50 @@ if TYPE_CHECKING:
     from ..recipe import LoadedRecipe
 
 WEIGHTS = "model.npz"
+LOAD = {
+    "keras": '''\
+"""The trained model, loaded: `python load.py`, or `from load import model`. Needs keras and tensorflow alone.
+
+The recipe is beside it for its layers and functions; the data that it trained on are not.
+"""
+
+import sys
+from pathlib import Path
+
+import keras
+
+here = Path(__file__).resolve().parent
+sys.path.insert(0, str(here))
+import recipe  # noqa: E402
+
+model = keras.saving.load_model(here / "model.keras", custom_objects=vars(recipe), compile=False)
+
+if __name__ == "__main__":
+    model.summary()
+''',
+    "saved_model": '''\
+"""The trained model, loaded: `python load.py`, or `from load import model`. Needs tensorflow alone.
+
+`model.serve(inputs)` computes. The recipe beside it is not needed for it; the data that it trained on are not here.
+"""
+
+from pathlib import Path
+
+import tensorflow as tf
+
+model = tf.saved_model.load(Path(__file__).resolve().parent / "saved_model")
+
+if __name__ == "__main__":
+    print(model.signatures["serving_default"])
+''',
+}
 
 
 def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: str) -> None:
-    """Write `model.keras`, or the folder `saved_model`. Raises `ValueError` when the weights are another model's."""
+    """Write `model.keras`, or the folder `saved_model`, and `load.py`.
+
+    Raises `ValueError` with a sentence when the weights are another model's.
+    """
     model = recipe.call("model")
     if not isinstance(model, keras.Model):
         raise TypeError(f"model() of {recipe.name} returned {type(model).__name__}. Return a keras.Model.")
@@ -27,6 +67,7 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
         model.save(folder / "model.keras")
     else:
         model.export(str(folder / "saved_model"), format="tf_saved_model", verbose=False)
+    (folder / "load.py").write_text(LOAD[format_name], encoding="utf-8")
 
 
 def _build(model: keras.Model, recipe: LoadedRecipe) -> None:

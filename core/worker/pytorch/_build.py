@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from ...spec import DEFAULT_LEARNING_RATE
+from . import _sockets
 from ._data import Batches, as_dataset
 from ._loop import Task
 
@@ -52,6 +53,8 @@ def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = Fal
     `whole_batches`: each rank gets the global batches whole, instead of its slices of them.
     """
     seed = context.training.seed
+    if context.training.loader_workers:
+        _sockets.share(context.run_dir)
     device = claim_device(context)  # first: what the recipe puts on "cuda" goes to this rank's own
     datasets = {name: _dataset(recipe, name, seed) for name in ("train_data", "val_data")}
     model = build_model(recipe, "model", seed)
@@ -150,7 +153,8 @@ def claim_device(context: Context) -> torch.device:
         return torch.device("cpu")
     if gpus != ticked:
         raise RuntimeError(
-            f"This worker sees {gpus} CUDA devices where {ticked} were ticked ({', '.join(placement.devices)}). "
+            f"This worker sees {gpus} CUDA devices where {ticked} {'was' if ticked == 1 else 'were'} ticked "
+            f"({', '.join(placement.devices)}). "
             f"{_cuda_advice()}"
         )
     device = torch.device("cuda", placement.rank)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from ..recipe import LoadedRecipe
 
 LOAD = '''\
-"""The trained model, rebuilt and loaded: `python load.py`, or `from load import model`. Needs torch alone."""
+"""The trained model, rebuilt and loaded: `python load.py`, or `from load import model`. Needs torch alone.
+
+The recipe is beside it for its model; the data that it trained on are not.
+"""
 
 import json
 import sys

@@ -57,7 +57,7 @@ def _cut(model: keras.Model, devices: Sequence[str], recipe: str) -> list[tuple[
     begins = evenly([layer.count_params() for layer in layers], len(devices))
     if begins is None:
         found = sum(layer.count_params() > 0 for layer in layers)
-        raise ValueError(_cannot(recipe, len(devices), f"it has {found} layer(s) with parameters of their own"))
+        raise ValueError(_cannot(recipe, len(devices), f"its layers with parameters of their own are {found}"))
     parts = []
     for device, begin, end in zip(devices, begins, [*begins[1:], len(layers)], strict=True):
         parts.append((device, [_copy(layer, device) for layer in layers[begin:end]]))

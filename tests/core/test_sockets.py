@@ -1,0 +1,84 @@
+"""The sockets of data-loader workers: in one folder, which is gone when the worker is, or is found by who clears up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from core.claim import remove_sockets
+
+CODE = """
+    import multiprocessing, os, pathlib, signal, sys
+    from multiprocessing.util import get_temp_dir
+    from core.worker.pytorch import _sockets
+
+    def load(answer):
+        answer.send(get_temp_dir())
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    _sockets.share(pathlib.Path(sys.argv[1]))
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe()
+    loader = context.Process(target=load, args=(writer,))
+    loader.start()
+    print(reader.recv(), flush=True)
+    loader.join()
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def used(folder: Path, temporary: Path, how: str = "") -> Path:
+    """The folder that a data-loader worker has for its sockets, of a training whose folder this is."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CODE), str(folder), how],
+        env={**os.environ, "TMPDIR": str(temporary)}, cwd=Path(__file__).parents[2], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    if len(str(folder)) > 70:
+        pytest.skip("the tests' own folder is too deep for sockets")
+    return folder
+
+
+def test_a_killed_data_loader_worker_leaves_nothing(run_dir: Path, temporary: Path) -> None:
+    assert used(run_dir, temporary).parent == run_dir
+    assert not list(run_dir.iterdir())
+    assert not list(temporary.iterdir())
+
+
+def test_what_a_killed_worker_leaves_is_in_its_runs_folder_and_removed_with_the_next_clearing(
+    run_dir: Path, temporary: Path
+) -> None:
+    left = used(run_dir, temporary, "killed")
+    assert list(run_dir.iterdir()) == [left]
+    assert not list(temporary.iterdir())
+    remove_sockets(run_dir)
+    assert not list(run_dir.iterdir())
+
+
+def test_where_sockets_cannot_be_the_system_has_the_folder(temporary: Path, tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    assert used(deep, temporary).parent == temporary
+    assert not list(deep.iterdir())
+    assert not list(temporary.iterdir())
