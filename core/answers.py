@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """A line of what was asked for."""
-    print(text)
+    print(_harmless(text))
 
 
 def warn(text: str) -> None:
     """A sentence for people, beside what was asked for."""
-    print(f"trainyard: {text}", file=sys.stderr)
+    print(f"trainyard: {_harmless(text)}", file=sys.stderr)
+
+
+def _harmless(text: str) -> str:
+    """A process may call itself whatever it likes: nothing of it steers the terminal."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)
 
 
 def say_json(document: object) -> None:

@@ -117,10 +117,11 @@ class _Progress:
             self.say(sentence)
 
     def _new_findings(self) -> list[str]:
-        """What is waited for at the end, and of the devices' memory what people must know."""
+        """That no step ends, what is waited for at the end, and of the devices' memory what people must know."""
         facts = self._run.facts
         bad = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
-        told = [sentence for sentence in (facts.waiting, *bad) if sentence and sentence not in self._told]
+        every = (facts.stalled, facts.waiting, *bad)
+        told = [sentence for sentence in every if sentence and sentence not in self._told]
         self._told.update(told)
         return told
 

@@ -65,6 +65,18 @@ def scan(devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | Non
 
 def describe(pid: int, proc: Path = PROC) -> Holder:
     """One process, as far as it may be read; only its number when it is gone, or of another namespace."""
+    seen = glance(pid, proc)
+    if seen.name is None:
+        return seen
+    return replace(
+        seen,
+        command=printable(" ".join(" ".join(procfs.words(pid, proc)).split())) or None,
+        run_id=printable(procfs.variable(procfs.variables(pid, proc), TAG) or "") or None,
+    )
+
+
+def glance(pid: int, proc: Path = PROC) -> Holder:
+    """The same without its command line and its environment, for which a process that hangs can make a reader wait."""
     stat = procfs.stat(pid, proc)
     if stat is None:
         return Holder(pid=pid)
@@ -74,9 +86,7 @@ def describe(pid: int, proc: Path = PROC) -> Holder:
         created=stat.created,
         name=stat.name,
         user=None if uid is None else _user(uid),
-        command=printable(" ".join(" ".join(procfs.words(pid, proc)).split())) or None,
         age_s=stat.age_s,
-        run_id=printable(procfs.variable(procfs.variables(pid, proc), TAG) or "") or None,
         state=stat.state,
         ours=uid == os.getuid(),
     )

@@ -59,6 +59,7 @@ def document(run: Run, record: Record) -> Json:
         "started": facts.started,
         "ended": facts.ended,
         "error": facts.error,
+        "stalled": facts.stalled,
     }
 
 

@@ -130,6 +130,8 @@ class Facts:
     """Sentences that a user should see although the run goes on."""
     waiting: str | None = None
     """While it is releasing, what is waited for: a sentence; None for what takes no time."""
+    stalled: str | None = None
+    """While it runs and no step is reported: a sentence."""
     releases: dict[str, Release] = field(default_factory=dict)
     """By device id, what became of its memory after the end."""
     ended_processes: tuple[Ended, ...] = ()
@@ -175,6 +177,7 @@ def _state(facts: Facts, event: Event) -> Facts:
     return replace(
         facts, state=state, history=(*facts.history, (time, state)), error=error,
         traceback=traceback, asked=facts.asked if row(state).can_pause else "", waiting=None,
+        stalled=None,
     )  # fmt: skip
 
 
@@ -257,6 +260,10 @@ def _waiting(facts: Facts, event: Event) -> Facts:
     return replace(facts, waiting=str(event["text"]))
 
 
+def _stall(facts: Facts, event: Event) -> Facts:
+    return replace(facts, stalled=str(event.get("text") or "") or None)
+
+
 def _release(facts: Facts, event: Event) -> Facts:
     found = read_release(event)
     return replace(facts, releases={**facts.releases, found.device_id: found})
@@ -304,6 +311,7 @@ _READERS: dict[str, Callable[[Facts, Event], Facts]] = {
     "notice": _notice,
     "stray": _notice,
     "waiting": _waiting,
+    "stall": _stall,
     "release": _release,
     "ended": _ended,
 }

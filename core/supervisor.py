@@ -30,6 +30,7 @@ from core.release import Watch
 from core.releasing import Releasing
 from core.requests import Listener, Requests
 from core.spec import RunSpec, read_spec
+from core.stall import StallWatch
 from core.state import TRANSITIONS, Facts, RunState, fold, row
 from core.strays import StrayWatch
 from core.workforce import Workforce, describe
@@ -67,6 +68,8 @@ class Supervisor:
         self._facts = facts or Facts()
         self._watch: Watch | None = None
         self._strays = StrayWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_dir.name)])
+        self._stall = StallWatch(spec.devices)
+        self._has_stepped = False
         self._cuda_names: dict[str, str] | None = None
         self._done_since = time.monotonic()
         self._ladder = Ladder(rungs(spec.ladder), send=self._send, record=self._record_rung)
@@ -146,11 +149,13 @@ class Supervisor:
             self._ladder.tick()
             self._watch.take(self._readings.poll())
             self._look_for_strays()
+            self._look_for_a_stall()
 
     def _look_at_workers(self) -> None:
         ended = self._workers.poll()  # first, so that what they said before their end is read
         events = self._workers.read()
-        self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "metrics"}])
+        self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "rewind", "metrics"}])
+        self._has_stepped |= any(event["kind"] == "metrics" for event in events)
         self._record_exits(ended)
         if self._facts.state is RunState.STARTING and any(event["kind"] == "ready" for event in events):
             self._go(RunState.RUNNING)
@@ -171,6 +176,14 @@ class Supervisor:
         """Processes of the run on GPUs that were not ticked: told, in red; they are the recipe's own doing."""
         for stray in self._strays.look(self._readings.survey, time.monotonic()):
             self._tell("stray", **stray.to_event())
+
+    def _look_for_a_stall(self) -> None:
+        """No step for long though all live: told, not ended, since a validation or a download may take as long."""
+        if self._facts.state is RunState.RUNNING and not all(member.done for member in self._workers.trainers):
+            step = self._facts.step if self._has_stepped else None
+            news = self._stall.look(step, self._readings.survey, time.monotonic())
+            if news is not None:
+                self._tell("stall", text=news)
 
     def _look_for_stragglers(self) -> None:
         """Workers whose training is done but who do not end: a thread of the recipe's keeps them, say."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pwd
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from core import procfs, runs
+from core import holders, runs
 from core.errors import RunError
-from core.findings import Holder
 from core.run import Run
 from core.spec import read_spec
 from core.state import row
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device, Sample, Survey
+    from core.findings import Holder
 
 GOOD_PART = 0.25
 """Of a GPU's memory: what others hold of it is told from here on. A desktop holds less."""
@@ -114,27 +113,5 @@ def _others(sample: Sample | None, workers: Collection[int]) -> tuple[tuple[Hold
         return (), None
     alone = len(listed) == len(sample.processes or ())
     held = sum(amounts) if amounts else sample.memory_used_bytes if alone else None
-    return tuple(_named(each.pid, each.memory_used_bytes) for each in listed), held
-
-
-def _named(pid: int, memory_used_bytes: int | None) -> Holder:
-    """By its `stat` alone: command line and environment of a process that hangs in the kernel could hold us up."""
-    stat, uid = procfs.stat(pid), procfs.owner(pid)
-    return Holder(
-        pid=pid,
-        memory_used_bytes=memory_used_bytes,
-        name=_printable(stat.name) if stat else None,
-        user=_user(uid) if stat and uid is not None else None,
-    )
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
-
-
-def _printable(text: str) -> str:
-    """A process may call itself whatever it likes: nothing of it may steer the terminal."""
-    return "".join(character if character.isprintable() else "?" for character in text)
+    # At a glance: a process that hangs in the kernel must not hold us up.
+    return tuple(replace(holders.glance(each.pid), memory_used_bytes=each.memory_used_bytes) for each in listed), held

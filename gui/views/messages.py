@@ -34,7 +34,8 @@ def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None, n
     seen = seen_words(facts, now)
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # it may be long ago
     grave = [*([error] if error else []), *strays, *held]
-    notices = [] if error else [text for text in facts.notices if text not in grave]
+    stalled = [facts.stalled] if facts.stalled else []
+    notices = [] if error else [*stalled, *(text for text in facts.notices if text not in grave)]
     bad = bool(error or strays or held_tone == "bad")
     told = [*grave[: len(grave) - len(held)], *since, *held, *notices]
     return Message(text=" ".join(told), tone="bad" if bad else "warn", details=bool(facts.error))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import cli, processes
+from core import answers, cli, processes
 from core.answers import outcome
 from core.commands import running
 from core.commands.choosing import refusal
@@ -343,3 +343,10 @@ def test_where_the_log_is_stands_beside_the_error(runs_root: Path, capsys) -> No
     code, out, err = call(capsys, "attach", run_dir.name, "--runs", runs_root)
     assert (code, out) == (1, f"{run_dir.name}: failed\n")
     assert err.endswith(f"trainyard: Worker 0: ValueError. {hint}\n")
+
+
+def test_what_a_process_calls_itself_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    answers.say("pid 7 \x1b]0;mine\x07 holds\tall\nof it: größer")
+    answers.warn("\x1b[2J")
+    out, err = capsys.readouterr()
+    assert (out, err) == ("pid 7 ?]0;mine? holds\tall\nof it: größer\n", "trainyard: ?[2J\n")
