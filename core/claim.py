@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core import ending, holders, processes
 from core.errors import RunError
-from core.events import EVENTS, Tail, Writer, make_reserve
+from core.events import EVENTS, FULL, Tail, Writer, make_reserve
 from core.findings import Ended, ended_fields
 from core.requests import Requests
 from core.state import Facts, RunState, fold, row
@@ -89,7 +88,7 @@ def clear(run_dir: Path) -> None:
     try:
         make_reserve(run_dir / EVENTS)
     except OSError as error:
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        full = error.errno in FULL
         why = "The disk is full. Free some space" if full else f"{error.strerror}. Change its permissions"
         raise RunError(f"{run_dir} cannot be written: {why}, then resume the run again.") from error
 

@@ -21,6 +21,7 @@ Event = dict[str, Any]
 EVENTS = "events"  # the folder of the logs inside a run directory
 RESERVE = "reserve"  # a file inside it, given up when the disk is full, so that the last words fit
 RESERVE_BYTES = 256 * 1024
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # what a write fails with on a full disk
 BLOCK_BYTES = 64 * 1024  # most lines are shorter
 
 
@@ -53,7 +54,7 @@ class Writer:
         try:
             self._drain()
         except OSError as error:
-            if error.errno in {errno.ENOSPC, errno.EDQUOT} and self._give_up_reserve():
+            if error.errno in FULL and self._give_up_reserve():
                 self._drain_quietly()
             raise RecordError(_sentence(error, self.path)) from error
 
@@ -126,7 +127,7 @@ def _numbers(array: Sequence[float]) -> str:
 
 
 def _sentence(error: OSError, path: Path) -> str:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if error.errno in FULL:
         return f"The disk is full: {path} could not be written. Free some space, then resume the run."
     return f"{path} could not be written: {error.strerror}. Make the folder writable, then resume the run."
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from core import catalog, report
 from core.checkpoints import whole
 from core.errors import RunError
+from core.events import FULL
 from core.launchers.local import BOOT
 from core.spec import read_spec
 
@@ -93,9 +93,13 @@ def _temporary(folder: Path) -> Path:
 
 
 def _cannot_write(folder: Path, error: OSError) -> str:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return f"The disk that holds {folder} is full. Free some space, or name a folder on another disk."
+    if error.errno in FULL:
+        return _full(folder)
     return f"{folder} cannot be written: {error.strerror}. Name another folder."
+
+
+def _full(folder: Path) -> str:
+    return f"The disk that holds {folder} is full. Free some space, or name a folder on another disk."
 
 
 def export_csv(book: SeriesBook, path: Path) -> None:
@@ -107,7 +111,7 @@ def export_csv(book: SeriesBook, path: Path) -> None:
     except OSError as error:
         if new:
             path.unlink(missing_ok=True)
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        full = error.errno in FULL
         why = "The disk is full. Free some space" if full else f"{error.strerror}. Name another file"
         raise RunError(f"{path} cannot be written: {why}.") from error
 
@@ -126,7 +130,7 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
         except (OSError, ValueError):
             raise RunError(f"The export ended without a word. {_last_line(said)}".strip()) from None
     if told.get("full"):
-        raise RunError(_cannot_write(folder.parent, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+        raise RunError(_full(folder.parent))
     if "error" in told:
         raise RunError(f"The model could not be exported: {told['error']}")
     return told

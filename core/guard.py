@@ -91,7 +91,7 @@ def _end_all(run_id: str) -> list[Ended]:
 
 def _is_ending(process: ProcessId) -> bool:
     """Whether it is still there. Not if it waits inside the kernel: that may be for ever."""
-    seen = holders.describe(process.pid)
+    seen = holders.glance(process.pid)
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
 
 

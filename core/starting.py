@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import processes
-from core.events import EVENTS
+from core.events import EVENTS, FULL
 from core.parts import SUPERVISOR
 
 if TYPE_CHECKING:
     from core.state import ProcessId
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 ELSEWHERE = "Keep runs elsewhere with --runs DIR."
 _CODE_ROOT = Path(__file__).resolve().parents[1]
 

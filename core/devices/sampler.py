@@ -92,9 +92,9 @@ class Sampler:
         while self._silent() and time.monotonic() < deadline:
             time.sleep(NAP_S)
             survey = self.poll()
-        # After a while a feed says so itself.
-        late = [title for title in self._silent() if f"{title} devices have not answered" not in (survey.banner or "")]
-        told = [f"{title} devices have not answered within {timeout_s:g} s." for title in late]
+        now = time.monotonic()
+        late = [feed for feed in self._silent() if feed.banner(now) is None]  # the others have said why
+        told = [f"{feed.kind.title} devices have not answered within {timeout_s:g} s." for feed in late]
         return replace(survey, banner=_join([survey.banner, *told]))
 
     def helper_pids(self) -> list[int]:
@@ -112,8 +112,8 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _silent(self) -> list[str]:
-        return [feed.kind.title for feed in self._feeds if not feed.answered]
+    def _silent(self) -> list[Feed]:
+        return [feed for feed in self._feeds if not feed.answered]
 
     def _survey(self, banner: str | None) -> Survey:
         ledgers = [feed.ledger for feed in self._feeds]

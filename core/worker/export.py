@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import json
 import os
@@ -10,15 +9,13 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from ..events import FULL
 from ..spec import read_spec
 from . import checkpoint, deadman, keepsake
 from .recipe import LoadedRecipe
 
 PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
 """By framework, the package that has its exporter: one for both that train Keras models."""
-
-
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 LEAST_BYTES = 64 * 1024
 """A disk that does not take so much more is full."""
 

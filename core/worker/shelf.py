@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import shutil
 import time
 from typing import TYPE_CHECKING
 
+from ..events import FULL
 from . import checkpoint
 from .checkpoint import Broken, Stand
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from .checkpoint import Saver
     from .context import Context
     from .meter import Meter
-
-
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Shelf:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,9 @@ from tests.running import Followed, make_spec, train, train_both, write_recipe
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from core.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -105,16 +108,19 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
+def whole_and_stepwise(spec_of: Callable[..., RunSpec], source: str, root: Path) -> tuple[Followed, Followed]:
     """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
-    root = tmp_path_factory.mktemp("finished")
-    recipe = write_recipe(root, DROPS, "drops")
+    recipe = write_recipe(root, source, "drops")
     return train_both(
-        make_spec(recipe, checkpoints={"unit": "never"}, **SETTINGS),
-        make_spec(recipe, checkpoints=EVERY_STEP, devices="cpu:1", **SETTINGS),
+        spec_of(recipe, checkpoints={"unit": "never"}, devices="cpu:0"),
+        spec_of(recipe, checkpoints=EVERY_STEP, devices="cpu:1"),
         root / "runs",
     )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
+    return whole_and_stepwise(partial(make_spec, **SETTINGS), DROPS, tmp_path_factory.mktemp("finished"))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pytest
 from core.events import EVENTS, Tail
 from core.spec import read_spec
 from core.state import RunState
-from tests.core.test_checkpoints import EVERY_STEP, broken_off, resumed
+from tests.core.test_checkpoints import EVERY_STEP, broken_off, resumed, whole_and_stepwise
 from tests.running import (
     CAME_UP,
     FOREVER,
@@ -186,14 +187,7 @@ SCHEDULED = {"epochs": 3, "schedule": "cosine", "warmup_steps": 4, "weight_decay
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
-    """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
-    root = tmp_path_factory.mktemp("finished")
-    drops = write_recipe(root, DROPS, "drops")
-    return train_both(
-        spec(drops, checkpoints={"unit": "never"}, **SCHEDULED),
-        spec(drops, checkpoints=EVERY_STEP, devices="cpu:1", **SCHEDULED),
-        root / "runs",
-    )
+    return whole_and_stepwise(partial(spec, **SCHEDULED), DROPS, tmp_path_factory.mktemp("finished"))
 
 
 def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
