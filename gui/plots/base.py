@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from core.series import Axis
     from gui.theme import Theme
 
-    from .line import Line
+    from .line import Shown
 
 Span = tuple[float, float]
 
@@ -93,7 +93,7 @@ class Plot(QFrame):
         """What is drawn now: by name, positions and values, shape (n,) each."""
         return {name: (line.x, line.y) for name, line in self.lines().items() if len(line.x)}
 
-    def lines(self) -> dict[str, Line]:
+    def lines(self) -> Mapping[str, Shown]:
         """The lines, by name."""
         raise NotImplementedError
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from .axes import clock
 from .base import Plot
+from .bundle import Bundle, Strand
 from .hover import Reading, Row
-from .line import Line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +32,8 @@ class DevicePlot(Plot):
     """What a reading is divided by."""
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
-        self._lines: dict[str, Line] = {}
         super().__init__(name=name, title=title, theme=theme)
+        self._bundle = Bundle(self.canvas.getPlotItem())
         self.set_theme(theme)
 
     def series(self, book: SeriesBook) -> Mapping[str, Series]:
@@ -44,9 +44,9 @@ class DevicePlot(Plot):
         """A scaled reading as text, with its unit."""
         raise NotImplementedError
 
-    def lines(self) -> dict[str, Line]:
+    def lines(self) -> dict[str, Strand]:
         """The lines, by device id."""
-        return self._lines
+        return self._bundle.strands
 
     def read(self, x: float) -> Reading | None:
         """The time, and each device's reading nearest to it."""
@@ -69,20 +69,23 @@ class DevicePlot(Plot):
         axis = self.axis(book)
         for device, series in shown.items():
             x, y = series.view(axis, *span, pixels)
-            self._lines[device].show(x, y / self.scale)
+            self.lines()[device].show(x, y if self.scale == 1 else y / self.scale)
+        self._bundle.refresh()
 
     def _match_lines(self, shown: Mapping[str, Series]) -> None:
         """Have a line for every device that is shown, and no other."""
-        for device in [device for device in self._lines if device not in shown]:
-            self._lines.pop(device).remove()
+        lines = self.lines()
+        for device in [device for device in lines if device not in shown]:
+            del lines[device]
         for device in shown:
-            if device not in self._lines:
-                self._lines[device] = Line(self.canvas.getPlotItem())
-                self._lines[device].paint_in(self._colour(device))
+            if device not in lines:
+                lines[device] = Strand()
+                lines[device].paint_in(self._colour(device))
 
     def _wear(self, theme: Theme) -> None:  # noqa: ARG002 (the colours may be the window's own)
-        for device, line in self._lines.items():
+        for device, line in self.lines().items():
             line.paint_in(self._colour(device))
+        self._bundle.refresh()
 
     def _colour(self, device: str) -> str:
         place = list(self.series(self.book)).index(device) if self.book and device in self.series(self.book) else 0

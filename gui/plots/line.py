@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyqtgraph as pg
@@ -18,6 +18,17 @@ MARKS_UP_TO = 50
 """Points that are told apart by a marker each; more of them would be a thick line."""
 SMOOTH_EDGES_UP_TO = 1500
 """Points of one line that are drawn with antialiasing; beyond it costs more than it shows."""
+MARK_PX = 6
+
+
+class Shown(Protocol):
+    """A line as others see it: what it shows, positions and values, shape (n,) each."""
+
+    x: Floats
+    y: Floats
+
+    def clear(self) -> None:
+        """Show nothing."""
 
 
 class _Curve(pg.PlotCurveItem):  # type: ignore[misc]  # pyqtgraph ships no types
@@ -49,7 +60,7 @@ class Line:
         self._style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
         # Straight to the curve: what PlotDataItem would scale and thin out, the series has done already.
         self._curve = _Curve()
-        self._marks = pg.ScatterPlotItem(size=6, pen=None)
+        self._marks = pg.ScatterPlotItem(size=MARK_PX, pen=None)
         for item in (self._curve, self._marks):
             item.setZValue(depth)
             plot.addItem(item, ignoreBounds=True)
@@ -76,7 +87,7 @@ class Line:
             skipFiniteCheck=complete,
             antialias=len(x) <= SMOOTH_EDGES_UP_TO,
         )
-        seen = finite if self._marked and len(x) <= MARKS_UP_TO else _alone(finite)
+        seen = finite if self._marked and len(x) <= MARKS_UP_TO else alone(finite)
         marked = bool(seen.any())
         if marked:
             self._marks.setData(x[seen], height[seen])
@@ -100,8 +111,8 @@ def _ends(x: Floats, finite: Floats) -> tuple[tuple[float | None, float | None],
     return (float(x[0]), float(x[-1])), (float(finite.min()), float(finite.max()))
 
 
-def _alone(finite: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def alone(finite: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which points are finite and have no finite neighbour, shape (n,) -> (n,)."""
     padded = np.concatenate([[False], finite, [False]])
-    alone: NDArray[np.bool_] = finite & ~padded[:-2] & ~padded[2:]
-    return alone
+    found: NDArray[np.bool_] = finite & ~padded[:-2] & ~padded[2:]
+    return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from gui.units import BYTES_PER_GB
 
 from .device_plot import DevicePlot
@@ -37,7 +35,6 @@ class MemoryPlot(DevicePlot):
         return f"{value:.1f} GB" if value >= 1 else f"{value:.2f} GB"
 
     def _y_span(self) -> Span:
-        highest = [float(np.nanmax(line.y)) for line in self._lines.values() if np.isfinite(line.y).any()]
-        top = max(highest, default=0.0)
+        top = max((line.highest for line in self.lines().values() if line.highest is not None), default=0.0)
         room = HEIGHT_PX / max(self.canvas.view.height(), 2 * HEIGHT_PX)
         return -0.02 * top, max(top / (1 - room), 0.1)
