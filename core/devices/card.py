@@ -9,6 +9,7 @@ import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from .device import Process, Sample
 from .nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, words
+from .reader import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -72,11 +73,12 @@ class Card:
         )
 
     def _refresh(self, due: Sequence[Reading]) -> None:
-        values, beat = self._values, self._options.beat
+        values, beat, listed = self._values, self._options.beat, False
         for reading in due:
             values[reading.name] = self._ask(reading)
+            listed = listed or reading.tier is Tier.PROCESSES
             beat()
-        if any(reading.name in LISTS for reading in due):
+        if listed:
             values["processes"] = self._processes()
 
     def _ask(self, reading: Reading) -> Any:  # noqa: ANN401 (each reading has a type of its own)

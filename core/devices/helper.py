@@ -21,10 +21,10 @@ from .reader import DriverError, NoDevices, Options, Pace, Schedule
 from .wire import ALIVE, Answer, to_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from types import TracebackType
 
-    from .device import Device
+    from .device import Device, Sample
     from .reader import Reader
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -74,10 +74,13 @@ class Voice:
 
     def __init__(self) -> None:
         self._spoke_at = time.monotonic()
+        self._said: Sequence[Sample] = ()
+        """The samples of the last answer: what reads the same is not said again."""
 
     def say(self, answer: Answer) -> None:
         """An answer."""
-        self._speak(to_line(answer))
+        self._speak(to_line(answer, self._said))
+        self._said = answer.samples
 
     def beat(self) -> None:
         """A driver's call has come back: tell so, unless something was told just now."""

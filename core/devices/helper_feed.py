@@ -11,7 +11,10 @@ from .ledger import Ledger
 from .wire import ALIVE, from_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from . import Kind
+    from .device import Sample
     from .feed import Patience
     from .reader import Options, Pace
     from .wire import Answer
@@ -29,6 +32,7 @@ class HelperFeed:
         self._start_at = -inf
         self._started_at = 0.0
         self._waiting_since: float | None = None  # the last answer, or the start that none has followed
+        self._heard: Sequence[Sample] = ()  # the samples of this helper's last answer, to which its next one refers
         self._heard_at = 0.0  # the last sign of life, or the start
         self._child_answered = False
         self._hung = False
@@ -72,6 +76,7 @@ class HelperFeed:
     def _start(self, now: float) -> None:
         self._started_at = self._heard_at = now
         self._child_answered = self._hung = False
+        self._heard = ()
         if self._waiting_since is None:
             self._waiting_since = now
         try:
@@ -85,8 +90,8 @@ class HelperFeed:
             for line in child.read_lines():
                 self._heard_at = now
                 if line != ALIVE:
-                    self._hear(from_line(line), now)
-        except (ValueError, KeyError, TypeError):
+                    self._hear(from_line(line, self._heard), now)
+        except (ValueError, LookupError, TypeError):
             child.kill()  # no answer of ours: something writes in between, and a fresh helper is the cure
         if ending is not None:
             self._end(child, ending, now)
@@ -95,6 +100,7 @@ class HelperFeed:
             child.kill()  # that it has ended is seen at a later poll: a process inside the driver may linger
 
     def _hear(self, answer: Answer, now: float) -> None:
+        self._heard = answer.samples
         self.ledger.enter(answer)
         self._absent = answer.absent
         self.answered = self._child_answered = True
