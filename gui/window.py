@@ -34,7 +34,7 @@ from .session import Session
 from .stage import Stage
 from .starter import Starter
 from .theme import Theme, apply
-from .views.devices import device_rows
+from .views.devices import DeviceRows
 from .views.head import head
 from .views.messages import run_message
 from .views.runs import run_rows
@@ -73,6 +73,7 @@ class MainWindow(QMainWindow):
         for each in (self._board, self._session, self._starter, self._resumer, self._helm):
             each.setParent(self)
         self._pulse = Pulse(self)
+        self._rows = DeviceRows()
         self._opened = False
         self._judged: object = ([], [])
         """What was known of the devices when the choices were judged last."""
@@ -206,7 +207,7 @@ class MainWindow(QMainWindow):
         survey = self._monitor.survey
         before, size = [item.id for item in self._devices.table.rows], self._devices.sizeHint()
         colours = device_colours(survey.devices, (), self._theme)
-        rows = device_rows(survey, colours, self._insight.on_devices())
+        rows = self._rows.make(survey, colours, self._insight.on_devices())
         self._judge_anew_where_due(rows)
         self._devices.table.show_rows(rows)
         self._devices.show_banner(survey.banner)

@@ -64,15 +64,17 @@ class DeviceTable(QTableWidget):
 
     def show_rows(self, rows: Sequence[DeviceRow]) -> None:
         """Show these devices; what was ticked stays ticked."""
-        if rows == self._rows:
+        before, count = self._rows, len(rows)
+        changed = [at for at, row in enumerate(rows) if at >= len(before) or not _same(row, before[at])]
+        if not changed and count == len(before):
             return
-        standing = _standing(rows) != _standing(self._rows)
-        if [row.id for row in rows] != [row.id for row in self._rows]:
+        standing = count != len(before) or any(_standing(rows[at]) != _standing(before[at]) for at in changed)
+        if count != len(before) or any(rows[at].id != before[at].id for at in changed):
             self._make_rows(rows)
+            changed = list(range(count))
         self.blockSignals(True)
-        for number, row in enumerate(rows):
-            if number >= len(self._rows) or row != self._rows[number]:
-                self._fill(number, row)
+        for at in changed:
+            self._fill(at, rows[at])
         self.blockSignals(False)
         self._rows = list(rows)  # those that were filled are painted anew, and no others
         if standing:  # else only readings have changed, of which no tick depends
@@ -185,9 +187,13 @@ class DeviceTable(QTableWidget):
         self.setMouseTracking(True)
 
 
-def _standing(rows: Sequence[DeviceRow]) -> list[tuple[object, ...]]:
-    """All of the rows that decides what can be ticked."""
-    return [(row.id, row.lost, row.blocked, row.is_mig) for row in rows]
+def _same(row: DeviceRow, before: DeviceRow) -> bool:
+    return row is before or row == before  # mostly the former: it is made anew only when something has changed
+
+
+def _standing(row: DeviceRow) -> tuple[object, ...]:
+    """All of a row that decides what can be ticked."""
+    return row.id, row.lost, row.blocked, row.is_mig
 
 
 def _is_ticked(item: QTableWidgetItem) -> bool:

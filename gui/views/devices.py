@@ -133,11 +133,34 @@ class OnDevices:
     old_s: Mapping[str, int] = field(default_factory=dict)
     """The age of readings that are too old."""
 
+    def of(self, device_id: str) -> tuple[object, ...]:
+        """All that is known of one device."""
+        return tuple([each.get(device_id) for each in (self.used_by, self.held_by, self.memory_of_run, self.old_s)])
+
+
+class DeviceRows:
+    """Makes the rows, again and again: that of a device of which nothing has changed is the same object as before."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[object, DeviceRow]] = {}
+        """By device id, what its row was made of, and the row."""
+
+    def make(self, survey: Survey, colours: Mapping[str, str], known: OnDevices) -> list[DeviceRow]:
+        """The rows, in the order of the survey. `colours`: `#rrggbb` by device id."""
+        samples = {sample.device_id: sample for sample in survey.samples}
+        made: dict[str, tuple[object, DeviceRow]] = {}
+        for device in survey.devices:
+            sample, colour = samples.get(device.id), colours[device.id]
+            of = (device, colour, sample and sample.reading, *known.of(device.id))
+            before = self._made.get(device.id)
+            made[device.id] = before if before and before[0] == of else (of, _row(device, sample, colour, known))
+        self._made = made
+        return [row for _, row in made.values()]
+
 
 def device_rows(survey: Survey, colours: Mapping[str, str], known: OnDevices) -> list[DeviceRow]:
     """The rows, in the order of the survey."""
-    samples = {sample.device_id: sample for sample in survey.samples}
-    return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
+    return DeviceRows().make(survey, colours, known)
 
 
 def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -> DeviceRow:
