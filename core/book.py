@@ -100,9 +100,10 @@ class SeriesBook:
 
     def _append_readings(self) -> None:
         for device_id, readings in self._readings.items():
-            readings.move_to(
-                self._utilisation.setdefault(device_id, Series()), self._memory.setdefault(device_id, Series())
-            )
+            for series in (self._utilisation, self._memory):
+                if device_id not in series:
+                    series[device_id] = Series()
+            readings.move_to(self._utilisation[device_id], self._memory[device_id])
         self._readings.clear()
 
     def _collect(self, metrics: dict[str, _Batches], event: Mapping[str, Any]) -> None:
@@ -172,9 +173,10 @@ class _Readings:
 
     def move_to(self, utilisation: Series, memory: Series) -> None:
         """Append all to the two series; a reading's step is its number, from 0."""
-        steps = _floats(np.arange(len(self.times)) + len(utilisation))
-        utilisation.append(steps, _floats(self.times), _floats(self.utilisation))
-        memory.append(steps, _floats(self.times), _floats(self.memory))
+        steps, times = np.arange(len(self.times), dtype=np.float64), _floats(self.times)
+        steps += len(utilisation)
+        utilisation.append(steps, times, _floats(self.utilisation))
+        memory.append(steps, times, _floats(self.memory))
 
 
 def _until(step: int, series: Series) -> Series:

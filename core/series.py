@@ -20,7 +20,8 @@ class Axis:
 
     def place(self, column: Floats) -> Floats:
         """The positions of some steps or times, shape (n,) -> (n,)."""
-        return (column - self.origin) / self.unit
+        placed = column - self.origin
+        return placed if self.unit == 1.0 else placed / self.unit
 
     def locate(self, position: float) -> float:
         """The step or unix time at a position."""
@@ -102,9 +103,11 @@ class Series:
             return
         if len(self) and steps[0] <= self.steps[-1]:
             self._truncate(int(np.searchsorted(self.steps, steps[0])))
-        floor = self.times[-1] if len(self) else -np.inf
+        rising = np.maximum.accumulate(times)
+        if len(self) and rising[0] < self.times[-1]:
+            rising = np.maximum(rising, self.times[-1])
         self._steps.extend(steps)
-        self._times.extend(np.maximum.accumulate(np.maximum(times, floor)))
+        self._times.extend(rising)
         self._values.extend(values)
         self._complete = self._complete and bool(np.isfinite(values).all())
 
@@ -175,8 +178,8 @@ class Series:
     def _range(self, axis: Axis, lo: float, hi: float) -> tuple[int, int]:
         """The first index inside [lo, hi], and one past the last."""
         along = self._along(axis)
-        start = np.searchsorted(along, axis.locate(lo), side="left")
-        stop = np.searchsorted(along, axis.locate(hi), side="right")
+        start = along.searchsorted(axis.locate(lo), side="left")
+        stop = along.searchsorted(axis.locate(hi), side="right")
         return int(start), max(int(start), int(stop))
 
     def _columns(self, axis: Axis, lo: float, hi: float, pixels: int) -> tuple[Indices, Indices]:
@@ -190,7 +193,7 @@ class Series:
         return starts[filled], stops[filled]
 
     def _exact(self, axis: Axis, start: int, stop: int, *, positive: bool) -> tuple[Floats, Floats]:
-        y = _finite_or_nan(self.values[start:stop])
+        y = self.values[start:stop].copy() if self._complete else _finite_or_nan(self.values[start:stop])
         return axis.place(self._along(axis)[start:stop]), np.where(y > 0, y, np.nan) if positive else y
 
     def _extremes(self, axis: Axis, starts: Indices, stops: Indices, *, positive: bool) -> tuple[Floats, Floats]:

@@ -66,7 +66,10 @@ class Monitor:
 
     def watch_processes(self, closely: bool) -> None:
         """Read who holds memory twice a second, or as seldom as usual: it takes the driver's lock from the training."""
-        self._processes_s = CLOSE_PROCESSES_S if closely else PROCESSES_S
+        processes_s = CLOSE_PROCESSES_S if closely else PROCESSES_S
+        if processes_s == self._processes_s:
+            return
+        self._processes_s = processes_s
         self._sampler.set_period(self._period_s, processes_s=self._processes_s)
 
     def close(self) -> None:

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
+from PySide6.QtCore import QRectF
 from PySide6.QtGui import QBrush, QPainter, QPainterPath
 
 from .line import MARK_PX, NOTHING, SMOOTH_EDGES_UP_TO, alone
 
 if TYPE_CHECKING:
-    from PySide6.QtCore import QRectF
     from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
     from core.pyramid import Floats
+
+FEW = 8
+"""Points of a path that are put one by one faster than all at once."""
 
 
 class Strand:
@@ -49,9 +52,12 @@ class Strand:
     def path(self) -> QPainterPath:
         """What is to be stroked."""
         if self._path is None:
-            complete = bool(self._finite.all())
             x, y = bends(self.x, self.y)
-            self._path = pg.arrayToQPath(x, y, connect="all" if complete else "finite", finiteCheck=False)
+            if len(x) <= FEW and self._finite.all():
+                self._path = _path_of_few(x, y)
+            else:
+                connect = "all" if self._finite.all() else "finite"
+                self._path = pg.arrayToQPath(x, y, connect=connect, finiteCheck=False)
         return self._path
 
     @property
@@ -85,7 +91,7 @@ class Bundle(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no typ
 
     def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
         """All that is seen: what the lines need exactly would have to be found out anew at every drawing."""
-        return self.viewRect()  # type: ignore[no-any-return]
+        return self.viewRect() or QRectF()  # nothing before it lies in a plot
 
     def shape(self) -> QPainterPath:
         """Nothing: no line is ever pointed at."""
@@ -124,3 +130,13 @@ def bends(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     kept = np.ones(len(y), dtype=np.bool_)
     np.logical_not(rests[1:] & rests[:-1], out=kept[1:-1])
     return x[kept], y[kept]
+
+
+def _path_of_few(x: Floats, y: Floats) -> QPainterPath:
+    path = QPainterPath()
+    for at, (across, up) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
+        if at == 0:
+            path.moveTo(across, up)
+        else:
+            path.lineTo(across, up)
+    return path

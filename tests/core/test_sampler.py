@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields, replace
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ import pytest
 
 from core import processes
 from core.devices import KINDS, Device, Sample
+from core.devices.device import Process
 from core.devices.feed import Patience
 from core.devices.ledger import Ledger
 from core.devices.sampler import Sampler
@@ -25,6 +27,7 @@ from tests.waiting import wait_until
 QUICK = Patience(stale_s=0.3, hang_s=0.6, start_s=5, retry_s=0.2, backoff_s=0.05, notice_s=30)
 NVIDIA = [kind for kind in KINDS if kind.name == "nvidia"]
 ROOT = Path(__file__).parents[2]
+P = Process(pid=4711, memory_used_bytes=5)
 
 
 @pytest.fixture
@@ -253,6 +256,67 @@ def test_what_a_device_is_reaches_the_client_whole():
     sample = Sample(device_id="GPU-1", time=1.0, asleep=True)
     answer = from_line(to_line(Answer(devices=(device,), samples=(sample,))))
     assert (answer.devices, answer.samples) == ((device,), (sample,))
+
+
+def test_what_reads_the_same_is_not_described_again_and_reaches_the_client_with_its_new_time():
+    old = Sample(device_id="GPU-1", time=1.0, utilisation_percent=3.0, clock_reasons=("too hot",), processes=(P,))
+    other = Sample(device_id="GPU-2", time=1.0, memory_used_bytes=5, lost="It is gone.")
+    before = (old, other)
+    same, changed = replace(old, time=2.0), replace(other, time=2.0, lost=None, asleep=True)
+    line = to_line(Answer(samples=(same, changed)), before)
+    assert b"GPU-1" not in line
+    assert from_line(line, before).samples == (same, changed)
+    whole = to_line(Answer(samples=(same, changed)))
+    assert from_line(whole).samples == (same, changed)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Sample) if field.name != "time"])
+def test_whatever_of_a_reading_changes_reaches_the_client(name):
+    old = Sample(device_id="GPU-1", time=1.0)
+    values = {"device_id": "GPU-2", "clock_reasons": ("too hot",), "processes": (P,), "lost": "Gone.", "asleep": True}
+    changed = replace(old, time=2.0, **{name: values.get(name, 7)})
+    assert from_line(to_line(Answer(samples=(changed,)), (old,)), (old,)).samples == (changed,)
+
+
+def test_a_device_more_or_less_than_before_is_no_trouble():
+    one, two = (Sample(device_id=f"GPU-{number}", time=1.0) for number in (1, 2))
+    for before, samples in (((one,), (one, two)), ((one, two), (one,)), ((one, two), (two,)), ((one, two), ())):
+        assert from_line(to_line(Answer(samples=samples), before), before).samples == samples
+
+
+def test_an_answer_that_refers_to_one_that_was_never_heard_is_none():
+    one = Sample(device_id="GPU-1", time=1.0)
+    with pytest.raises(LookupError):
+        from_line(to_line(Answer(samples=(one,)), (one,)))
+
+
+def eight_readings(sampler: Sampler) -> list[Sample]:
+    """The next eight or more."""
+    got: list[Sample] = []
+
+    def enough() -> bool:
+        sampler.poll()
+        got.extend(sampler.new_samples())
+        return len(got) >= 8
+
+    wait_until(enough, what="readings")
+    return got
+
+
+def test_readings_that_stay_the_same_go_on_coming_and_so_they_do_after_a_restart_of_the_helper(nvml, sampler):
+    nvml.write(gpus=2, gpu1={"utilisation": 41, "memory_used": 7 * 2**20})
+    last = sampler.survey(10).samples[1]
+    sampler.new_samples()
+    for _ in range(2):
+        of_one = [sample for sample in eight_readings(sampler) if sample.device_id == uuid(1)]
+        assert [sample.reading for sample in of_one] == [last.reading] * len(of_one)
+        times = [last.time, *(sample.time for sample in of_one)]
+        assert times == sorted(set(times)), "each has a time of its own"
+        last = of_one[-1]
+        helper(sampler).kill()
+        wait_for(sampler, lambda survey: "is started again" in (survey.banner or ""), "the end of the helper")
+    nvml.write(gpu1={"utilisation": 42})
+    wait_for(sampler, lambda survey: survey.samples[1].utilisation_percent == 42, "the change")
 
 
 def test_a_stopped_helper_delays_nobody(nvml, sampler):

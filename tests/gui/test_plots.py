@@ -10,11 +10,13 @@ import numpy as np
 import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from core.book import SeriesBook
 from gui.plots import PLOTS, TimeLink
 from gui.plots.axes import clock, log_positions, number, round_spacing, time_spacing
+from gui.plots.bundle import bends
 from gui.plots.end_mark import ENDED, PAUSED
 from gui.theme import DARK, LIGHT
 
@@ -432,6 +434,81 @@ def test_a_lone_measurement_is_seen(plots) -> None:
     image = loss.canvas.grab().toImage()
     drawn = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
     assert DARK.train in drawn
+
+
+def readings(values: dict[str, list[float | None]]) -> SeriesBook:
+    """A book with readings of some devices, once a second."""
+    made = SeriesBook()
+    for second in range(max(map(len, values.values()))):
+        for device, column in values.items():
+            made.add_reading(device, START + second, column[second], None)
+    return made
+
+
+PURE = {"cpu:0": "#00ff00", "cpu:1": "#ff00ff"}
+"""Colours that nothing else has, so that a line is found whose pixels are mixed with the ground."""
+
+
+def painted(plot: Plot, device: str) -> np.ndarray:
+    """In which columns of pixels of a plot's canvas the line of a device is seen, drawn in its colour of `PURE`."""
+    image = plot.canvas.grab().toImage().convertToFormat(QImage.Format.Format_RGB888)
+    rows = np.frombuffer(image.constBits(), np.uint8).reshape(image.height(), image.bytesPerLine())
+    pixels = rows[:, : 3 * image.width()].reshape(image.height(), image.width(), 3).astype(int)
+    green = pixels[..., 1] - np.maximum(pixels[..., 0], pixels[..., 2])
+    magenta = np.minimum(pixels[..., 0], pixels[..., 2]) - pixels[..., 1]
+    return np.flatnonzero(((green if device == "cpu:0" else magenta) > 50).any(axis=0))
+
+
+def draw_purely(book: SeriesBook, plot: Plot) -> None:
+    plot.show_book(book, PURE, LABELS)
+    plot.redraw()
+
+
+def test_a_level_line_is_painted_from_its_first_reading_to_its_last_and_not_across_a_gap(plots) -> None:
+    plot = plots["utilisationPlot"]
+    level: list[float | None] = [50.0] * 60
+    level[30:40] = [None] * 10
+    made = readings({"cpu:0": level, "cpu:1": [None] * 60})
+    draw_purely(made, plot)
+    columns = painted(plot, "cpu:0")
+    left = plot.canvas.view.sceneBoundingRect().left()
+    per_second = plot.canvas.view.width() / 59
+    seconds = (columns - left) / per_second
+    assert seconds.min() == pytest.approx(0, abs=0.3)
+    assert seconds.max() == pytest.approx(59, abs=0.3)
+    assert not ((seconds > 29.3) & (seconds < 39.7)).any()
+    assert (np.diff(columns) > 1).sum() == 1, "one gap, and no other"
+
+
+def test_a_lone_reading_of_a_device_is_seen_and_no_longer_once_it_has_neighbours(plots) -> None:
+    plot = plots["utilisationPlot"]
+    lone: list[float | None] = [None] * 20
+    lone[10] = 50.0
+    draw_purely(readings({"cpu:0": lone, "cpu:1": [None] * 20}), plot)
+    columns = painted(plot, "cpu:0")
+    assert 3 <= len(columns) <= 8
+    draw_purely(readings({"cpu:0": [None] * 20, "cpu:1": [50.0] * 20}), plot)
+    assert len(painted(plot, "cpu:0")) == 0
+
+
+def test_a_device_that_is_gone_has_no_line(plots) -> None:
+    plot = plots["utilisationPlot"]
+    draw_purely(readings({"cpu:0": [20.0] * 9, "cpu:1": [80.0] * 9}), plot)
+    assert set(plot.curves()) == {"cpu:0", "cpu:1"}
+    assert len(painted(plot, "cpu:1")) > 100
+    draw_purely(readings({"cpu:0": [20.0] * 9}), plot)
+    assert set(plot.curves()) == {"cpu:0"}
+    assert len(painted(plot, "cpu:1")) == 0
+
+
+def test_of_a_level_stretch_the_two_ends_are_left_and_all_bends_and_gaps() -> None:
+    nan = np.nan
+    y = np.array([5.0, 5, 5, 7, 7, 7, 7, nan, nan, 7, 7, 7, 8])
+    x, kept = bends(np.arange(13.0), y)
+    np.testing.assert_array_equal(x, [0, 2, 3, 6, 7, 8, 9, 11, 12])
+    np.testing.assert_array_equal(kept, y[[0, 2, 3, 6, 7, 8, 9, 11, 12]])
+    for few in (y[:0], y[:1], y[:2]):
+        np.testing.assert_array_equal(bends(np.arange(float(len(few))), few)[1], few)
 
 
 def test_a_plot_stays_where_it_was_moved_until_it_is_told_to_follow(plots, book, qtbot) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import fields, replace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -17,7 +18,7 @@ from gui.monitor import Monitor
 from gui.panels.device_delegate import DeviceDelegate, beside_label
 from gui.panels.devices import ROW, DeviceTable
 from gui.theme import DARK
-from gui.views.devices import DeviceRow, OnDevices, device_rows
+from gui.views.devices import DeviceRow, DeviceRows, OnDevices, device_rows
 from gui.views.ticking import obstacles
 from tests.nvml.standin import mig_uuid, uuid
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
@@ -68,6 +69,49 @@ def test_the_status_of_a_row(device, sample, known, status):
     assert (found.tip.count(status), status in found.spoken or found.lost is not None) == (1, True)
     for told in (found.tip, found.spoken):
         assert device.get("blocked", "") in told
+
+
+def test_a_row_is_made_anew_when_anything_of_it_has_changed_and_only_then():
+    gpus = [Device(id=name, kind="nvidia", label=name.upper(), name="RTX") for name in ("g", "h")]
+    samples = tuple(Sample(device_id=gpu.id, time=1, utilisation_percent=82) for gpu in gpus)
+    colours = {"g": "#ffffff", "h": "#000000"}
+    survey, maker = Survey(devices=tuple(gpus), samples=samples), DeviceRows()
+    first, second = maker.make(survey, colours, OnDevices())
+    later = tuple(sample.at(2) for sample in samples)
+    for changed in (
+        (replace(survey, samples=(replace(later[0], utilisation_percent=5), later[1])), colours, OnDevices()),
+        (replace(survey, samples=(replace(later[0], lost="Gone."), later[1])), colours, OnDevices()),
+        (replace(survey, samples=later[1:]), colours, OnDevices()),
+        (replace(survey, devices=(replace(gpus[0], blocked="It is Anna's."), gpus[1])), colours, OnDevices()),
+        (survey, {**colours, "g": "#ff0000"}, OnDevices()),
+        *((survey, colours, OnDevices(**{field.name: {"g": 7}})) for field in fields(OnDevices)),
+    ):
+        new, same = maker.make(*changed)
+        assert new != first
+        assert same is second
+        assert [new, same] == device_rows(*changed)
+        first_again, same = maker.make(replace(survey, samples=later), colours, OnDevices())
+        assert (first_again, same) == (first, second)
+        assert same is second
+
+
+def test_of_the_rows_only_those_are_filled_that_have_changed(qtbot):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    rows = [row("a", utilisation_percent=1), row("b", utilisation_percent=2), row("c", utilisation_percent=3)]
+    table.show_rows(rows)
+    filled: list[int] = []
+    table.model().dataChanged.connect(lambda first, last: filled.extend(range(first.row(), last.row() + 1)))
+    table.show_rows(rows)
+    table.show_rows([replace(each) for each in rows])
+    assert filled == []
+    table.show_rows([rows[0], replace(rows[1], utilisation_percent=50), rows[2]])
+    assert set(filled) == {1}
+    assert [table.item(number, 1).text() for number in range(3)] == ["1 %", "50 %", "3 %"]
+    table.show_rows([rows[1], rows[2]])
+    assert [table.item(number, 1).text() for number in range(table.rowCount())] == ["2 %", "3 %"]
+    table.show_rows([rows[1], replace(rows[2], blocked="It is Anna's.")])
+    assert (can_be_ticked(table, "b"), can_be_ticked(table, "c")) == (True, False)
 
 
 def test_readings_that_are_too_old_are_not_shown_as_those_of_now():
