@@ -8,19 +8,24 @@ import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from .checkpoint import Stand
-from .context import Asked
+from .context import REPORT_EVERY_S, Asked
 from .schedule import Schedule
 from .shelf import Shelf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from .checkpoint import Saver
     from .context import Context
     from .meter import Meter
 
+    Values = Mapping[str, Sequence[float]]
+    """The means of a validation by their names, a list of one each; none where it was cut short, or there is none."""
+
 DUE = 8
 """Beside the bits of `Asked`: a checkpoint is due by the run's own settings."""
+MEET = 16
+"""Ranks meet at the end of the epoch under way: rank 0 may have a decision to tell there."""
 SHARE = 1 / 100
 """Of the training time, what checkpoints may take where it is left to us how often they are written."""
 FIRST_GUESS_S = 0.05  # how long one takes, before there was any
@@ -40,6 +45,9 @@ class Course:
 
     Rank 0 decides; with several ranks the meter's reduction carries its decisions, so that all ranks
     stop or save at the same step.
+
+    At the end of an epoch ranks meet only where something may be decided there. Else each goes on with the next
+    epoch at once, as a hand-written loop does, and the end is told with the next report, at which they meet anyway.
     """
 
     def __init__(
@@ -62,15 +70,23 @@ class Course:
         self._enough = False
         self._best, self._since_best = math.inf, 0
         self._value: float | None = None
-        """The monitored loss at the end of the last epoch."""
+        """The monitored loss of the last epoch that was told."""
         self._late = False
         """Whether a checkpoint by steps waits for the end of its epoch, to have its value."""
         self._taken_up = (0, 0)
         """Step and epoch of the checkpoint that this leg began with."""
+        self.meets = True
+        """Whether ranks meet at the end of the epoch under way; the same on all of them once its steps are done."""
+        self._shall_meet = False
+        """Whether rank 0 has asked for that."""
         self._ending = False
         """Whether the report that is being made is that of an epoch's end."""
         self._concluded = False
-        """Whether it was made for the epoch under way."""
+        """Whether the end of the epoch under way was met, or put off."""
+        self._trained = time.monotonic()
+        """When its steps were done."""
+        self._validates_long = validates
+        """Whether validations last so long that a request has to cut them short; taken to be so until one was timed."""
         self._began = self._saved = time.monotonic()
         self._save_at = self._when.every if self._when.unit == "steps" else 0
         meter.look = self._look
@@ -133,37 +149,46 @@ class Course:
     def epoch_trained(self, rate: float) -> None:
         """The steps of an epoch are done."""
         self._concluded = False
+        self.meets = self._has_to_meet()
         if self._validates:
-            self._meter.steps_end()
+            self._meter.steps_end(meets=self.meets)
         self._meter.learning_rate(rate)
+        self._trained = time.monotonic()
 
-    def conclude(self, sums: Sequence[float]) -> list[float]:
-        """Report what is left of the epoch under way; returns the sums of a validation over all ranks.
+    def conclude(self, sums: Sequence[float], means: Callable[[Sequence[float]], Values]) -> Values | None:
+        """The end of an epoch, with this rank's sums of its validation; `means` makes values of those over all ranks.
 
-        One reduction for all that ranks have to tell each other at its end: where an epoch takes a tenth of a second,
-        each wait for each other shows.
+        Returns these values where ranks meet: one reduction for all that they have to tell each other.
+        None where they do not: the next report, which they make together anyway, brings the values.
         """
-        earlier = self._meter.asked
+        self._concluded = True
+        self._validates_long = self._validates and time.monotonic() - self._trained >= REPORT_EVERY_S
+        if not self.meets:
+            self._put_off(sums, means)
+            return None
+        earlier = self._meter.asked & ~MEET
         self._ending = True
-        added_up = self._meter.report(sums)
-        self._ending, self._concluded = False, True
+        values = means(self._meter.report(sums))
+        self._ending = False
         self._meter.asked |= earlier
-        return added_up
+        return values
 
-    def validated(self, values: Mapping[str, Sequence[float]]) -> bool:
+    def validated(self, values: Values | None) -> bool:
         """An epoch is done, with these means of its validation, if there was one; True when the loop shall return.
 
-        No means of a validation that there was: a request has cut it short.
+        No means of a validation that there was: a request has cut it short. None: they are told later.
         """
-        if not self._validates and not self._has_to_look:
+        if values is not None and not self._concluded:
+            known = values
+            values = self.conclude((), lambda _: known)
+        if values is None:
             self.epoch += 1
             return False
-        if not self._concluded:
-            self.conclude(())
         self._meter.validated(values)
         before = self._best, self._since_best, self._meter.mean.sum, self._meter.mean.count
         self._compare(values)
         asked, self._meter.asked = self._meter.asked, 0
+        self._shall_meet = bool(asked & MEET)
         if asked & Asked.STOP:
             return True
         if asked & Asked.PAUSE and not values:
@@ -194,23 +219,46 @@ class Course:
 
     # -- requests and checkpoints ----------------------------------------------------------------
 
-    @property
-    def _has_to_look(self) -> bool:
-        """Whether this end of an epoch needs a decision: epochs may be of one step, thousands in a second."""
+    def _has_to_meet(self) -> bool:
+        """Whether something may be decided at this end of an epoch, or meeting there costs nothing: alike on all ranks.
+
+        Epochs may be of one step, thousands in a second.
+        """
         training = self._context.training
-        wanted = self._when.unit == "epochs" or training.patience is not None or self._late
-        return wanted or self.epoch + 1 == training.epochs or self._meter.is_due
+        last = self.epoch + 1 == training.epochs
+        by_epochs = self._when.unit == "epochs" and self._is_due()
+        if last or by_epochs or self._late or training.patience is not None:
+            return True
+        if self._shall_meet or self._meter.asked:
+            return True
+        return self._validates and self._meter.meets_often_in(self._per_epoch)
+
+    def _put_off(self, sums: Sequence[float], means: Callable[[Sequence[float]], Values]) -> None:
+        step, ended = self._meter.steps, time.time()
+
+        def tell(added_up: Sequence[float]) -> None:
+            values = means(added_up)
+            self._meter.validated(values, step=step, ended=ended)
+            self._compare(values)
+
+        self._meter.put_off(sums, tell)
 
     def _look(self) -> int:
-        """Rank 0's decision, a few times a second and at each end of an epoch."""
+        """Rank 0's decision, a few times a second and at each end of an epoch at which ranks meet."""
         asked = int(self._context.asked())
-        if self._ending:
-            return asked | (DUE if self._is_due() else 0)
-        timed = self._when.unit == "minutes" and time.monotonic() - self._saved >= 60 * self._when.every
-        return asked | (DUE if timed else 0)
+        if self._validates_long:
+            asked |= MEET
+        if self._is_due():
+            asked |= DUE if self._ending or self._may_save_between() else MEET
+        return asked
+
+    def _may_save_between(self) -> bool:
+        """Whether a checkpoint that is due need not wait for the end of its epoch, where it has its value."""
+        return self._when.unit == "minutes" and self._meter.meets_often_in(self._per_epoch)
 
     def _attend(self, asked: int) -> bool:
         self._meter.asked = 0
+        self._shall_meet = self._shall_meet or bool(asked & MEET)
         by_step = self._meter.steps == self._save_at
         if by_step:
             self._save_at += self._when.every
@@ -224,8 +272,8 @@ class Course:
             self._save("asked" if asked & Asked.SAVE else self._reason)
         return False
 
-    def _compare(self, values: Mapping[str, Sequence[float]]) -> None:
-        """This epoch with the best so far."""
+    def _compare(self, values: Values) -> None:
+        """The epoch that was told just now with the best so far."""
         mean = self._meter.mean.take()
         self._value = values["val_loss"][0] if "val_loss" in values else mean
         if self._validates and not values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .context import REPORT_EVERY_S
 
@@ -14,8 +14,26 @@ if TYPE_CHECKING:
     from .context import Context
 
 
+OFTEN = 8
+"""Ranks that meet so many times in an epoch, two seconds of steps, lose nothing by meeting at its end, too."""
+
+
 class NotFiniteError(RuntimeError):
     """A loss that is no number, where the run was to end at it."""
+
+
+class End(NamedTuple):
+    """An end of an epoch that is told with the next report."""
+
+    many: int
+    """Losses gathered before it since the last report."""
+    since: float | None
+    until: float | None
+    """Unix times of the first and of the last step before it."""
+    numbers: Sequence[float]
+    """This rank's sums of the validation; none without one."""
+    tell: Callable[[Sequence[float]], None]
+    """To be called with their sums over all ranks."""
 
 
 class Meter:
@@ -34,6 +52,7 @@ class Meter:
         self.mean = _Mean()
         """Of the losses since the epoch began, as far as reported."""
         self._losses: list[Any] = []
+        self._ends: list[End] = []
         self._since: float | None = None
         self._until: float | None = None
         self._learning_rate: float | None = None
@@ -59,30 +78,46 @@ class Meter:
             self._learning_rate = rate
             self._context.measured(self.steps, {"learning_rate": [rate]})
 
-    def validated(self, values: Mapping[str, Sequence[float]]) -> None:
-        """Record the means of a validation; what the steps before it measured comes first."""
-        if self._context.rank == 0:
-            self._context.measured(self.steps, values)
+    def validated(
+        self, values: Mapping[str, Sequence[float]], *, step: int | None = None, ended: float | None = None
+    ) -> None:
+        """Record the means of a validation; what the steps before it measured comes first.
 
-    def steps_end(self) -> None:
-        """Something else begins, such as a validation, which may be long: the curve is up to date meanwhile."""
+        `step`, `ended`: after which it was, and its end as a unix time; None for now.
+        """
+        if self._context.rank == 0:
+            self._context.measured(self.steps if step is None else step, values, until=ended)
+
+    def steps_end(self, *, meets: bool) -> None:  # noqa: ARG002 (ranks may have to meet)
+        """Something else begins, such as a validation, which may be long: the curve is up to date meanwhile.
+
+        `meets`: whether all that is measured is told at its end, too.
+        """
         self.report()
+
+    def put_off(self, numbers: Sequence[float], tell: Callable[[Sequence[float]], None]) -> None:
+        """An epoch ends here, which the next report tells: it calls `tell` with the sums of `numbers` over all ranks.
+
+        What is measured is recorded in its order: losses before the end, the end, losses after it.
+        """
+        self._ends.append(End(len(self._losses), self._since, self._until, numbers, tell))
+        self._until = None
+        if numbers:  # what `tell` records comes between the losses: the next ones are a batch of their own
+            self._since = None
+
+    def meets_often_in(self, steps: int) -> bool:  # noqa: ARG002 (ranks may)
+        """Whether meeting once more in so many steps is nothing: here there is nobody to wait for."""
+        return True
 
     def report(self, numbers: Sequence[float] = ()) -> list[float]:
         """Fetch what was gathered (the only wait for the device), record it, look for requests.
 
         Returns the sums of `numbers` over all ranks, each of which has to give as many.
         """
-        if self._losses:
-            self._record(self._fetch(self._losses))
+        self._tell(self._fetch(self._losses) if self._losses else [], self._of_ends)
         self.asked = self.look()
         self._due = time.monotonic() + REPORT_EVERY_S
         return list(numbers)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is about time for a report: the same on all ranks."""
-        return time.monotonic() >= self._due
 
     def agree(self, number: float) -> float:
         """The number that rank 0 gives here. Every rank has to ask."""
@@ -100,15 +135,34 @@ class Meter:
         """The losses as numbers, in one transfer from the device."""
         return [float(loss) for loss in losses]
 
-    def _record(self, losses: list[float]) -> None:
+    @property
+    def _of_ends(self) -> list[float]:
+        """The numbers of all ends that were put off."""
+        return [number for end in self._ends for number in end.numbers]
+
+    def _tell(self, losses: list[float], sums: Sequence[float]) -> None:
+        """Record losses and ends of epochs in their order; `sums`: of the numbers of all ends, over all ranks."""
         first = self.steps - len(losses) + 1
+        recorded = counted = told = 0
+        for many, since, until, numbers, tell in self._ends:
+            self.mean.add(losses[counted:many])
+            counted = many
+            if numbers:
+                self._record(first + recorded, losses[recorded:many], since, until)
+                recorded = many
+            tell(sums[told : told + len(numbers)])
+            told += len(numbers)
+        self.mean.add(losses[counted:])
+        self._record(first + recorded, losses[recorded:], self._since, self._until)
+        self._losses, self._ends, self._since, self._until = [], [], None, None
+
+    def _record(self, first: int, losses: list[float], since: float | None, until: float | None) -> None:
+        if not losses or self._context.rank:
+            return
         values = {"loss": losses}
         if self.rate is not None:
             values["learning_rate"] = [self.rate(step) for step in range(first, first + len(losses))]
-        self._context.measured(first, values, since=self._since, until=self._until)
-        self._losses = []
-        self._since = None
-        self.mean.add(losses)
+        self._context.measured(first, values, since=since, until=until)
         if not math.isfinite(sum(losses)):
             self._tell_of_nan(first, losses)
 
@@ -151,30 +205,29 @@ class SharedMeter(Meter):
         return self.asked
 
     def report(self, numbers: Sequence[float] = ()) -> list[float]:
-        """One reduction: the global batches' losses, rank 0's decision, rank 0's next interval, and `numbers`."""
+        """One reduction: the losses, rank 0's decision and next interval, ends of epochs put off, and `numbers`."""
         first = self._context.rank == 0
         decision = [float(self.look()), float(self._next_interval())] if first else [0.0, 0.0]
-        many = len(self._losses)
-        sums = self._reduce(self._losses, self._shares, [*decision, *numbers])
-        losses, (asked, interval), added_up = sums[:many], sums[many : many + 2], sums[many + 2 :]
-        if losses and first:
-            self._record(losses)
-        self._losses, self._shares, self._since, self._until = [], [], None, None
+        of_ends = self._of_ends
+        at = len(self._losses) + len(decision)
+        sums = self._reduce(self._losses, self._shares, [*decision, *of_ends, *numbers])
+        losses, (asked, interval), added_up = sums[: at - 2], sums[at - 2 : at], sums[at + len(of_ends) :]
+        self._tell(losses, sums[at : at + len(of_ends)])
+        self._shares = []
         self.asked = round(asked)
         self._interval = self._countdown = max(1, round(interval))
         self._reported = time.monotonic()
         return added_up
 
-    def steps_end(self) -> None:
-        """Something else begins: the curve is nearly up to date meanwhile, and ranks need not wait for each other."""
-        if self.is_due:
+    def steps_end(self, *, meets: bool) -> None:
+        """Something else begins: what may be long finds the curve nearly up to date; for less, ranks do not meet."""
+        if meets and 2 * self._countdown <= self._interval:
             self.report()
         self._until = time.time()  # what is reported later was measured until now
 
-    @property
-    def is_due(self) -> bool:
-        """Whether half of the steps to the next report are done."""
-        return 2 * self._countdown <= self._interval
+    def meets_often_in(self, steps: int) -> bool:
+        """Whether ranks wait for each other so often that once more in so many steps is nothing: the same on all."""
+        return self._interval == 1 or steps >= OFTEN * self._interval
 
     def agree(self, number: float) -> float:
         """The number that rank 0 gives here."""

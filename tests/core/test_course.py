@@ -17,6 +17,7 @@ from tests.running import make_spec
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from core.worker.checkpoint import Saver
@@ -50,12 +51,21 @@ def course_of(runs_root: Path, meter: type[Meter], **settings: object) -> tuple[
     )
 
 
-@pytest.mark.parametrize(("settings", "more"), [({}, 0), ({"patience": 5}, 1)])
-def test_ranks_meet_once_at_the_end_of_an_epoch(runs_root: Path, settings: dict[str, int], more: int) -> None:
-    """With the losses, the sums of the validation and what is asked for; early stopping knows the means only then."""
-    course, meter, _ = course_of(runs_root, Alone, epochs=2, **settings)
+def mean(sums: Sequence[float]) -> dict[str, list[float]]:
+    return {"val_loss": [sums[0] / sums[1]]}
+
+
+@pytest.mark.parametrize(("settings", "expected"), [({}, [1, 0, 1]), ({"patience": 5}, [2, 2, 2])])
+def test_ranks_meet_once_at_the_end_of_an_epoch_or_not_at_all(
+    runs_root: Path, settings: dict[str, int], expected: list[int]
+) -> None:
+    """With the losses, the sums of the validation and what is asked for; early stopping knows the means only then.
+
+    The first is met since it is not known yet how long a validation takes, the last since training ends there.
+    """
+    course, meter, _ = course_of(runs_root, Alone, epochs=3, **settings)
     assert isinstance(meter, Alone)
-    for epoch in range(2):
+    for epoch, meetings in enumerate(expected):
         course.stepped(1.0)
         meter.report()  # so that no report is due by itself
         meter._interval = meter._countdown = 1000
@@ -63,10 +73,10 @@ def test_ranks_meet_once_at_the_end_of_an_epoch(runs_root: Path, settings: dict[
         for _ in range(STEPS - 1):
             course.stepped(2.0)
         course.epoch_trained(0.1)
-        sums = course.conclude([3.0, 1.5])
-        assert sums == [3.0, 1.5]
-        assert not course.validated({"val_loss": [sums[0] / sums[1]]})
-        assert meter.meetings - before == 1 + more, f"epoch {epoch}"
+        values = course.conclude([3.0, 1.5], mean)
+        assert values == ({"val_loss": [2.0]} if meetings else None)
+        assert not course.validated(values)
+        assert meter.meetings - before == meetings, f"epoch {epoch}"
 
 
 @pytest.mark.parametrize("meter", [Meter, Alone])
@@ -85,8 +95,7 @@ def test_the_time_of_a_validation_is_none_of_the_steps(runs_root: Path, meter: t
         course.epoch_trained(0.1)
         trained.append(time.time())
         wait_until(lambda: time.time() > trained[-1] + 0.01, what="the validation")
-        course.conclude([1.0])
-        course.validated({"val_loss": [1.0]})
+        course.validated(course.conclude([1.0, 1.0], mean))
     lines = [each for each in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if "loss" in each.get("values", {})]
     assert [each["first"] for each in lines] == [1, 2, 4]
     assert lines[1]["t"] <= trained[0] < lines[2]["since"] <= lines[2]["t"] <= trained[1]

@@ -12,13 +12,13 @@ import torch
 from ..context import REPORT_EVERY_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..course import Course, Size
+    from ..course import Course, Size, Values
     from ._data import Batches, MicroBatch
 
     Loss = Callable[[Tensor, Tensor], Tensor]
@@ -80,11 +80,18 @@ class Validation:
     def __init__(self, task: Task, context: Context, model: nn.Module, course: Course) -> None:
         self._task, self._context, self._model, self._course = task, context, model, course
 
-    def means(self) -> dict[str, list[float]]:
-        """The means by Keras' names, the same on every rank; nothing without a set, or when a request cut it short."""
+    def means(self) -> Values | None:
+        """The means by Keras' names, the same on every rank; nothing without a set, or when a request cut it short.
+
+        None where ranks do not wait for each other's sums: the course makes the means of them later.
+        """
         if self._task.val is None:
             return {}
-        *sums, items, cut = self._course.conclude(self.sums().tolist())
+        return self._course.conclude(self.sums().tolist(), self._means_of)
+
+    def _means_of(self, totals: Sequence[float]) -> Values:
+        """The means of what `sums` gives, over all ranks."""
+        *sums, items, cut = totals
         if cut or not items:
             return {}
         names = ["val_loss", *(f"val_{name}" for name in self._task.metrics)]
@@ -94,7 +101,8 @@ class Validation:
     def sums(self) -> Tensor:
         """This rank's sums of loss and metrics, how many items they are over, and 1 if it was cut short.
 
-        Shape (1 + metrics + 2), on the device. A request to stop or to pause cuts a long validation short.
+        Shape (1 + metrics + 2), on the device. A request to stop or to pause cuts a long validation short; not where
+        ranks do not meet at its end, since the others would not know.
         """
         task, batches = self._task, self._task.val
         assert batches is not None
@@ -108,7 +116,7 @@ class Validation:
                 total[:-1] += items * torch.stack(self._measure(batch)).double()
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_EVERY_S
-                if self._context.end_requested():
+                if self._course.meets and self._context.end_requested():
                     total[-1] = 1
                     break
         self._model.train()

@@ -12,8 +12,6 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]  # documen
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from ..context import REPORT_EVERY_S
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -21,6 +19,10 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..meter import Meter
+
+
+LOOK_EVERY_S = 1.0
+"""Ranks that look together wait for the slowest; a pipeline runs empty. Who asks for an end can wait a second."""
 
 
 def join(context: Context) -> None:
@@ -68,7 +70,7 @@ def _reducing_device() -> str:
 class Lookout:
     """Looks for a request to end while ranks compute something together: all look after the same batch.
 
-    Rank 0 looks, some times a second, and says after how many batches to look again.
+    Rank 0 looks, once a second, and says after how many batches to look again.
     """
 
     def __init__(self, context: Context, meter: Meter) -> None:
@@ -96,4 +98,4 @@ class Lookout:
         if self._context.end_requested():
             return 0
         elapsed = max(time.monotonic() - self._looked, 1e-6)
-        return max(1, min(int(self._interval / elapsed * REPORT_EVERY_S), 2 * self._interval))
+        return max(1, min(int(self._interval / elapsed * LOOK_EVERY_S), 2 * self._interval))

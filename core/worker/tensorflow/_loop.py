@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..context import Context
-    from ..course import Size
+    from ..course import Size, Values
     from ..meter import Meter
     from ..recipe import LoadedRecipe
     from ._data import Feed
@@ -145,7 +145,7 @@ def loop(
     course.end()
 
 
-def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Tensor]) -> dict[str, list[float]]:
+def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Tensor]) -> Values | None:
     """The means by Keras' names from the sums over each batch; nothing when a request cut them short."""
     total, cut = tf.zeros(len(task.metrics) + 2, tf.float64), False
     due = time.monotonic() + REPORT_EVERY_S
@@ -156,11 +156,15 @@ def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Ten
             cut = context.end_requested()
             if cut:
                 break
-    *totals, items, cuts = course.conclude([*total.numpy().tolist(), float(cut)])
-    if cuts:  # on any worker: all hear the same, so all end here
-        return {}
-    names = ["val_loss", *(f"val_{name}" for name in task.metrics)]
-    return {name: [value / items] for name, value in zip(names, totals, strict=True)}
+
+    def means(added_up: Sequence[float]) -> Values:
+        *totals, items, cuts = added_up
+        if cuts:  # on any worker: all hear the same, so all end here
+            return {}
+        names = ["val_loss", *(f"val_{name}" for name in task.metrics)]
+        return {name: [value / items] for name, value in zip(names, totals, strict=True)}
+
+    return course.conclude([*total.numpy().tolist(), float(cut)], means)
 
 
 def rate_setter(optimizer: keras.optimizers.Optimizer, course: Course) -> Callable[[], object]:
