@@ -1,0 +1,74 @@
+"""Where a line says that it belongs: its step, its epoch, and how many of how many."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+PLACE = re.compile(
+    r"(?<![\w.@/\\-])(?:(?P<epoch>epochs?|ep)|(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|"
+    r"num_updates)|(?P<batch>batch(?:es)?|minibatch))(?:\s*\((?P<phase>\w+)\))?(?P<sep>\s*[:=#]\s*|\s+|(?=\[))\[?\s*"
+    r"(?P<n>\d+(?:\.\d+)?)(?P<closed>\s*\])?(?![\w%]|\.\d|-\w)(?:\s*(?:/|of)\s*(?P<total>\d+)(?![\w.]))?\s*\]?"
+    r"(?:\s*\[\s*(?P<inner>\d+)\s*/\s*(?P<of>\d+)(?P<percent>\s*\(\s*\d+(?:\.\d*)?\s*%\s*\))?\s*\])?",
+    re.IGNORECASE,
+)
+"""`epoch 3`, `Epoch: 3/10`, `Epoch [3/10]`, `iter 10`, `step=10`, `Batch 3 of 10`; in brackets behind it how far this
+epoch is: `Epoch: [3][ 10/391]`, and, with per cent, counted in samples: `Train Epoch: 1 [640/60000 (1%)]`."""
+TUTORIAL = re.compile(r"^\W*\[\s*(\d+)\s*,\s*(\d+)\s*\]\s*loss")
+"""PyTorch's tutorial: `[1,  2000] loss: 2.173` is epoch 1, batch 2000 of the epoch."""
+BRACKETS = re.compile(r"\[\s*(\d+)\s*/\s*(\d+)\s*\]")
+
+COUNTED = re.compile(r"(?<![\w.])(\d+)\s*/\s*(\d+)\s+(?:batches|steps|iters|iterations)\b", re.IGNORECASE)
+"""PyTorch's language model: `|   200/ 2983 batches |`."""
+
+
+@dataclass(slots=True)
+class Place:
+    """What a line says of where it belongs. None: nothing."""
+
+    step: int | None = None
+    epoch: float | None = None
+    done: float | None = None
+    total: float | None = None
+    unit: str = ""
+    epochs: float | None = None  # how many there will be
+    validation: bool = False  # mmengine's `Epoch(val)`
+
+
+def place(line: str) -> Place:
+    """Where a line belongs."""
+    found = Place()
+    if tutorial := TUTORIAL.match(line):
+        found.epoch = float(tutorial[1])
+        return found
+    for match in PLACE.finditer(line):
+        _add(found, match)
+    if found.done is None and (counted := COUNTED.search(line)):
+        found.done, found.total, found.unit = float(counted[1]), float(counted[2]), "steps"
+    if found.done is None and found.step is None and (brackets := BRACKETS.search(line)):
+        found.done, found.total = float(brackets[1]), float(brackets[2])
+    if found.done is None and found.epoch is not None and found.epochs is not None:
+        found.done, found.total, found.unit = found.epoch, found.epochs, "epochs"
+    return found
+
+
+def _add(found: Place, match: re.Match[str]) -> None:
+    n, total = float(match["n"]), float(match["total"]) if match["total"] else None
+    found.validation |= (match["phase"] or "").lower() in {"val", "test"}
+    if match["epoch"] and found.epoch is None:
+        found.epoch, found.epochs = n, total
+        if match["inner"]:
+            found.done, found.total = float(match["inner"]), float(match["of"])
+            found.unit = "" if match["percent"] else "steps"
+    elif match["step"] and n.is_integer() and found.step is None:
+        _add_step(found, int(n), total)
+    elif match["batch"] and total is not None:
+        found.done, found.total, found.unit = n, total, "steps"
+
+
+def _add_step(found: Place, step: int, total: float | None) -> None:
+    """A step of so many beside an epoch is counted within the epoch."""
+    if total is not None:
+        found.done, found.total, found.unit = float(step), total, "steps"
+    if total is None or found.epoch is None:
+        found.step = step

@@ -1,0 +1,95 @@
+"""What a program prints, as readings: its lines, in the dialects, with what was said before.
+
+A reading is given once. Of a bar that is redrawn it is given when the bar has gone on: one redraw late.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from core.sources import dialects
+from core.sources.barring import Bars
+from core.sources.dialects import bars, counters, pairs
+from core.sources.expression import Matcher
+from core.sources.position import Position
+from core.sources.text import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from core.sources.expression import Expression
+    from core.sources.reading import Reading
+    from core.sources.text import Line
+
+OVER = re.compile(r"\b(?:done|finished|completed?|ended|end)\b", re.IGNORECASE)
+"""A line that says of an epoch that it is over, not that it begins."""
+
+
+class LogReader:
+    """Takes a log's bytes as they come, cut anywhere, and gives what they say, in their order."""
+
+    def __init__(self, expression: Expression | None = None) -> None:
+        """`expression`: the user's own, in place of the dialects. `end` must be called then: it ends a process."""
+        self._lines = Lines(all_of_them=expression is not None)
+        self._matcher = Matcher(expression) if expression else None
+        self._position = Position()
+        self._bars = Bars(self._position)
+        self._validation_next = False
+        self._place: tuple[float | None, float | None, str, float | None] = (None, None, "", None)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the user's expression is not used any more, in a sentence; None while it is."""
+        return self._matcher.problem if self._matcher else None
+
+    def take(self, data: bytes) -> list[Reading]:
+        """What is known now that these bytes have come, too."""
+        return self._read(self._lines.take(data))
+
+    def end(self) -> list[Reading]:
+        """What was held back, when nothing more will come."""
+        given = self._read(self._lines.end())
+        if self._matcher:
+            self._matcher.close()
+        return [*given, *self._new(self._bars.end())]
+
+    def _read(self, lines: list[Line]) -> list[Reading]:
+        if self._matcher:
+            expression = self._matcher.expression
+            found = self._matcher.match([line.text for line in lines])
+            return [reading for groups in found if groups and (reading := expression.reading(groups))]
+        return [reading for line in lines for reading in self._new(self._line(line))]
+
+    def _new(self, readings: list[Reading]) -> Iterator[Reading]:
+        """Those that say something that the one before did not say."""
+        for reading in readings:
+            place = (reading.done, reading.total, reading.unit, reading.epoch)
+            if reading.values or (place != self._place and place[0] is not None) or self._epoch_alone(reading):
+                yield reading
+                self._place = place if reading.done is not None else (*self._place[:3], reading.epoch)
+
+    def _epoch_alone(self, reading: Reading) -> bool:
+        return reading.done is None and reading.epoch not in {None, self._place[3]}
+
+    def _line(self, line: Line) -> list[Reading]:
+        after_heading, self._validation_next = self._validation_next, False
+        found = dialects.read(line.text)
+        if found is None:
+            self._validation_next = pairs.announces_validation(line.text)
+            return []
+        dialect, reading = found
+        if dialect.read is bars.read:
+            return self._bars.draw(line, reading)
+        given = self._bars.release()
+        if after_heading:
+            reading = pairs.as_validation(reading)
+        if dialect.read is not pairs.read:
+            return [*given, *self._bars.awaiting_step(self._position.stepped(reading))]
+        return [*given, self._pairs(line.text, reading)]
+
+    def _pairs(self, text: str, reading: Reading) -> Reading:
+        epochs = counters.place(text).epochs if reading.epoch is not None else None
+        if not reading.values and reading.epoch is not None and reading.unit != "steps":
+            return self._position.announce(reading, epochs, over=OVER.search(text) is not None)
+        return self._position.place(reading, epochs)

@@ -1,0 +1,89 @@
+"""What programs call their numbers, and what we call them: Keras' names, so that one curve has one name.
+
+`train_loss`, `Train Loss`, `train/loss` and `loss` are the loss; `eval_loss`, `valid/loss` and `Loss/test` are the
+validation loss. A counter (a step, an epoch, a time, a speed, a process number) is no metric, and is told apart here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+TRAIN = frozenset({"train", "training", "tr"})
+VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
+"""Words that say how a value was made, not what it is."""
+ALIASES = {"acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_rate", "ppl": "perplexity"}
+
+STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
+                   "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step"})  # fmt: skip
+EPOCHS = frozenset({"epoch", "epochs", "ep", "current_epoch", "train_epoch", "train_epochs"})
+_OTHERS = """
+    batch batches batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank world_size node nodes gpu
+    gpus gpu_id device devices worker workers num_workers pid tid port line version v_num id run_id timestamp ts t
+    time date datetime data eta elapsed remaining duration dt secs seconds sec ms wall walltime wall_time wps ups fps
+    tps speed throughput it/s s/it img/s memory mem max_mem gpu_mem cuda_mem mfu tflops flops total_flos
+    tokens num_tokens tokens_seen num_input_tokens_seen train_num_samples samples n_samples num_samples
+    sample examples num_examples items size length len num_params params parameters max_steps max_iters
+    num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim
+    save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches
+    ckpt checkpoint train_wall gb_free loss_scale bsz_per_gpu level episode episodes
+"""
+OTHERS = frozenset(_OTHERS.split())
+"""What stands beside metrics and is none: counts, times, speeds, sizes, settings."""
+MEASURED = re.compile(
+    r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
+    r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
+)
+CAMEL = re.compile(r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])")
+GAPS = re.compile(r"[\s/\-_]+")
+
+
+def _words(name: str) -> str:
+    return GAPS.sub("_", CAMEL.sub(r"\1_", name.strip())).strip("_").lower()
+
+
+@lru_cache(maxsize=4096)
+def canonical(name: str) -> str:
+    """Our name for what a program calls `name`."""
+    words = _words(name).split("_")
+    validation, words = _phase(words)
+    while len(words) > 1 and words[0] in MEANS:
+        words = words[1:]
+    if len(words) > 1 and words[-1] == "step" and words[0] in {"loss", "acc", "accuracy"}:
+        words = words[:-1]  # Lightning logs one value as `train_loss_step` and `train_loss_epoch`
+    base = "_".join(words)
+    base = ALIASES.get(base, base)
+    return base if not validation or base == "learning_rate" else f"val_{base}"
+
+
+def _phase(words: list[str]) -> tuple[bool, list[str]]:
+    """Whether it is measured in validation, and the words without those that say so."""
+    while len(words) > 1 and words[0] in MEANS:
+        words = words[1:]
+    first, last = words[0], words[-1]
+    if len(words) > 1 and first in TRAIN | VALIDATION:
+        return first in VALIDATION, words[1:]
+    if len(words) > 1 and last in TRAIN | VALIDATION:  # TensorBoard's habit: "Loss/train", "Loss/test"
+        return last in VALIDATION, words[:-1]
+    for phase in ("train", "valid", "val", "test", "eval"):
+        if first in {f"{phase}loss", f"{phase}acc", f"{phase}accuracy"}:
+            return phase in VALIDATION, [first.removeprefix(phase), *words[1:]]
+    return False, words
+
+
+@lru_cache(maxsize=4096)
+def counts(name: str) -> Literal["step", "epoch"] | None:
+    """What a counter counts, where it says how far the training is; None for everything else."""
+    words = _words(name)
+    return "step" if words in STEPS else "epoch" if words in EPOCHS else None
+
+
+@lru_cache(maxsize=4096)
+def is_counter(name: str) -> bool:
+    """Whether `name` is a count, a time, a speed or a setting, and so no metric."""
+    words, plain = _words(name), name.strip().lower()
+    if counts(name) is not None or words in OTHERS or plain in OTHERS:
+        return True
+    return MEASURED.fullmatch(words) is not None or MEASURED.fullmatch(plain) is not None

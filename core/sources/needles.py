@@ -1,0 +1,126 @@
+"""Which lines of a log can hold a metric at all: found with numpy, a hundred megabytes a second and more.
+
+A regular expression of thirty words runs at 5 MB/s, thirty searches for a word each at 30 MB/s. Here every three bytes
+in a row, their lowest five bits taken (which folds the case, too), are looked up in one table, whatever the number of
+words. The table says "perhaps" too often, never "no" too often: what it finds is looked at again, more closely.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+WORDS = (
+    b"loss", b"acc", b"epoch", b"step", b"%|", b"error", b" err", b"_err", b"ppl", b"perplex", b"mae", b"mse",
+    b"auc", b"auroc", b"f1", b"iou", b"bleu", b"rouge", b"reward", b"grad", b"lr:", b"lr=", b"lr ", b"lr_", b'lr"',
+    b"lr'", b"lr-", b"learning", b"psnr", b"ssim", b"nll", b"elbo", b"dice", b"fid:", b"fid=", b"wer:", b"wer=",
+    b"cer:", b"cer=", b"map5", b"map:", b"map=", b"map@", b"bpb", b"bpc", b"precision", b"recall", b"score",
+    b"entropy", b"iter", b"test", b"valid", b"eval",
+)  # fmt: skip
+"""A line without one of these holds nothing that the dialects read."""
+LOOKED_FOR = {
+    b"epoch": b"poch", b"error": b"rror", b"perplex": b"plex", b"reward": b"ewar", b"precision": b"ecis",
+    b"recall": b"ecal", b"score": b"scor", b"entropy": b"ntro", b"valid": b"alid", b"rouge": b"ouge",
+}  # fmt: skip
+"""The four letters of a word that are rarest in other words; of the rest, the first four."""
+WINDOW = 1 << 16
+BEFORE, AFTER = 4, 8
+"""So far around what is looked for a word can reach."""
+LOWER = 0x20
+
+
+def _key(three: bytes) -> int:
+    return (three[0] & 31) << 10 | (three[1] & 31) << 5 | three[2] & 31
+
+
+def _words_by_key() -> dict[int, tuple[bytes, ...]]:
+    """The table: a word of two letters is entered whatever follows it."""
+    words: dict[int, tuple[bytes, ...]] = {}
+    for word in WORDS:
+        start = LOOKED_FOR.get(word, word)[:3]
+        for three in [start] if len(start) == 3 else [start + bytes([code]) for code in range(32)]:
+            words[_key(three)] = (*words.get(_key(three), ()), word)
+    return words
+
+
+WORDS_BY_KEY = _words_by_key()
+TABLE = np.zeros(1 << 15, np.bool_)
+TABLE[list(WORDS_BY_KEY)] = True
+SHORT = np.zeros(1 << 15, np.bool_)
+SHORT[[key for key, words in WORDS_BY_KEY.items() if min(map(len, words)) < 4]] = True
+FOURS = np.zeros(1 << 16, np.bool_)
+"""The same for the first four bytes of what is looked for, by their hash."""
+
+
+def _hashed(fours: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    return fours * np.uint32(2654435761) >> np.uint32(16)
+
+
+def _lower(four: bytes) -> npt.NDArray[np.uint32]:
+    return (np.frombuffer(four, np.uint8) | LOWER).view(np.uint32)
+
+
+FOURS[_hashed(_lower(b"".join(LOOKED_FOR.get(word, word)[:4] for word in WORDS if len(word) > 3)))] = True
+
+
+def lines_with(data: bytes) -> Iterator[tuple[int, int]]:
+    """Of `data`, the lines that hold one of the words: (where it begins, where its newline or the data's end is).
+
+    Lines end at newlines alone: a line of progress bars is one.
+    """
+    passed = 0
+    for at, words in _places(data):
+        if at >= passed and _holds(data[max(0, at - BEFORE) : at + AFTER], words):
+            begin = data.rfind(b"\n", 0, at) + 1
+            passed = data.find(b"\n", at)
+            passed = len(data) if passed < 0 else passed
+            yield begin, passed
+
+
+def holds(line: bytes) -> bool:
+    """Whether one of the words is in it."""
+    return _holds(line, WORDS)
+
+
+def _holds(line: bytes, words: tuple[bytes, ...]) -> bool:
+    low = line.lower()
+    return any(word in low for word in words)
+
+
+def _places(data: bytes) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+    """Where one of these words may be, in order."""
+    for window in range(0, len(data), WINDOW):
+        codes = np.frombuffer(data, np.uint8, count=min(WINDOW + 3, len(data) - window), offset=window)
+        keys = _keys(codes)
+        places = np.flatnonzero(TABLE.take(keys))
+        if len(places):
+            places = places[_closer(codes, keys, places)]
+            for at, key in zip(places.tolist(), keys[places].tolist(), strict=True):
+                yield at + window, WORDS_BY_KEY[key]
+
+
+def _keys(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint16]:
+    """Of each three bytes in a row, their place in the table: as many as `codes`, what lies beyond the end is 0."""
+    low = np.zeros(len(codes) + 2, np.uint8)
+    np.bitwise_and(codes, 31, out=low[:-2])
+    keys = low[:-2].astype(np.uint16)
+    keys <<= 5
+    keys |= low[1:-1]
+    keys <<= 5
+    keys |= low[2:]
+    return keys
+
+
+def _closer(
+    codes: npt.NDArray[np.uint8], keys: npt.NDArray[np.uint16], places: npt.NDArray[np.intp]
+) -> npt.NDArray[np.bool_]:
+    """Which of the places stay when four bytes are compared, all their bits but the case."""
+    padded = np.concatenate([codes, np.zeros(4, np.uint8)])
+    fours = np.ascontiguousarray(padded[places[:, None] + np.arange(4)] | LOWER).view(np.uint32)[:, 0]
+    return FOURS.take(_hashed(fours)) | SHORT.take(keys[places])

@@ -1,0 +1,102 @@
+"""Single lines: what is a metric is read, what merely looks like one is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.sources import dialects
+
+READ: dict[str, dict[str, float]] = {
+    "loss: 0.123": {"loss": 0.123},
+    "Loss 6.9e+00 (7.0)": {"loss": 6.9},
+    "train_loss=0.3": {"loss": 0.3},
+    "loss = -1.5e-3; lr = 1e-4": {"loss": -0.0015, "learning_rate": 1e-4},
+    "step 100: train loss 2.1, val loss 2.3": {"loss": 2.1, "val_loss": 2.3},
+    "2026-01-02 10:11:12,345 - INFO - step=10 loss=0.5": {"loss": 0.5},
+    "12:30:01 loss=0.5 time=00:12:31": {"loss": 0.5},
+    "[rank0]: INFO:root:loss=0.5": {"loss": 0.5},
+    "I0102 10:11:12.345678 12345 train.py:123] loss=0.5": {"loss": 0.5},
+    "192.168.0.1:29500 | loss: 0.5 | torch 2.1.0": {"loss": 0.5},
+    "Test set: Average loss: 0.0288, Accuracy: 9903/10000 (99%)": {"val_loss": 0.0288, "val_accuracy": 0.9903},
+    "Epoch: 3 | Train Loss: 0.5 | Val Loss: 0.4 | Val Acc: 75%": {"loss": 0.5, "val_loss": 0.4, "val_accuracy": 0.75},
+    "val_loss=0.4 loss=0.3 acc=0.8": {"val_loss": 0.4, "loss": 0.3, "accuracy": 0.8},
+    "Validation: loss 0.4 acc 0.5": {"val_loss": 0.4, "val_accuracy": 0.5},
+    "loss: tensor(2.3026, grad_fn=<NllLossBackward0>)": {"loss": 2.3026},
+    "loss 4.2 ppl 66.7 tokens/s 1200 gnorm: 1.5": {"loss": 4.2, "perplexity": 66.7, "gnorm": 1.5},
+    "[Epoch 3/100] [Batch 10/391] [D loss: 0.5] [G loss: 0.7]": {"d_loss": 0.5, "g_loss": 0.7},
+    "val_mIoU: 0.71 temperature: 0.9": {"val_miou": 0.71, "temperature": 0.9},
+    "learning rate: 1e-4": {"learning_rate": 1e-4},
+    "reward: 12.5, Episode: 3, episode_len: 200": {"reward": 12.5, "episode_len": 200.0},
+    "error: 0.25": {"error": 0.25},
+    '{"step": 1, "loss": 0.5, "ok": true, "note": "none"}': {"loss": 0.5},
+    "{'loss': np.float64(0.5), 'epoch': 1}": {"loss": 0.5},
+    "45/375 ━━━━━━━━━━━━━━━━━━━━ 1s 3ms/step - accuracy: 0.81 - loss: 0.62": {"accuracy": 0.81, "loss": 0.62},
+    "375/375 - 1s - 3ms/step - accuracy: 0.9 - loss: 0.3": {"accuracy": 0.9, "loss": 0.3},
+    "45/Unknown 1s 3ms/step - loss: 0.3": {"loss": 0.3},
+    "340it [00:10, 33.0it/s, loss=0.35]": {"loss": 0.35},
+    "loss 0.351:  34%|███▍      | 340/1000 [00:10<00:20, 33.0it/s]": {"loss": 0.351},
+    " 50%|█████     | 5/10 [00:01<00:01, 4.9it/s, acc=81.5%, loss=nan]": {"accuracy": 0.815, "loss": float("nan")},
+}
+NOT_READ = [
+    "the loss function is 3 times slower",
+    "Saved model_loss=0.3.ckpt",
+    "saving to /tmp/epoch=3-val_loss=0.25.ckpt",
+    "wrote runs/loss=0.3/model",
+    "packet loss 3 of 5",
+    "Epoch 00001: val_loss improved from inf to 0.30312, saving model to x.h5",
+    "torch 2.1.0 at 10.0.0.1: loss module v1.2",
+    "Namespace(batch_size=64, lr=0.01, epochs=14)",
+    "config: lr=0.01 loss=mse",
+    "Error: 404 not found",
+    "error 12.5 of the values",
+    "ValueError: loss: 3",
+    "lossless=1",
+    "glossary: 3",
+    "iter 12 took 3 s",
+    "batch_size: 32 seed: 1 workers: 4",
+    "{'lr': 0.001, 'batch_size': 64}",
+    "{'a': 1, loss}",
+    "{" * 2000 + '"loss": 1' + "}" * 2000,
+]
+PLACES: dict[str, dict[str, Any]] = {
+    "iter 10: loss 4.2, time 12ms": {"step": 10},
+    "Step 10/100 loss 0.5": {"step": 10, "done": 10, "total": 100, "unit": "steps"},
+    "global_step=7 epoch=2 loss=0.5": {"step": 7, "epoch": 2},
+    "Epoch 3/10": {"epoch": 3, "done": 3, "total": 10, "unit": "epochs"},
+    "Epoch 3 of 10 - loss: 0.5": {"epoch": 3, "done": 3, "total": 10, "unit": "epochs"},
+    "===== Epoch 3/10 =====": {"epoch": 3, "done": 3, "total": 10, "unit": "epochs"},
+    "Epoch: [3][ 10/391]  Loss 6.9e+00 (7.0e+00)": {"epoch": 3, "done": 10, "total": 391, "unit": "steps"},
+    "Train Epoch: 1 [640/60000 (1%)]  Loss: 2.28": {"epoch": 1, "done": 640, "total": 60000},
+    "[1,  2000] loss: 2.173": {"epoch": 1},
+    "loss: 2.303494  [   64/60000]": {"done": 64, "total": 60000},
+    "Epoch 0:  34%|███▍ | 340/1000 [00:10<00:20, 33.0it/s, loss=0.35, v_num=0]": {
+        "epoch": 0, "done": 340, "total": 1000, "unit": "steps"},
+    " 50%|#####     | 1.50k/3.00k [00:00<00:00, 12.41it/s, loss=0.5]": {"done": 1500, "total": 3000},
+    "Epochs:  30%|###| 3/10 [00:03<00:07, 1.0it/s, loss=0.3]": {"epoch": 3, "done": 3, "total": 10, "unit": "epochs"},
+    " 45/375 ━━━━━━━ 1s 3ms/step - loss: 0.62": {"done": 45, "total": 375, "unit": "steps"},
+    '{"step": 3, "epoch": 0.5, "loss": 1, "time": 1790000000.5}': {"step": 3, "epoch": 0.5, "time": 1790000000.5},
+    "{'loss': 0.52, 'learning_rate': 4e-05, 'epoch': 0.5}": {"epoch": 0.5},
+}  # fmt: skip
+PLACE_FIELDS = ("step", "epoch", "done", "total", "unit", "time")
+
+
+@pytest.mark.parametrize("line", READ)
+def test_what_is_a_metric_is_read(line: str) -> None:
+    found = dialects.read(line)
+    assert found is not None
+    assert repr(dict(sorted(found[1].values.items()))) == repr(dict(sorted(READ[line].items())))
+
+
+@pytest.mark.parametrize("line", NOT_READ)
+def test_what_merely_looks_like_one_is_not(line: str) -> None:
+    assert dialects.read(line) is None
+
+
+@pytest.mark.parametrize("line", PLACES)
+def test_where_it_belongs(line: str) -> None:
+    found = dialects.read(line.strip())
+    assert found is not None
+    told = {name: value for name in PLACE_FIELDS if (value := getattr(found[1], name)) not in {None, ""}}
+    assert told == PLACES[line]

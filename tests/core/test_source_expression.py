@@ -1,0 +1,79 @@
+"""The user's own expression: tried before it is used, and never able to hold anything up."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.sources.expression import Matcher, compile_expression, try_on
+from core.sources.log import LogReader
+
+LOG = b"round 1 of 9: cost 0.5\nnothing here\nround 2 of 9: cost 1e-1\n"
+EXPRESSION = r"round (?P<step>\d+) of (?P<total>\d+): cost (?P<loss>\S+)"
+CATASTROPHIC = [r"(?P<loss>(a+)+)b", r"(?P<loss>(a|aa)+)b", r"(?P<loss>(.*)*)b"]
+
+
+def test_it_is_tried_on_a_piece_of_the_log() -> None:
+    tried = try_on(EXPRESSION, LOG)
+    assert (tried.lines, tried.matched, tried.problem) == (3, 2, None)
+    assert [(reading.step, reading.values, reading.done, reading.total) for reading in tried.readings] == [
+        (1, {"loss": 0.5}, 1, 9),
+        (2, {"loss": 0.1}, 2, 9),
+    ]
+    assert {reading.unit for reading in tried.readings} == {"steps"}
+
+
+NO_METRIC = r"Name at least one metric, for example (?P<loss>[\d.]+)."
+BROKEN = "missing ), unterminated subpattern at character 6. Correct it there."
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (r"cost (?P<loss>\S+", f"The expression is no regular expression: {BROKEN}"),
+        (r"cost (\S+)", f"The expression has no named group, and so no metric. {NO_METRIC}"),
+        (r"(?P<step>\d+)", f"The expression names counters alone (step), and no metric. {NO_METRIC}"),
+    ],
+)
+def test_one_that_is_not_fit_is_refused_with_the_remedy(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the sentence is compared
+        compile_expression(text)
+    assert str(refused.value) == sentence
+
+
+def test_groups_without_numbers_are_told() -> None:
+    tried = try_on(r"(?P<loss>cost)", LOG)
+    assert (tried.matched, tried.readings) == (2, ())
+    assert tried.problem == (
+        "The expression matches, but its groups hold no numbers. Put the brackets around the number alone."
+    )
+
+
+@pytest.mark.parametrize("text", CATASTROPHIC)
+def test_a_catastrophic_one_is_found_when_it_is_tried(text: str) -> None:
+    line = "a" * 60
+    tried = try_on(text, f"aab\n{line}\n".encode(), seconds=0.2)
+    assert tried.problem == (
+        f"The expression needs more than 0.2 s for a line, '{line}', and is not used. "
+        "Repetitions within repetitions, such as (.*)* or (a+)+, do that: write it without them."
+    )
+
+
+def test_a_log_is_read_with_it_and_not_with_the_dialects() -> None:
+    reader = LogReader(compile_expression(EXPRESSION))
+    readings = [*reader.take(b"loss: 3.0\n" + LOG[:30]), *reader.take(LOG[30:]), *reader.end()]
+    assert [(reading.step, reading.values["loss"]) for reading in readings] == [(1, 0.5), (2, 0.1)]
+    assert reader.problem is None
+
+
+def test_slow_lines_are_passed_over_until_there_are_too_many() -> None:
+    matcher = Matcher(compile_expression(r"^(?P<loss>1)$|(a+)+b"), seconds=0.1)
+    try:
+        slow = "a" * 60
+        found = [groups and groups["loss"] for groups in matcher.match(["1", slow, "1", "x", slow, "1"])]
+        assert found == ["1", None, "1", None, None, "1"]
+        assert matcher.problem is None
+        assert list(matcher.match([slow, "1", "1"])) == [None]
+        assert matcher.problem is not None
+        assert list(matcher.match(["1"])) == []
+    finally:
+        matcher.close()

@@ -1,0 +1,195 @@
+"""Which files of metrics are found: those written since the run began, and no others, however large the folder is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.sources.csv_log import CsvFile
+from core.sources.found import DEEPEST, MOST_ENTRIES, MOST_OF_A_FOLDER, Finder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG_AGO = 1_000_000_000
+PLENTY_S = 60.0
+
+
+def write(path: Path, text: str = "step,loss\n1,2\n", *, at: float | None = None) -> Path:
+    """A file, with the folders above it; `at`: when it was last written, in unix seconds."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    if at is not None:
+        os.utime(path, (at, at))
+    return path
+
+
+def finder(folder: Path, **options: object) -> Finder:
+    """A finder for a run that begins now, which has looked at what there is."""
+    found = Finder([folder], time.time(), **options)
+    found.remember(PLENTY_S)
+    return found
+
+
+def test_what_a_program_begins_to_write_is_found_once(tmp_path: Path) -> None:
+    looking = finder(tmp_path)
+    wanted = {
+        write(tmp_path / "runs" / "Nov22" / "events.out.tfevents.1700000000.host.1.0", "x"),
+        write(tmp_path / "lightning_logs" / "version_0" / "metrics.csv", "epoch,lr-Adam,step,train_loss\n"),
+        write(tmp_path / "training.csv", "epoch;accuracy;val_loss\n"),
+        write(tmp_path / "log.jsonl", '{"args": {"lr": 1}}\n{"step": 1, "train_loss": 2}\n'),
+        write(tmp_path / "out" / "metrics.json", '{"iteration": 1, "total_loss": 2}\n'),
+    }
+    assert set(looking.look(PLENTY_S)) == wanted
+    assert looking.look(PLENTY_S) == []
+    assert all(looking.offset(path) == 0 for path in wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("iris.csv", "sepal_length,sepal_width,species\n5.1,3.5,setosa\n"),
+        ("glossary.csv", "glossy,floss\n1,2\n"),
+        ("numbers.csv", "1,2\n3,4\n"),
+        ("loss.csv", "step,loss"),  # its first line is not whole yet
+        ("empty.csv", ""),
+        ("texts.jsonl", '{"text": "the loss was 3", "label": 1}\n'),
+        ("events.jsonl", '{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1, 2]}}\n'),
+        ("config.json", '{"loss": 1}\n'),
+        ("log.txt", "step,loss\n1,2\n"),
+        (".hidden.csv", "step,loss\n1,2\n"),
+    ],
+)
+def test_what_is_no_log_of_training_is_not_taken(tmp_path: Path, name: str, text: str) -> None:
+    looking = finder(tmp_path)
+    write(tmp_path / name, text)
+    assert looking.look(PLENTY_S) == []
+
+
+def test_a_table_whose_header_comes_later_is_found_then(tmp_path: Path) -> None:
+    looking = finder(tmp_path)
+    path = write(tmp_path / "metrics.csv", "epoch,lr")
+    assert looking.look(PLENTY_S) == []
+    write(path, "epoch,lr\n0,1\n")
+    assert looking.look(PLENTY_S) == []
+    write(path, "epoch,lr,loss\n0,1,\n")
+    assert looking.look(PLENTY_S) == [path]
+
+
+def test_what_was_there_before_is_found_when_it_grows_and_read_from_there(tmp_path: Path) -> None:
+    still, grown = write(tmp_path / "still.csv"), write(tmp_path / "grown.csv")
+    looking = finder(tmp_path)
+    assert looking.look(PLENTY_S) == []
+    with grown.open("a") as file:
+        file.write("2,1\n")
+    assert looking.look(PLENTY_S) == [grown]
+    (reading,) = CsvFile(grown, looking.offset(grown)).poll()
+    assert (reading.step, reading.values) == (2, {"loss": 1.0})
+    os.utime(still)
+    assert looking.look(PLENTY_S) == []
+
+
+@pytest.mark.parametrize("text", ["step,loss\n1,7\n2,6\n3,5\n", "step,loss\n", "step,loss\n1,9\n"])
+def test_a_log_that_is_written_anew_is_read_from_its_beginning(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "metrics.csv", "step,loss\n1,3\n2,2\n")
+    looking = finder(tmp_path)
+    write(path, text)
+    assert looking.look(PLENTY_S) == [path]
+    assert looking.offset(path) == 0
+
+
+def test_old_files_that_were_not_seen_before_the_start_are_known_by_their_time(tmp_path: Path) -> None:
+    write(tmp_path / "old.csv", at=LONG_AGO)
+    fresh = write(tmp_path / "fresh.csv")
+    assert Finder([tmp_path], time.time()).look(PLENTY_S) == [fresh]
+
+
+def test_folders_that_hold_no_logs_and_those_of_the_run_are_left_out(tmp_path: Path) -> None:
+    looking = finder(tmp_path, without=[tmp_path / "run" / "events", tmp_path / "own.jsonl"])
+    for folder in (".git", "node_modules", "site-packages", "__pycache__", ".hidden", "run/events"):
+        write(tmp_path / folder / "below" / "metrics.csv")
+    write(tmp_path / "own.jsonl", '{"loss": 1}\n')
+    deep = tmp_path.joinpath(*"abcdefghij"[: DEEPEST + 1])
+    write(deep / "metrics.csv")
+    found = write(deep.parent / "metrics.csv")
+    assert looking.look(PLENTY_S) == [found]
+
+
+def test_links_are_followed_and_never_in_circles(tmp_path: Path) -> None:
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    looking = finder(work)
+    (work / "runs").symlink_to(other)
+    (other / "back").symlink_to(work)
+    (work / "self").symlink_to(work)
+    (work / "nowhere").symlink_to(tmp_path / "nothing")
+    (work / "loop.csv").symlink_to(work / "loop.csv")
+    write(other / "metrics.csv")
+    assert looking.look(PLENTY_S) == [work / "runs" / "metrics.csv"]
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    looking = finder(tmp_path)
+    os.mkfifo(tmp_path / "metrics.csv")
+    os.mkfifo(tmp_path / "events.out.tfevents.1.host")
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "folder.csv").mkdir()
+    assert looking.look(PLENTY_S) == []
+
+
+def test_a_folder_that_goes_and_comes_again(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    looking = finder(work)
+    assert looking.look(PLENTY_S) == []
+    path = write(work / "metrics.csv")
+    assert looking.look(PLENTY_S) == [path]
+    shutil.rmtree(work)
+    assert looking.look(PLENTY_S) == []
+
+
+def test_a_look_ends_when_its_time_is_over_and_the_next_goes_on(tmp_path: Path) -> None:
+    ticks = iter(range(10**9))
+    looking = Finder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
+    wanted = {write(tmp_path / f"folder{number}" / "metrics.csv") for number in range(30)}
+    looks = [looking.look(5.0) for _ in range(30)]
+    assert max(map(len, looks)) <= 5
+    assert {path for look in looks for path in look} == wanted
+    assert sum(map(len, looks)) == len(wanted)
+
+
+def test_at_the_end_all_is_looked_at_again(tmp_path: Path) -> None:
+    ticks = iter(range(10**9))
+    for number in range(5):
+        (tmp_path / f"folder{number}").mkdir()
+    looking = Finder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
+    looking.look(2.0)  # it is in the middle of a sweep
+    path = write(tmp_path / "metrics.csv")
+    assert looking.look(2.0) == []
+    assert looking.look_at_all(PLENTY_S) == [path]
+
+
+def test_of_a_folder_of_data_no_more_than_so_much_is_looked_at(tmp_path: Path) -> None:
+    looking = finder(tmp_path)
+    for number in range(MOST_OF_A_FOLDER + 200):
+        (tmp_path / f"{number}.tfevents.1").write_bytes(b"x")
+    seen: list[Path] = []
+    looking._is_wanted = lambda entry: seen.append(entry.path)
+    assert looking.look(PLENTY_S) == []
+    assert len(seen) == MOST_OF_A_FOLDER
+
+
+def test_new_folders_are_looked_at_before_old_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        write(tmp_path / "data" / f"{number}" / "picture.png", at=LONG_AGO)
+    for folder in (tmp_path / "data", *(tmp_path / "data").iterdir()):
+        os.utime(folder, (LONG_AGO, LONG_AGO))
+    looking = finder(tmp_path)
+    path = write(tmp_path / "outputs" / "2026" / "run" / "tb" / "metrics.csv")
+    assert MOST_ENTRIES > 30
+    monkeypatch.setattr("core.sources.found.MOST_ENTRIES", 10)
+    assert looking.look(PLENTY_S) == [path]

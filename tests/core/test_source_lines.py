@@ -1,0 +1,85 @@
+"""The bytes of a log as lines, wherever they are cut."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from core.sources.needles import WORDS, holds
+from core.sources.text import LIMIT, Line, Lines
+
+
+def lines(data: bytes, *, pieces: int = 1) -> list[Line]:
+    """All lines of `data`, given in equal pieces."""
+    reader, size = Lines(all_of_them=True), -(-len(data) // pieces)
+    taken = [line for begin in range(0, len(data), size) for line in reader.take(data[begin : begin + size])]
+    return [*taken, *reader.end()]
+
+
+@pytest.mark.parametrize(
+    ("data", "texts"),
+    [
+        (b"one\ntwo\r\nthree", ["one", "two", "three"]),
+        (b"\x1b[1m\x1b[32mloss\x1b[0m: \x1b]0;title\x070.5\x1b[K\n", ["loss: 0.5"]),
+        (b"loss: 0.5 \xff\xfe\x00\x01 end\n", ["loss: 0.5 \ufffd\ufffd end"]),
+        ("größer\n".encode(), ["größer"]),
+        (b"\n\r\n   \n\r   \r", []),
+        (b"12%\x08\x08\x0813%\n", ["13%"]),
+        (b"x\x08\x08\x08\x08y\n", ["y"]),
+    ],
+)
+def test_lines_as_a_person_reads_them(data: bytes, texts: list[str]) -> None:
+    for pieces in (1, 2, 3, len(data)):
+        assert [line.text for line in lines(data, pieces=pieces)] == texts
+
+
+def test_what_is_redrawn_is_told_from_what_stays() -> None:
+    data = b"\r1/3\r2/3\r3/3\nnext\r" + b"\x08" * 20 + b"more" + b"\x08" * 20 + b"last\r\n"
+    expected = [("1/3", True), ("2/3", True), ("3/3", False), ("next", True), ("more", True), ("last", False)]
+    for pieces in (1, 2, 3, 7, len(data)):
+        assert [(line.text, line.redrawn) for line in lines(data, pieces=pieces)] == expected
+
+
+def test_a_line_without_end_is_cut_and_costs_no_memory() -> None:
+    reader = Lines()
+    piece = b"loss: 0.5 " * 1000
+    for _ in range(1000):
+        assert reader.take(piece) == []
+        assert len(reader._rest) <= LIMIT + 32
+    long, after = reader.take(b"\nloss: 0.25\n")
+    assert LIMIT - 10 < len(long.text) <= LIMIT
+    assert after.text == "loss: 0.25"
+
+
+def test_a_flood_of_backspaces_and_returns_costs_no_memory() -> None:
+    reader = Lines()
+    for piece in (b"\x08" * 100_000, b"\r" * 100_000, b"\x08\r" * 50_000):
+        assert reader.take(b"loss: 1.0" + piece) == []
+        assert len(reader._rest) <= LIMIT + 32
+        assert [line.text for line in reader.take(b"loss: 2.0\n")] == ["loss: 1.0", "loss: 2.0"]
+
+
+def test_lines_without_metrics_are_passed_over_and_none_with_one_is() -> None:
+    chance = random.Random(0)
+    words = [word.decode() for word in WORDS]
+    noise = "".join(chance.choices("abcdefghij klmnopq 0123456789 ./-:", k=200_000))
+    parts = [noise[at : at + 97] for at in range(0, len(noise), 97)]
+    for at in range(0, len(parts), 9):
+        word = words[at // 9 % len(words)]
+        parts[at] = parts[at][:40] + (word.upper() if at % 2 else word) + parts[at][40:]
+    told = [part.strip() for part in parts if holds(part.encode())]
+    data = "\n".join(parts).encode() + b"\n"
+    for size in (len(data), 65536, 1000):
+        reader = Lines()
+        found = [line.text for begin in range(0, len(data), size) for line in reader.take(data[begin : begin + size])]
+        assert found == told
+    assert len(told) < len(parts) / 2
+
+
+def test_rubbish_is_read_as_nothing() -> None:
+    chance = random.Random(1)
+    data = chance.randbytes(300_000)
+    reader = Lines(all_of_them=True)
+    text = "".join(line.text for line in (*reader.take(data), *reader.end()))
+    assert not [character for character in text if ord(character) < 32 and character != "\t"]
