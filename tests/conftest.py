@@ -48,6 +48,7 @@ def _nothing_left(tmp_path: Path) -> Iterator[None]:
     # Its own, not the fixture: that one is undone only after this, and would show as a change.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_CONFIG_DIR", str(tmp_path / "config"))
+        patch.setenv("TRAINYARD_CACHE_DIR", str(tmp_path / "cache"))
         # Inherited by every process that the test starts; helpers are not given what is named after the program.
         patch.setenv("TESTS_OF_TRAINYARD", str(tmp_path))
         threads, environment = set(threading.enumerate()), dict(os.environ)

@@ -1,0 +1,188 @@
+"""Where Pythons are: a row each. Folders are looked at, nothing is started.
+
+What cannot be looked at, such as a folder of another user's, is not there: `os.path` says so where `pathlib` raises.
+"""
+
+# ruff: noqa: PTH111, PTH112, PTH113
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+MARK = "pyvenv.cfg"
+USUAL_NAMES = (".venv", "venv", "env")
+MOST_ENTRIES = 2000
+"""Of one folder; in one with more, only the usual names are looked at."""
+CONDA_ROOTS = (
+    "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "miniconda", "anaconda", ".conda",
+    ".local/share/mamba",
+)  # fmt: skip
+SYSTEM_CONDA_ROOTS = ("/opt/conda", "/opt/miniconda3", "/opt/anaconda3", "/opt/miniforge3")
+COMMANDS = ("python3", "python", *(f"python3.{minor}" for minor in range(6, 16)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where to look."""
+
+    home: Path
+    variables: Mapping[str, str]
+    near: Path | None
+    """A script, a program's folder or a working folder."""
+
+    def folder(self, variable: str, *otherwise: str) -> Path:
+        """The folder that a variable names; else this one below the home folder."""
+        named = self.variables.get(variable, "")
+        return Path(named) if named else self.home.joinpath(*otherwise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A kind of places."""
+
+    id: str
+    title: str
+    interpreters: Callable[[Machine], Iterator[Path]]
+
+
+def own(machine: Machine) -> Iterator[Path]:
+    """This application's own; those that the environment names for a framework; the one made beside it."""
+    yield Path(sys.executable)
+    for name in ("PYTORCH", "TENSORFLOW", "KERAS"):
+        named = machine.variables.get(f"TRAINYARD_PYTHON_{name}", "").strip()
+        if named:
+            yield Path(os.path.expanduser(named))
+    yield from _environment(Path(f"{sys.prefix}-tensorflow"))
+
+
+def near(machine: Machine) -> Iterator[Path]:
+    """Virtual environments in the folder and its parents."""
+    if machine.near is None:
+        return
+    first = machine.near.absolute()
+    for folder in (first, *first.parents):
+        yield from _environment(folder)
+        for name in USUAL_NAMES:
+            yield from _environment(folder / name)
+        for inside in _folders(folder):
+            yield from _environment(inside)
+
+
+def active(machine: Machine) -> Iterator[Path]:
+    """The virtual environment of the shell, and those that tools keep in one place."""
+    if machine.variables.get("VIRTUAL_ENV"):
+        yield from _environment(Path(machine.variables["VIRTUAL_ENV"]))
+    data = machine.folder("XDG_DATA_HOME", ".local", "share")
+    cache = machine.folder("XDG_CACHE_HOME", ".cache")
+    workon = machine.folder("WORKON_HOME", ".virtualenvs")
+    for root in (workon, data / "virtualenvs", cache / "pypoetry" / "virtualenvs"):
+        for folder in _folders(root):
+            yield from _environment(folder)
+
+
+def conda(machine: Machine) -> Iterator[Path]:
+    """Environments of conda and mamba: those that they list, and those below the usual roots."""
+    for folder in _conda_folders(machine):
+        python = folder / "bin" / "python"
+        if os.path.isdir(folder / "conda-meta") and _is_there(python):
+            yield python
+
+
+def _conda_folders(machine: Machine) -> Iterator[Path]:
+    if machine.variables.get("CONDA_PREFIX"):
+        yield Path(machine.variables["CONDA_PREFIX"])
+    with contextlib.suppress(OSError, ValueError):
+        listed = (machine.home / ".conda" / "environments.txt").read_text(encoding="utf-8").splitlines()
+        yield from (Path(line.strip()) for line in listed if line.strip())
+    for root in _conda_roots(machine):
+        yield root
+        yield from _folders(root / "envs")
+
+
+def _conda_roots(machine: Machine) -> Iterator[Path]:
+    for variable in ("CONDA_EXE", "MAMBA_EXE"):
+        if machine.variables.get(variable):
+            yield Path(machine.variables[variable]).parent.parent
+    if machine.variables.get("MAMBA_ROOT_PREFIX"):
+        yield Path(machine.variables["MAMBA_ROOT_PREFIX"])
+    yield from (machine.home / name for name in CONDA_ROOTS)
+    yield from map(Path, SYSTEM_CONDA_ROOTS)
+
+
+def pyenv(machine: Machine) -> Iterator[Path]:
+    """Versions and environments of pyenv."""
+    return _installed(machine.folder("PYENV_ROOT", ".pyenv") / "versions")
+
+
+def uv(machine: Machine) -> Iterator[Path]:
+    """Versions that uv has fetched."""
+    data = machine.folder("XDG_DATA_HOME", ".local", "share")
+    return _installed(machine.folder("UV_PYTHON_INSTALL_DIR", str(data / "uv" / "python")))
+
+
+def managed(machine: Machine) -> Iterator[Path]:
+    """Versions of mise and of asdf."""
+    data = machine.folder("XDG_DATA_HOME", ".local", "share")
+    yield from _installed(machine.folder("MISE_DATA_DIR", str(data / "mise")) / "installs" / "python")
+    yield from _installed(machine.folder("ASDF_DATA_DIR", ".asdf") / "installs" / "python")
+
+
+def on_path(machine: Machine) -> Iterator[Path]:
+    """Commands. The shims of pyenv are passed over: what they start depends on the folder they are started in."""
+    for text in machine.variables.get("PATH", "").split(os.pathsep):
+        folder = Path(text)
+        if folder.is_absolute() and folder.name != "shims":
+            yield from (folder / name for name in COMMANDS if os.path.isfile(folder / name))
+
+
+PLACES = (
+    Place(id="own", title="this application's", interpreters=own),
+    Place(id="near", title="environment near the script", interpreters=near),
+    Place(id="environment", title="virtual environment", interpreters=active),
+    Place(id="conda", title="conda", interpreters=conda),
+    Place(id="pyenv", title="pyenv", interpreters=pyenv),
+    Place(id="uv", title="uv", interpreters=uv),
+    Place(id="managed", title="mise or asdf", interpreters=managed),
+    Place(id="path", title="on PATH", interpreters=on_path),
+)
+"""In the order in which they are shown; one that is found in several places is shown in the first."""
+
+
+def _installed(folder: Path) -> Iterator[Path]:
+    """The interpreter of each version in a folder."""
+    for version in _folders(folder):
+        for name in ("python", "python3"):
+            if _is_there(version / "bin" / name):
+                yield version / "bin" / name
+                break
+
+
+def _environment(folder: Path) -> Iterator[Path]:
+    """The interpreter of a virtual environment, also where it is a link to one that is gone."""
+    python = folder / "bin" / "python"
+    if os.path.isfile(folder / MARK) and _is_there(python):
+        yield python
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folders in a folder, by name; none where it cannot be looked into, or is very full."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(islice(entries, MOST_ENTRIES + 1))
+    except (OSError, ValueError):
+        return []
+    return sorted(Path(each.path) for each in found if os.path.isdir(each)) if len(found) <= MOST_ENTRIES else []
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is something by this name, be it a link to nowhere."""
+    return os.path.lexists(path)

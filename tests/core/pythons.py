@@ -1,0 +1,83 @@
+"""Pythons for tests: environments made on the spot, and packages in them that must never be imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VERSION = ".".join(map(str, sys.version_info[:3]))
+RUINED = "raise SystemExit('this package must not be imported')\n"
+
+
+def make_environment(folder: Path) -> Path:
+    """A virtual environment without a package in it; returns its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    return folder / "bin" / "python"
+
+
+def packages_of(python: Path) -> Path:
+    """The folder of an environment's packages."""
+    return next((python.parent.parent / "lib").glob("python3*")) / "site-packages"
+
+
+def install(python: Path, name: str, version: str | None = None, **files: str) -> Path:
+    """A package that cannot be imported, with these files (`version_py="..."` is `version.py`); returns its folder."""
+    folder = packages_of(python) / name
+    folder.mkdir()
+    (folder / "__init__.py").write_text(RUINED, encoding="utf-8")
+    for each, text in files.items():
+        path = folder / each.replace("__", "/").replace("_py", ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    if version:
+        metadata = packages_of(python) / f"{name}-{version}.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8"
+        )
+    return folder
+
+
+def count_starts(python: Path, file: Path) -> None:
+    """Have an environment's interpreter append a line to a file whenever it starts."""
+    line = f"open({str(file)!r}, 'a').write('started\\n')\n"
+    (packages_of(python) / "sitecustomize.py").write_text(line, encoding="utf-8")
+
+
+def write_program(path: Path, text: str, *, mode: int = 0o755) -> Path:
+    """A file that may be executed, or not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+    return path
+
+
+def copy_of_python(path: Path) -> Path:
+    """What an installed interpreter looks like from outside: a link is enough for who only looks."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(os.path.realpath(sys.executable))
+    return path
+
+
+def other_versions() -> Iterator[tuple[tuple[int, int], str]]:
+    """The Pythons that pyenv has here, by version."""
+    for folder in sorted(Path("~/.pyenv/versions").expanduser().glob("[0-9]*")):
+        major, minor, *_ = folder.name.split(".")
+        if (folder / "bin" / "python").is_file():
+            yield (int(major), int(minor)), str(folder / "bin" / "python")
+
+
+def of_version(major: int, minor: int) -> str:
+    """The interpreter of another version; the test is skipped where this machine has none."""
+    found = dict(other_versions()).get((major, minor))
+    if found is None:
+        pytest.skip(f"this machine has no Python {major}.{minor} in ~/.pyenv/versions")
+    return found
