@@ -74,6 +74,8 @@ class SeriesBook:
                     self._collect(metrics, event)
                 case "rewind":
                     self._forget_after(event["step"], metrics)
+                case "anew":
+                    self._forget(event["metrics"], metrics)
                 case "sample":
                     utilisation, memory = event.get("utilisation_percent"), event.get("memory_used_bytes")
                     self.add_reading(event["device"], event["t"], utilisation, memory)
@@ -122,6 +124,12 @@ class SeriesBook:
         metrics.clear()
         kept = {name: _until(step, series) for name, series in self.metrics.items()}
         self.metrics = {name: series for name, series in kept.items() if len(series)}
+
+    def _forget(self, names: Iterable[str], metrics: dict[str, _Batches]) -> None:
+        """A surer source of these metrics was found, which tells them from their beginning."""
+        for name in names:
+            metrics.pop(name, None)
+            self.metrics.pop(name, None)
 
     def _state(self, event: Mapping[str, Any]) -> None:
         match event.get("state"):

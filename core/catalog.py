@@ -10,11 +10,13 @@ from core.cells import (
     Cell,
     Framework,
     cell,
+    cell_of,
     default_strategy,
     framework,
     strategies,
 )
 from core.interpreters import has, interpreter
+from core.launchers import script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +31,7 @@ __all__ = [
     "Framework",
     "batch_arithmetic",
     "cell",
+    "cell_of",
     "default_strategy",
     "framework",
     "is_installed",
@@ -67,12 +70,20 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[str]:
     `devices`: all that this machine has. Recipe files are checked where they are read (`core.recipes`).
     """
     try:
-        library, row = framework(spec.framework), cell(spec.framework, spec.strategy)
+        row = cell_of(spec)
+        found = [] if spec.script else _framework_problems(spec)
     except ValueError as error:
         return [str(error)]
-    found = [] if has(spec.python, library.module) else [_not_installed(library, spec)]
     wrong_devices = _device_problems(spec, row, devices)
-    return [*found, *wrong_devices] if wrong_devices else [*found, *_setting_problems(spec, row)]
+    if wrong_devices:
+        return [*found, *wrong_devices]
+    own = script.problems(spec.script, spec.strategy) if spec.script else _setting_problems(spec, row)
+    return [*found, *_number_problems(spec), *own]
+
+
+def _framework_problems(spec: RunSpec) -> list[str]:
+    library = framework(spec.framework)
+    return [] if has(spec.python, library.module) else [_not_installed(library, spec)]
 
 
 def _not_installed(library: Framework, spec: RunSpec) -> str:
@@ -125,10 +136,14 @@ def _too_many(row: Cell, chosen: Sequence[Device]) -> str:
     )
 
 
+def _number_problems(spec: RunSpec) -> list[str]:
+    if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
+        return ["A MIG device has no number that CUDA would know it by. Let the run name its GPUs by UUID."]
+    return []
+
+
 def _setting_problems(spec: RunSpec, row: Cell) -> list[str]:
     found = _batch_problems(spec, row)
-    if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
-        found.append("A MIG device has no number that CUDA would know it by. Let the run name its GPUs by UUID.")
     if spec.training.loader_workers and row.framework != "pytorch":
         found.append(
             f"{framework(row.framework).title} loads data in threads of its own and has no data-loader workers. "

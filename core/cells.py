@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.spec import SCRIPT
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from core.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,15 @@ CELLS = (
 )  # fmt: skip
 """Of each framework, the usual one for many devices comes before the others that take many."""
 
+LAUNCHES = (
+    Cell(framework=SCRIPT, strategy="one", title="One process", target="", parallel="device",
+         summary="One process sees all ticked devices: for TensorFlow, Keras, nn.DataParallel and device_map."),
+    Cell(framework=SCRIPT, strategy="per-device", title="One process per device", target="", parallel="data",
+         processes="per_device",
+         summary="As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed."),
+)  # fmt: skip
+"""The ways to start a script, which are no strategies of ours: what its processes do is the script's own."""
+
 
 def framework(name: str) -> Framework:
     """The framework's row. Raises `ValueError` with a sentence."""
@@ -154,6 +167,20 @@ def cell(framework_name: str, strategy: str) -> Cell:
             return row
     known = ", ".join(row.strategy for row in rows)
     raise ValueError(f"{title} has no strategy {strategy!r} here. Choose one of: {known}.")
+
+
+def launch(way: str) -> Cell:
+    """The row of a way to start a script. Raises `ValueError` with a sentence."""
+    for row in LAUNCHES:
+        if row.strategy == way:
+            return row
+    known = ", ".join(row.strategy for row in LAUNCHES)
+    raise ValueError(f"A script cannot be launched {way!r}. Choose one of: {known}.")
+
+
+def cell_of(spec: RunSpec) -> Cell:
+    """The row by which a run is trained, or its script is started. Raises `ValueError` with a sentence."""
+    return launch(spec.strategy) if spec.script else cell(spec.framework, spec.strategy)
 
 
 def strategies(framework_name: str) -> list[Cell]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from core import runs
 from core.answers import warn
-from core.commands import exporting, facts, running, sweeping
+from core.commands import exporting, facts, keeping, pythons, running, sweeping
 from core.errors import RunError
 from core.options import (
     WRONG_USE,
@@ -36,8 +36,10 @@ INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     # Given, not set as a default: that would be the default of `--runs` behind each command, too, and take its place.
-    given = argparse.Namespace(runs=runs.default_root())
-    options = _parser().parse_args(arguments, given)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    cut = words.index("--") if "--" in words else len(words)  # what follows is not for us, whatever it looks like
+    given = argparse.Namespace(runs=runs.default_root(), arguments=words[cut + 1 :])
+    options = _parser().parse_args(words[:cut], given)
     try:
         command: Command = options.command
         return command(options)
@@ -83,6 +85,7 @@ def _parser() -> Parser:
     add("devices", facts.devices)
     add("catalog", facts.show_catalog)
     add("recipes", facts.show_recipes)
+    pythons.add_options(add("pythons", pythons.pythons))
     add_run_options(add("run", running.run))
     add("runs", facts.list_runs)
     add("show", facts.show, of_run=True)
@@ -90,7 +93,13 @@ def _parser() -> Parser:
     add_force(add("stop", running.stop, of_run=True))
     add("pause", running.pause, of_run=True)
     add_detach(add("resume", running.resume, of_run=True))
+    add_detach(add("again", running.again, of_run=True))
     add("save", running.save, of_run=True)
+    add("command", keeping.command, of_run=True)
+    add("keep", keeping.keep, of_run=True).add_argument(
+        "name", metavar="NAME", help="of the setup; or the path of a file"
+    )
+    add("setups", keeping.list_setups)
     add_export_options(add("export", exporting.export, of_run=True))
     add("sweep", sweeping.sweep).add_argument("--end", action="store_true", help="end them without being asked")
     return parser

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import catalog, recipes
+from core import catalog, cells, recipes, scripts, setups
 from core.interpreters import interpreter
-from core.spec import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, RunSpec, Training
+from core.pythons import locate
+from core.pythons.default import for_script
+from core.sources.expression import compile_expression
+from core.spec import (
+    DEFAULT_LEARNING_RATE,
+    SCRIPT,
+    Checkpoints,
+    ReleaseWatch,
+    RunSpec,
+    Script,
+    StopLadder,
+    Training,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +49,44 @@ class Choices:
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
+    python: str | None = None
+    """Another than the framework's own (`core.interpreters`): a path, or a command on PATH."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptChoice:
+    """A setup that was kept, on other devices or under another name where these are given."""
+
+    setup: str
+    """Its name or its file."""
+    devices: tuple[str, ...] = ()
+    name: str | None = None
+
+
+INTERRUPT_S = 30.0
+"""A script that is stopped is given so long after SIGINT: programs save on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptChoices:
+    """What a person chose to start in place of a recipe. None leaves a choice to its documented default."""
+
+    script: str = ""
+    """A file, or a folder with a `__main__.py`."""
+    module: str = ""
+    """In its place: `python -m NAME`."""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    working_dir: str | None = None
+    launch: str | None = None
+    """`one` or `per-device`; None for what the script's source tells."""
+    python: str | None = None
+    """None for the environment that is active, or the one beside the script, or else this application's own."""
+    expression: str = ""
+    devices: tuple[str, ...]
+    name: str | None = None
+    release: Mapping[str, object] = field(default_factory=dict)
+    cuda_ids: str = "uuid"
 
 
 def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
@@ -59,9 +110,54 @@ def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
         checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so does this
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
         cuda_ids=choices.cuda_ids,
-        python=interpreter(row),
+        python=locate(choices.python) if choices.python else interpreter(row),
         working_dir=_working_dir(),
     )
+
+
+def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
+    """The spec these choices make. Raises `ValueError` with a sentence for one that cannot be."""
+    working_dir = _existing(choices.working_dir) if choices.working_dir is not None else _working_dir()
+    path = str(Path(working_dir, Path(choices.script).expanduser())) if choices.script else ""
+    script = Script(
+        path=path,
+        module=choices.module,
+        arguments=choices.arguments,
+        environment=choices.environment,
+        expression=choices.expression,
+    )
+    python = for_script(choices.python, Path(path).parent if path else Path(working_dir))
+    if choices.expression:
+        compile_expression(choices.expression)
+    look = scripts.look_at(
+        path, module=choices.module or None, cwd=working_dir, python=python, variables=choices.environment
+    )
+    return RunSpec(
+        name=choices.name or script.name.removesuffix(".py"),
+        framework=SCRIPT,
+        strategy=cells.launch(choices.launch or look.launch).strategy,
+        script=script,
+        devices=tuple(resolve(choices.devices, devices)),
+        ladder=StopLadder(interrupt_s=INTERRUPT_S),
+        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
+        cuda_ids=choices.cuda_ids,
+        python=python,
+        working_dir=working_dir,
+    )
+
+
+def compose_kept(choice: KeptChoice, devices: Sequence[Device]) -> RunSpec:
+    """The spec of a setup. Raises `ValueError` with a sentence for one that cannot be used."""
+    kept = setups.read(setups.path_of(choice.setup, setups.default_root()))
+    chosen = tuple(resolve(choice.devices, devices)) or kept.devices
+    return replace(kept, devices=chosen, name=choice.name or kept.name)
+
+
+def _existing(folder: str) -> str:
+    path = Path(folder).expanduser().absolute()
+    if not path.is_dir():
+        raise ValueError(f"There is no folder {path} to run in. Name one that is there.")
+    return str(path)
 
 
 def _working_dir() -> str:

@@ -168,6 +168,11 @@ def _is_rewind(event: Event) -> bool:
     return type(event.get("step")) is int and 0 <= event["step"] < FARTHEST
 
 
+def _is_anew(event: Event) -> bool:
+    names = event.get("metrics")
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
+
+
 def _is_sample(event: Event) -> bool:
     readings = [event.get("utilisation_percent"), event.get("memory_used_bytes")]
     return isinstance(event.get("device"), str) and _are_readings(readings)
@@ -183,6 +188,7 @@ def _are_readings(values: list[object]) -> bool:
 
 FARTHEST = 2**63
 _SHAPES: dict[str, Callable[[Event], bool]] = {
+    "anew": _is_anew,
     "metrics": _is_metrics,
     "plan": _is_plan,
     "rewind": _is_rewind,

@@ -67,6 +67,8 @@ def export_model(
 
 
 def _format(spec: RunSpec, wanted: str | None) -> str:
+    if spec.script is not None:
+        raise ValueError("A script keeps its model to itself: it is where the script has written it.")
     known = FORMATS[spec.framework]
     if wanted is None:
         return known[0]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from core.run import Run
-    from core.state import Facts, Rung
+    from core.state import Facts, Progress, Rung
 
 POLL_S = 0.1
 SELDOM_POLL_S = 0.25
@@ -80,6 +80,12 @@ def _rung_sentence(rung: Rung) -> str:
     following = dict(pairwise(name for name, _, _ in rungs(StopLadder()))).get(rung.name)
     after = f"; {following} follows in {rung.grace_s:g} s" if following and rung.grace_s is not None else ""
     return f"{done}{after}."
+
+
+def _far(progress: Progress) -> str:
+    """`step 340/1000`, in whole numbers where they are; without what it counts where that is not known."""
+    unit = progress.unit.removesuffix("s")
+    return f"{unit} {progress.done:g}/{progress.total:g}".strip()
 
 
 def hard_end(facts: Facts) -> str | None:
@@ -150,6 +156,10 @@ class _Progress:
         if facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
             parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]
+        elif facts.progress is not None:
+            parts.append(_far(facts.progress))
+        elif facts.step:
+            parts.append(f"step {facts.step}")
         if self.loss is not None:
             parts.append(f"loss {self.loss:.4g}")
         if facts.rungs:

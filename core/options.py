@@ -1,15 +1,14 @@
-"""The options of the command line, and what they mean as choices."""
+"""The options of the command line. What they mean as choices is in `core.chosen`."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from core import catalog, runs
-from core.compose import Choices
-from core.spec import CHECKPOINT_UNITS, CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
+from core.cells import LAUNCHES
+from core.spec import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +45,8 @@ def common() -> Parser:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """What `run` takes."""
     _add_choices(parser)
+    _add_python(parser)
+    _add_script(parser)
     _add_training(parser)
     _add_checkpoints(parser)
     _add_release(parser)
@@ -54,8 +55,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("recipe", metavar="RECIPE", help="a built-in name or a Python file")
-    add("--framework", default="pytorch", help=f"{_either(row.id for row in catalog.FRAMEWORKS)}; default: pytorch")
+    add("recipe", metavar="RECIPE", nargs="?", help="a built-in name or a Python file")
+    add("--framework", help=f"{_either(row.id for row in catalog.FRAMEWORKS)}; default: pytorch")
     add("--strategy", help=f"default: what fits the number of devices. {_strategies()}")
     add("--devices", default="", metavar="ID,ID", help="as `trainyard devices` lists them; gpu:0 for GPU 0")
     add(
@@ -65,6 +66,37 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
     )
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; may be repeated")
     add("--name", help="what to call the run; default: the recipe's name")
+
+
+def _add_python(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--python", metavar="PATH",
+        help="which Python trains, as `trainyard pythons` lists them; default: for a recipe the one that has its "
+        "framework; for a script the active environment's, or that beside it, or the panel's own",
+    )  # fmt: skip
+
+
+def _add_script(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--setup",
+        metavar="NAME",
+        help="in place of all this: what `keep` has kept; --devices and --name still count",
+    )
+    parser.epilog = "What follows -- is passed to the script as it is."
+    add = parser.add_argument_group("a program of your own, in place of a recipe").add_argument
+    add("--script", metavar="FILE", help="a Python program that trains by itself; it is run unchanged")
+    add("--module", metavar="NAME", help="the same as python -m NAME")
+    add("--cwd", metavar="DIR", help="the folder to run it in; default: this one")
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; may be repeated")
+    add(
+        "--launch", metavar="HOW",
+        help=f"{_either(row.strategy for row in LAUNCHES)}: one process that sees all devices, or as torchrun starts "
+        "it; default: what its source tells",
+    )  # fmt: skip
+    add(
+        "--expression", default="", metavar="REGEX",
+        help="how to read its log: a regular expression with a named group for each metric, such as (?P<loss>\\S+)",
+    )  # fmt: skip
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
@@ -141,57 +173,6 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
         help="of the model: state_dict for PyTorch; keras (the default) or saved_model for Keras and TensorFlow",
     )  # fmt: skip
     parser.add_argument("--checkpoint", metavar="NAME", help="as `show` lists them, or best; default: the latest")
-
-
-def choices(options: argparse.Namespace) -> Choices:
-    """What was chosen. Raises `ValueError` with a sentence."""
-    return Choices(
-        recipe=options.recipe,
-        devices=tuple(name.strip() for name in options.devices.split(",") if name.strip()),
-        framework=options.framework,
-        strategy=options.strategy,
-        name=options.name,
-        settings=dict(_setting(text) for text in options.set),
-        training={name: getattr(options, name) for name in TRAINING if getattr(options, name) is not None},
-        checkpoints=_checkpoints(options),
-        release=_release(options),
-        cuda_ids=options.cuda_ids,
-    )
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ValueError(f"--set {text!r} is not of the form name=value.")
-    return name, value
-
-
-def _checkpoints(options: argparse.Namespace) -> dict[str, object]:
-    chosen: dict[str, object] = {}
-    if options.checkpoint_every is not None:
-        chosen = _distance(options.checkpoint_every)
-    if options.keep_checkpoints is not None:
-        chosen["keep"] = options.keep_checkpoints
-    return chosen
-
-
-def _release(options: argparse.Namespace) -> dict[str, object]:
-    given = {"wait_s": options.release_wait, "tolerance_mb": options.release_tolerance}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _distance(text: str) -> dict[str, object]:
-    """`100 steps` as fields of `Checkpoints`. Raises `ValueError` with a sentence."""
-    words = text.strip().lower()
-    if words in {"auto", "never"}:
-        return {"unit": words}
-    found = re.fullmatch(r"(?:(\d+)\s*)?(epoch|step|minute)s?", words)
-    if found is None or (unit := f"{found[2]}s") not in CHECKPOINT_UNITS:
-        raise ValueError(
-            f"--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
-            "auto or never."
-        )
-    return {"unit": unit, "every": int(found[1] or 1)}
 
 
 def _strategies() -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SUPERVISOR = "core.supervisor"
-"""The module of supervisors; guards are forked from them, and look the same."""
+"""The module of supervisors; guards, and readers of scripts, are forked from them, and look the same."""
 PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"

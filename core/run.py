@@ -19,6 +19,7 @@ from core import guard, processes
 from core.claim import LOG, cannot_resume
 from core.errors import RunError
 from core.events import EVENTS, Event, Log, make_reserve
+from core.logs import LOG_FILE, end_of
 from core.requests import REQUESTS
 from core.spec import SPEC_FILE, RunSpec, read_spec, write_spec
 from core.starting import cannot_make, cannot_start, cannot_write, launch_supervisor, new_directory
@@ -82,7 +83,11 @@ class Run:
         spec cannot be used; `RunError` when it could not be resumed.
         """
         run = cls.attach(run_dir)
-        run.spec()
+        if run.spec().script is not None:
+            raise ValueError(
+                f"Run {run.id} is a script, which saves, if it does, in a way of its own: it cannot be resumed. "
+                f"Run it again: trainyard again {run.id}"
+            )
         run.catch_up()
         if not row(run.facts.state).can_resume:
             raise ValueError(cannot_resume(run_dir, run.facts.state))
@@ -182,17 +187,7 @@ class Run:
 
     def log_end(self, most_bytes: int = 4000) -> str:
         """The last lines that the workers printed: whole ones, but for a single one that is longer than all this."""
-        try:
-            with (self.dir / "log.txt").open("rb") as file:
-                begin = max(0, file.seek(0, os.SEEK_END) - most_bytes)
-                file.seek(max(0, begin - 1))  # with the byte before: what begins after a newline is a whole line
-                text = file.read(most_bytes + 1)
-        except OSError:
-            return ""
-        if begin:
-            _, newline, rest = text.partition(b"\n")
-            text = rest if newline and rest.strip() else text[1:]
-        return text.decode(errors="replace")
+        return end_of(self.dir / LOG_FILE, most_bytes)
 
     def _supervisor_lives(self) -> bool:
         known = self.facts.supervisor or self._coming_up

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+from core.collecting import LOG as COLLECTED
 from core.errors import RunError, RunNotFoundError
 from core.events import EVENTS, Tail, parse
 from core.run import Run, mark
@@ -90,6 +91,8 @@ class Summary:
     step: int
     plan: Plan | None
     """None until the workers have loaded their data."""
+    is_script: bool = False
+    """Whether it is a program of the user's own, which is not resumed."""
 
 
 class Index:
@@ -140,9 +143,11 @@ class _Brief:
         facts: Facts = self._run.facts
         step, loss = _last_loss(self._path)
         self._plan = self._plan or _plan(self._path)
+        name, is_script = _what(self._path)
         return Summary(
             dir=self._path,
-            name=_name(self._path),
+            name=name,
+            is_script=is_script,
             state=facts.state,
             started=facts.started,
             ended=facts.ended,
@@ -153,23 +158,31 @@ class _Brief:
         )
 
 
-def _name(path: Path) -> str:
+def _what(path: Path) -> tuple[str, bool]:
+    """What the run is called, and whether it is a script."""
     try:
-        return str(json.loads((path / SPEC_FILE).read_text(encoding="utf-8"))["name"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return path.name
+        spec = json.loads((path / SPEC_FILE).read_text(encoding="utf-8"))
+        return str(spec["name"]), spec.get("script") is not None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return path.name, False
+
+
+def _measured(path: Path) -> Path:
+    """Where rank 0's measurements are: in its own log, or, of a script, in that of who reads them."""
+    own = path / EVENTS / "worker-0.jsonl"
+    return own if own.exists() else path / EVENTS / COLLECTED
 
 
 def _plan(path: Path) -> Plan | None:
     """What rank 0 announced in the first lines of its log."""
-    events = Tail(path / EVENTS / "worker-0.jsonl").read(most_bytes=HEAD_BYTES)
+    events = Tail(_measured(path)).read(most_bytes=HEAD_BYTES)
     return fold(Facts(), [event for event in events if event["kind"] == "plan"]).plan
 
 
 def _last_loss(path: Path) -> tuple[int, float | None]:
     """The last step and its loss, from the last whole batch with a loss near the end of rank 0's log."""
     try:
-        with (path / EVENTS / "worker-0.jsonl").open("rb") as file:
+        with _measured(path).open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_BYTES))
             lines = file.read().split(b"\n")

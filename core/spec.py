@@ -20,6 +20,8 @@ PRECISIONS = ("float32", "bfloat16")
 SCHEDULES = ("constant", "cosine")
 CUDA_IDS = ("uuid", "integer")
 CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
+SCRIPT = "script"
+"""The framework of runs that start a program of the user's own: it brings its framework itself."""
 
 RECIPE_FUNCTIONS = ("model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model")
 """The functions a recipe may have; the first two it must have."""
@@ -128,6 +130,43 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What to start: a program that trains by itself, as it would be started from a shell."""
+
+    path: str = ""
+    """A Python file, or a folder with a `__main__.py`; absolute."""
+    module: str = ""
+    """In its place, the name of a module: `python -m NAME`."""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables in addition to those of who started the run."""
+    expression: str = ""
+    """A regular expression with named groups, by which its log is read; none for the known ways of printing."""
+
+    def __post_init__(self) -> None:
+        if bool(self.path) == bool(self.module):
+            raise ValueError("A script is given either as a file or as a module. Give one of them.")
+        for what in ("path", "module", "expression"):
+            if not isinstance(getattr(self, what), str):
+                raise ValueError(f"The script's {what} is {getattr(self, what)!r}. Give a text.")  # noqa: TRY004
+        if not all(isinstance(each, str) and "\0" not in each for each in self.arguments):
+            raise ValueError(f"The script's arguments are {self.arguments!r}. Give texts without zero bytes.")
+        for name, value in self.environment.items():
+            if not isinstance(name, str) or not name or "=" in name or not isinstance(value, str):
+                raise ValueError(f"{name!r} cannot be a variable of the environment. Give NAME=VALUE.")
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.module or self.path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What the interpreter is given."""
+        return ("-m", self.module, *self.arguments) if self.module else (self.path, *self.arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopLadder:
     """How long each rung of the stop ladder is given, in seconds, before the next follows."""
 
@@ -161,7 +200,9 @@ class RunSpec:
     name: str
     framework: str
     strategy: str
-    recipe: Recipe
+    recipe: Recipe | None = None
+    script: Script | None = None
+    """In its place."""
     devices: tuple[str, ...]
     """Device ids in the order of ranks: `cpu:0`, or a GPU's full UUID."""
     training: Training = field(default_factory=Training)
@@ -181,6 +222,16 @@ class RunSpec:
         for device in self.devices:
             _text("device id", device)
         _one_of("The way of naming GPUs to CUDA", self.cuda_ids, CUDA_IDS)
+        if (self.recipe is None) == (self.script is None):
+            raise ValueError("A run trains either a recipe or a script. Give one of them.")
+        if (self.framework == SCRIPT) != (self.script is not None):
+            raise ValueError(f"A recipe has a framework, and a script has {SCRIPT!r} in its place.")
+
+    @property
+    def own_recipe(self) -> Recipe:
+        """The recipe of a run that trains one: its workers have no other run."""
+        assert self.recipe is not None
+        return self.recipe
 
     def to_json(self) -> dict[str, Any]:
         """The content of `spec.json`."""
@@ -198,10 +249,13 @@ class RunSpec:
                 "Update Trainyard to open it."
             )
         parts = {
-            "recipe": Recipe, "training": Training, "checkpoints": Checkpoints, "ladder": StopLadder,
+            "recipe": Recipe, "script": Script, "training": Training, "checkpoints": Checkpoints, "ladder": StopLadder,
             "release": ReleaseWatch,
         }  # fmt: skip
-        data = {name: _part(parts[name], value) if name in parts else value for name, value in data.items()}
+        data = {
+            name: _part(parts[name], value) if name in parts and value is not None else value
+            for name, value in data.items()
+        }
         if isinstance(data.get("devices"), list):
             data["devices"] = tuple(data["devices"])
         return _part(cls, data)
@@ -222,7 +276,7 @@ class Placement:
     cores: tuple[int, ...]
     """The logical cores this worker is pinned to; empty leaves the choice to the operating system."""
     target: str
-    """The strategy's module below `core.worker`, such as `pytorch.ddp`."""
+    """The strategy's module below `core.worker`, such as `pytorch.ddp`; none where a script is started."""
     role: str = "worker"
     """`worker`; among the processes of a parameter server strategy also `chief` and `ps`."""
     addresses: tuple[str, ...] = ()
@@ -268,6 +322,8 @@ def _part(kind: type[Part], data: object) -> Part:
         return data
     if not isinstance(data, dict):
         raise ValueError(f"Its {kind.__name__.lower()} is {data!r} where an object was expected.")  # noqa: TRY004
+    if isinstance(data.get("arguments"), list):
+        data = {**data, "arguments": tuple(data["arguments"])}
     known = {item.name for item in fields(kind)}  # type: ignore[arg-type]  # always one of our dataclasses
     try:
         return kind(**{name: value for name, value in data.items() if name in known})

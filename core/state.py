@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "Place",
     "Plan",
     "ProcessId",
+    "Progress",
     "RunState",
     "Rung",
     "StateRow",
@@ -89,6 +91,16 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a script says that it is."""
+
+    done: float
+    total: float
+    unit: str
+    """`steps`, `epochs`, or no text where it does not say what it counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A checkpoint as the worker announced it; it may have been pruned since."""
 
@@ -112,6 +124,8 @@ class Facts:
     workers: dict[int, Worker] = field(default_factory=dict)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     plan: Plan | None = None
+    progress: Progress | None = None
+    """Of a script, in place of a plan; None while it does not say."""
     step: int = 0
     """Optimizer steps done, as far as reported."""
     checkpoint: Checkpoint | None = None
@@ -232,6 +246,13 @@ def _metrics(facts: Facts, event: Event) -> Facts:
     return replace(facts, step=max(facts.step, last))
 
 
+def _progress(facts: Facts, event: Event) -> Facts:
+    done, total = float(event["done"]), float(event["total"])
+    if not (math.isfinite(done) and math.isfinite(total)):
+        raise ValueError(event)
+    return replace(facts, progress=Progress(done=done, total=total, unit=str(event.get("unit", ""))))
+
+
 def _rewind(facts: Facts, event: Event) -> Facts:
     return replace(facts, step=int(event["step"]))
 
@@ -304,6 +325,7 @@ _READERS: dict[str, Callable[[Facts, Event], Facts]] = {
     "device": _device,
     "plan": _plan,
     "metrics": _metrics,
+    "progress": _progress,
     "rewind": _rewind,
     "checkpoint": _checkpoint,
     "request": _request,

@@ -22,6 +22,7 @@ from core.claim import claim, claim_again, clear
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.events import EVENTS, RESERVE, RecordError, Writer
+from core.jobs import job
 from core.ladder import Ladder, rungs
 from core.launchers import local
 from core.machine import ThisMachine
@@ -33,12 +34,13 @@ from core.spec import RunSpec, read_spec
 from core.stall import StallWatch
 from core.state import TRANSITIONS, Facts, RunState, fold, row
 from core.strays import StrayWatch
-from core.workforce import Workforce, describe
+from core.workforce import Workforce
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
+    from core.jobs import Job
     from core.spec import Placement
     from core.workforce import Member
 
@@ -59,8 +61,8 @@ NO_PROC = (
 class Supervisor:
     """Takes one run from STARTING to its end, or goes on with it after what `facts` tell."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, facts: Facts | None = None) -> None:
-        self._run_dir, self._spec = run_dir, spec
+    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: Facts | None = None) -> None:
+        self._run_dir, self._spec, self._job = run_dir, spec, job
         self._events = Writer(run_dir / EVENTS / "supervisor.jsonl")
         self._readings = Readings(run_dir, sampler, spec.devices)
         self._requests = Requests(run_dir)
@@ -70,7 +72,6 @@ class Supervisor:
         self._strays = StrayWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_dir.name)])
         self._stall = StallWatch(spec.devices)
         self._has_stepped = False
-        self._cuda_names: dict[str, str] | None = None
         self._done_since = time.monotonic()
         self._ladder = Ladder(rungs(spec.ladder), send=self._send, record=self._record_rung)
 
@@ -113,9 +114,10 @@ class Supervisor:
                 "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
                 memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
             )  # fmt: skip
-        placements = local.placements(devices, catalog.cell(self._spec.framework, self._spec.strategy))
-        self._cuda_names = local.cuda_names(placements, self._spec.cuda_ids, self._spec.python)
-        local.check_sight(self._spec, self._run_dir.name, placements, self._cuda_names)
+        placements = local.placements(devices, catalog.cell_of(self._spec))
+        names = local.cuda_names(placements, self._spec.cuda_ids, self._spec.python)
+        local.check_sight(self._spec, self._run_dir.name, placements, names)
+        self._job.prepare(names)
         self._watch = Watch(self._run_dir.name, devices, self._spec.release, ThisMachine(self._run_dir.name))
         self._watch.begin(self._readings.poll())  # before the first worker, and not from before the pre-flight
         for placement in placements:
@@ -129,7 +131,7 @@ class Supervisor:
 
     def _launch(self, placement: Placement) -> subprocess.Popen[bytes]:
         try:
-            return local.launch(self._spec, self._run_dir, placement, self._cuda_names)
+            return self._job.launch(placement)
         except OSError as error:
             raise RunError(_cannot_launch(self._spec, error)) from error
 
@@ -153,11 +155,13 @@ class Supervisor:
 
     def _look_at_workers(self) -> None:
         ended = self._workers.poll()  # first, so that what they said before their end is read
-        events = self._workers.read()
+        events = [*self._workers.read(), *self._job.read()]
+        if (trouble := self._job.trouble()) is not None:
+            self._tell("notice", text=trouble)
         self._facts = fold(self._facts, [event for event in events if event["kind"] in {"plan", "rewind", "metrics"}])
         self._has_stepped |= any(event["kind"] == "metrics" for event in events)
         self._record_exits(ended)
-        if self._facts.state is RunState.STARTING and any(event["kind"] == "ready" for event in events):
+        if self._facts.state is RunState.STARTING and self._job.has_begun(events):
             self._go(RunState.RUNNING)
         if any(member.failed for member in self._workers.members) and self._workers.working:
             # The others would wait for the one that failed, for ever under collectives.
@@ -201,13 +205,22 @@ class Supervisor:
             self._go(RunState.STOPPING)
             # A worker that is still loading does not look at requests yet: it would use up its grace for nothing.
             self._ladder.begin("asked" if self._facts.plan else "SIGINT")
-        if row(self._facts.state).can_pause:
+        if not self._job.answers:
+            self._refuse()
+        elif row(self._facts.state).can_pause:
             self._requests.record(lambda asked: self._events.write("request", asked=asked))
         if self._requests.has("force"):
             if self._facts.state is RunState.STOPPING:
                 self._ladder.force()
             else:  # there is nothing to force yet; kept, it would take a later stop's graces away
                 self._requests.take_back("force")
+
+    def _refuse(self) -> None:
+        """Nobody would answer a request to save."""
+        for what, done in (("pause", "paused"), ("save", "saved")):
+            if self._requests.has(what):
+                self._requests.take_back(what)
+                self._tell("notice", text=f"A script cannot be {done} from outside. Stopping it sends SIGINT first.")
 
     def _send(self, number: signal.Signals) -> None:
         """Signal the workers. What KILL ends with them is named in the end like any other that had to be ended."""
@@ -226,9 +239,11 @@ class Supervisor:
         self._requests.take_back("force")  # of the stop; from now on it means: do not wait for the memory
         self._go(RunState.RELEASING)
         self._release()
+        if (trouble := self._job.settle()) is not None:
+            self._events.write("notice", text=trouble)
         culprit = self._workers.culprit()
         if culprit is not None and not (stopped and culprit.ended_by_shutdown):
-            self._fail(describe(culprit), (culprit.error or {}).get("traceback"))
+            self._fail(*self._job.failure(culprit))
         elif stopped:
             self._go(RunState.STOPPED)
         elif self._workers.paused:
@@ -291,6 +306,7 @@ class Supervisor:
 
     def _tidy(self) -> None:
         self._workers.close()
+        self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
         for name in (f"{EVENTS}/{RESERVE}", "rendezvous"):
             (self._run_dir / name).unlink(missing_ok=True)
@@ -327,7 +343,8 @@ def main() -> int:
             clear(run_dir)
         post = guard.post(run_dir, let_go=lock)
         spec = read_spec(run_dir)
-        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), facts)
+        own = job(spec, run_dir, let_go=(lock, post))
+        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         return 2

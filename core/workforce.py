@@ -52,6 +52,11 @@ class Member:
     """When this run sent it KILL, in seconds of `time.monotonic`."""
 
     @property
+    def is_script(self) -> bool:
+        """Whether it is a program of the user's own, whose exit code is its only word."""
+        return not self.placement.target
+
+    @property
     def stuck(self) -> bool:
         """Whether not even KILL has ended it: it is left to the watch over what the run leaves behind."""
         return (
@@ -119,6 +124,7 @@ class Workforce:
         for member in self.members:
             if member.exit_code is None and (code := member.process.poll()) is not None:
                 member.exit_code = code
+                member.done = member.done or (member.is_script and code == 0)
                 ended.append(member)
         return ended
 
@@ -181,13 +187,15 @@ class Workforce:
         return [each for each in found if each.pid not in groups and _group(each.pid) in groups]
 
     def send(self, number: signal.Signals) -> None:
-        """Signal those that still work; KILL goes to their whole process groups."""
+        """Signal those that still work; KILL goes to their whole process groups, and to scripts INT, too."""
         for member in self.working:
             member.signalled = True
             # Not yet waited for, so the pid, and the group it leads, cannot be another's.
             if number is signal.SIGKILL:
                 member.killed_at = member.killed_at or time.monotonic()
-                _kill_group(member.process.pid)
+                _signal_group(member.process.pid, number)
+            elif number is signal.SIGINT and member.is_script:
+                _signal_group(member.process.pid, number)  # as Ctrl-C in a terminal, for which programs are written
             else:
                 member.process.send_signal(number)
 
@@ -241,6 +249,6 @@ def _group(pid: int) -> int | None:
         return None
 
 
-def _kill_group(pid: int) -> None:
+def _signal_group(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, number)

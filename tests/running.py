@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.book import SeriesBook
-from core.compose import Choices, compose
+from core.compose import Choices, ScriptChoices, compose, compose_script
 from core.devices.cpu import cpu_devices
 from core.run import Run
 from core.state import RunState, row
@@ -60,6 +61,18 @@ def make_spec(
     if ladder is None:
         return spec
     return replace(spec, ladder=ladder)
+
+
+def script_spec(
+    script: Path | str = "", *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str | None = "one",
+    **choices: Any,
+) -> RunSpec:  # fmt: skip
+    """A spec of a script the way the command line makes it, on CPU devices, under the tests' own Python."""
+    chosen = ScriptChoices(
+        script=str(script), arguments=arguments, working_dir=str(cwd), devices=tuple(devices.split(",")),
+        launch=launch, python=choices.pop("python", sys.executable), **choices,
+    )  # fmt: skip
+    return compose_script(chosen, cpu_devices())
 
 
 class Followed:

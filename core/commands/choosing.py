@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core import catalog
+from core import catalog, scripts
 
 if TYPE_CHECKING:
     from core.devices.device import Survey
@@ -22,7 +22,22 @@ def refusal(spec: RunSpec, found: Survey) -> str | None:
     unknown = [name for name in spec.devices if name not in there]
     if unknown or not spec.devices:
         return _no_device(unknown, found)
-    return " ".join(catalog.problems(spec, found.devices)) or None
+    return " ".join([*catalog.problems(spec, found.devices), *_script_problems(spec)]) or None
+
+
+def _script_problems(spec: RunSpec) -> list[str]:
+    """What would end a script at once, as far as its source and its Python tell."""
+    if spec.script is None:
+        return []
+    variables = dict(spec.script.environment)
+    try:
+        look = scripts.look_at(
+            spec.script.path, module=spec.script.module or None, cwd=spec.working_dir, python=spec.python,
+            variables=variables,
+        )  # fmt: skip
+    except ValueError as error:
+        return [str(error)]
+    return scripts.problems(look, python=spec.python, cwd=spec.working_dir, variables=variables)
 
 
 def _no_device(unknown: list[str], found: Survey) -> str:

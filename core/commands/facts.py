@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from core import catalog, recipes, report, runs
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from core.devices.device import Device, Sample
+    from core.spec import RunSpec
 
 
 def devices(options: Namespace) -> int:
@@ -127,6 +129,15 @@ def list_runs(options: Namespace) -> int:
     return say_rows(options, rows, ("run", "state", "step", "loss"))
 
 
+def _what(spec: RunSpec) -> str:
+    """What is trained, how, and on which devices."""
+    on = ", ".join(spec.devices)
+    if spec.script is None:
+        return f"{spec.framework} {spec.strategy} on {on}, recipe {spec.own_recipe.path}"
+    how = catalog.cell_of(spec).title.lower()
+    return f"script on {on}, {how}: {shlex.join([spec.python, *spec.script.command])} in {spec.working_dir}"
+
+
 def show(options: Namespace) -> int:
     """What a run came to."""
     found = find(options)
@@ -136,7 +147,7 @@ def show(options: Namespace) -> int:
         return 0
     spec = found.spec()
     say(f"{found.id}: {row(found.facts.state).label.lower()}, {found.facts.step} steps")
-    say(f"  {spec.framework} {spec.strategy} on {', '.join(spec.devices)}, recipe {spec.recipe.path}")
+    say(f"  {_what(spec)}")
     for name, values in document["metrics"].items():
         say(f"  {name}: last {short(values['last'])}, least {short(values['min'])}, {values['count']} values")
     for each in document["checkpoints"]:

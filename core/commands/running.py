@@ -8,21 +8,25 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from core import options, runs
+from core import chosen, runs
 from core.answers import ending, log_of, outcome, say, say_json, say_run, warn
+from core.cells import cell_of
 from core.commands.choosing import refusal
 from core.commands.common import find, survey
 from core.commands.occupancy import in_a_sentence, occupancies
-from core.compose import compose
+from core.compose import Choices, KeptChoice, ScriptChoices, compose, compose_kept, compose_script
 from core.errors import RunError
 from core.follow import POLL_S, Stopping, follow, hard_end
 from core.run import Run
+from core.scripts import look_at
 from core.state import RunState, row
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from core.devices.device import Device, Survey
+    from core.spec import RunSpec
     from core.state import Checkpoint
 
 EXIT_CODES = {
@@ -35,15 +39,42 @@ ANSWER_S = 2.0
 def run(given: Namespace) -> int:
     """Start a run; wait for its end unless detached."""
     found = survey()
-    spec = compose(options.choices(given), found.devices)
+    choices = chosen.choices(given)
+    spec = _composed(choices, found.devices)
+    if isinstance(choices, ScriptChoices) and choices.launch is None and len(spec.devices) > 1:
+        warn(f"{cell_of(spec).title}, since --launch does not say otherwise. {_why(spec)}")
+    return _start(given, spec, found)
+
+
+def _start(given: Namespace, spec: RunSpec, found: Survey) -> int:
     if problem := refusal(spec, found):
         raise ValueError(problem)
-    chosen = [device for device in found.devices if device.id in spec.devices]
-    if beside := in_a_sentence(chosen, occupancies(found, given.runs)):
+    ticked = [device for device in found.devices if device.id in spec.devices]
+    if beside := in_a_sentence(ticked, occupancies(found, given.runs)):
         warn(beside)  # and go on: whoever types a command means it
     with _uninterrupted():  # a run that was started is always told
         started = Run.start(spec, given.runs)
     return _go_on(given, started)
+
+
+def _why(spec: RunSpec) -> str:
+    """What in its source tells how a script is to be launched."""
+    assert spec.script is not None
+    script = spec.script
+    return look_at(
+        script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
+        variables=script.environment,
+    ).why  # fmt: skip
+
+
+def _composed(choices: Choices | ScriptChoices | KeptChoice, devices: Sequence[Device]) -> RunSpec:
+    match choices:
+        case Choices():
+            return compose(choices, devices)
+        case ScriptChoices():
+            return compose_script(choices, devices)
+        case KeptChoice():
+            return compose_kept(choices, devices)
 
 
 def resume(given: Namespace) -> int:
@@ -74,6 +105,7 @@ def stop(given: Namespace) -> int:
 def pause(given: Namespace) -> int:
     """Ask a run to save itself and end, and wait until it has; `resume` goes on with it."""
     asked = _live(given)
+    _check_answers(asked, "paused")
     if not row(asked.facts.state).can_pause and asked.facts.state is not RunState.CREATED:
         raise ValueError(f"Run {asked.id} cannot be paused: it is {row(asked.facts.state).label.lower()}.")
     asked.request("pause")
@@ -85,6 +117,7 @@ def pause(given: Namespace) -> int:
 def save(given: Namespace) -> int:
     """Ask a run for a checkpoint now, and wait until it is written."""
     asked = _live(given)
+    _check_answers(asked, "saved")
     asked.request("save")
     try:
         written = _answer(asked, asked.facts.checkpoint)
@@ -96,6 +129,12 @@ def save(given: Namespace) -> int:
     else:
         say(str(path))
     return 0
+
+
+def again(given: Namespace) -> int:
+    """Start a run anew as it was asked for, from its beginning; wait for its end unless detached."""
+    spec = Run.attach(runs.find(given.runs, given.run)).spec()
+    return _start(given, spec, survey())
 
 
 # -- what they share -----------------------------------------------------------------------------
@@ -124,6 +163,11 @@ def _follow(given: Namespace, followed: Run, *, stops: bool = True) -> int:
         warn(" ".join(sentence for sentence in (followed.facts.error, log_of(followed)) if sentence))
     say_run(given, followed, outcome(followed, loss))
     return EXIT_CODES[followed.facts.state]
+
+
+def _check_answers(asked: Run, done: str) -> None:
+    if asked.spec().script is not None:
+        raise ValueError(f"Run {asked.id} is a script, which cannot be {done} from outside. `trainyard stop` ends it.")
 
 
 def _live(given: Namespace) -> Run:

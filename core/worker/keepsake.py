@@ -26,15 +26,15 @@ RECIPE, SETTINGS = "recipe.py", "settings.json"
 
 def write(recipe: LoadedRecipe, spec: RunSpec, stand: Stand, checkpoint: str, folder: Path) -> None:
     """Put recipe and settings into `folder`."""
-    source = Path(spec.recipe.path)
+    source = Path(spec.own_recipe.path)
     shutil.copyfile(source, folder / RECIPE)
     for name, module in _neighbours(source.parent):
         if Path(str(module.__file__)) != source:
             _copy(name, module, folder)
     facts: dict[str, Any] = {
-        "recipe": spec.recipe.name, "framework": spec.framework, "strategy": spec.strategy, "checkpoint": checkpoint,
-        "step": stand.step, "epoch": stand.epoch, "model": _arguments(recipe, spec),
-        "settings": dict(spec.recipe.settings), "training": asdict(spec.training),
+        "recipe": spec.own_recipe.name, "framework": spec.framework, "strategy": spec.strategy,
+        "checkpoint": checkpoint, "step": stand.step, "epoch": stand.epoch, "model": _arguments(recipe, spec),
+        "settings": dict(spec.own_recipe.settings), "training": asdict(spec.training),
     }  # fmt: skip
     (folder / SETTINGS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
@@ -42,7 +42,7 @@ def write(recipe: LoadedRecipe, spec: RunSpec, stand: Stand, checkpoint: str, fo
 def _arguments(recipe: LoadedRecipe, spec: RunSpec) -> dict[str, Any]:
     """What the recipe's `model` was called with."""
     of_run = {name: getattr(spec.training, name) for name in RUN_KEYWORDS}
-    values = {**spec.recipe.settings, **{name: value for name, value in of_run.items() if value is not None}}
+    values = {**spec.own_recipe.settings, **{name: value for name, value in of_run.items() if value is not None}}
     return {name: value for name, value in values.items() if recipe.takes("model", name)}
 
 

@@ -21,12 +21,12 @@ class LoadedRecipe:
     """A recipe's functions, called with the run's settings."""
 
     def __init__(self, spec: RunSpec) -> None:
-        self.name = spec.recipe.name
-        self._path = spec.recipe.path
+        self.name = spec.own_recipe.name
+        self._path = spec.own_recipe.path
         self._module = _load(Path(self._path))
         training = spec.training
         self._values: dict[str, Any] = {
-            **spec.recipe.settings,
+            **spec.own_recipe.settings,
             "seed": training.seed,
             "batch_size": training.batch_size,
             "epochs": training.epochs,

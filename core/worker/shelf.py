@@ -177,7 +177,7 @@ class Shelf:
             "framework": spec.framework,
             "strategy": spec.strategy,
             "world_size": self._context.world_size,
-            "recipe": spec.recipe.name,
+            "recipe": spec.own_recipe.name,
             "written": time.time(),
         }
 

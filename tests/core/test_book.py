@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pytest
 
 from core.book import SeriesBook
 from core.events import metrics_line
+from core.series import Series
 
 
 def metrics(t: float, first: int, *, since: float | None = None, **values: list[float]) -> dict[str, object]:
@@ -112,15 +112,17 @@ def test_unknown_events_are_passed_over_and_empty_folds_leave_no_trace() -> None
 
 
 @pytest.mark.parametrize("batch", [25, 2500])
-def test_a_million_steps_reopen_in_well_under_a_second(batch: int) -> None:
+def test_a_million_steps_are_appended_at_once(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long that takes is bench_reopen's to tell: an append for each line would be what takes long."""
     values = np.random.default_rng(0).random(1_000_000).tolist()
     events = [
         {"t": i + 1.0, "kind": "metrics", "since": float(i), "first": i + 1, "values": {"loss": values[i : i + batch]}}
         for i in range(0, len(values), batch)
     ]
+    appended, append = [], Series.append
+    monkeypatch.setattr(Series, "append", lambda self, *columns: (appended.append(self), append(self, *columns)))
     book = SeriesBook()
-    began = time.perf_counter()
     book.fold(events)
-    book.metrics["loss"].view(book.axes["step"], 0, 1e6, 1200)
-    assert time.perf_counter() - began < 1.0
+    assert len(appended) == 1
     assert len(book.metrics["loss"]) == 1_000_000
+    assert book.metrics["loss"].values[-1] == values[-1]

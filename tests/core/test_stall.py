@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from core import supervisor
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
+from core.jobs import RecipeJob
 from core.run import Run
 from core.spec import write_spec
 from core.stall import FIRST_PATIENCE_S, LONGER, PATIENCE_S, StallWatch
@@ -110,7 +111,7 @@ def test_a_run_that_stands_still_says_so_and_goes_on(tmp_path: Path, monkeypatch
     spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate))), epochs=FOREVER)
     run_dir = new_directory(tmp_path / "runs", "silent")
     write_spec(run_dir, spec)
-    supervised = supervisor.Supervisor(run_dir, spec, Sampler.for_run(spec.devices))
+    supervised = supervisor.Supervisor(run_dir, spec, Sampler.for_run(spec.devices), RecipeJob(spec, run_dir))
     thread = threading.Thread(target=supervised.run)
     thread.start()
     try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from core import cli, options
+from core import chosen, cli, options
 from core.run import Run
 from core.state import RunState
 from tests.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
@@ -128,8 +129,9 @@ def test_a_run_that_dies_before_it_is_saved_is_told(call: Call, runs_root: Path,
 def test_the_distance_of_checkpoints_is_said_in_words(text: str, meant: dict[str, object]) -> None:
     parser = options.Parser()
     options.add_run_options(parser)
-    given = parser.parse_args(["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"])
-    assert options.choices(given).checkpoints == {**meant, "keep": 3}
+    words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
+    given = parser.parse_args(words, Namespace(arguments=[]))
+    assert chosen.choices(given).checkpoints == {**meant, "keep": 3}
 
 
 def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from core import processes, supervisor
 from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
 from core.events import EVENTS
+from core.jobs import RecipeJob
 from core.launchers import local
 from core.run import Run
 from core.spec import write_spec
@@ -55,10 +56,15 @@ def run_dir(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+def supervise(run_dir: Path, sampler: Sampler) -> None:
+    spec = make_spec("digits_mlp")
+    Supervisor(run_dir, spec, sampler, RecipeJob(spec, run_dir)).run()  # type: ignore[arg-type]
+
+
 def test_without_proc_a_run_fails_with_a_sentence(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whom it started could not be seen, and so not be ended."""
     monkeypatch.setattr(processes, "identify", lambda *_: None)
-    Supervisor(run_dir, make_spec("digits_mlp"), Sampler()).run()  # type: ignore[arg-type]
+    supervise(run_dir, Sampler())
     run = Run.attach(run_dir)
     run.catch_up()
     assert run.facts.state is RunState.FAILED
@@ -79,6 +85,6 @@ def test_memory_is_compared_with_a_reading_that_is_not_older_than_the_pre_flight
 
     monkeypatch.setattr(supervisor, "Watch", Watch)
     monkeypatch.setattr(local, "check_sight", lambda *_: polled_before.append(sampler.polls))
-    Supervisor(run_dir, make_spec("digits_mlp"), sampler).run()  # type: ignore[arg-type]
+    supervise(run_dir, sampler)
     assert polled_before
     assert seen[-1].time > polled_before[-1]

@@ -1,0 +1,69 @@
+"""Commands on runs as things to be started again: their shell line, and setups that are kept by name."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from core import setups
+from core.answers import say, say_json, say_rows, warn
+from core.commands.common import find
+from core.errors import RunError
+from core.shell import shell_line
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from core.spec import RunSpec
+
+
+def command(given: Namespace) -> int:
+    """Print the line that starts the same from a shell: a script without Trainyard."""
+    found = find(given)
+    found.catch_up()
+    cores = {name: tuple(fields.get("cores") or ()) for name, fields in found.facts.devices.items()}
+    line = shell_line(found.spec(), cores)
+    if given.json:
+        say_json({"run": found.id, "command": line})
+    else:
+        say(line)
+    return 0
+
+
+def keep(given: Namespace) -> int:
+    """Keep what a run trained, and how, as a setup to be started again: `trainyard run --setup NAME`."""
+    found = find(given)
+    path = setups.path_of(given.name, setups.default_root())
+    try:
+        setups.keep(found.spec(), path)
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror}. Name another file.") from error
+    if given.json:
+        say_json({"run": found.id, "setup": path.stem, "path": str(path)})
+    else:
+        say(str(path))
+    return 0
+
+
+def list_setups(given: Namespace) -> int:
+    """The setups that are kept by name."""
+    found = setups.listed(setups.default_root())
+    rows = [
+        {
+            "name": each.name, "path": str(each.path), "what": _what(each.spec) if each.spec else None,
+            "problem": each.problem or None,
+        }
+        for each in found
+    ]  # fmt: skip
+    if not rows and not given.json:
+        warn(f"there are no setups in {setups.default_root()} yet. `trainyard keep RUN NAME` keeps one.")
+    for each in found if not given.json else ():
+        if each.problem:
+            warn(each.problem)
+    return say_rows(given, rows, ("name", "what"))
+
+
+def _what(spec: RunSpec) -> str:
+    if spec.script is not None:
+        return shlex.join([spec.script.name, *spec.script.arguments])
+    return f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}"

@@ -1,0 +1,180 @@
+"""What a run starts and listens to: workers that train a recipe, or the processes of a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from core.collecting import Collecting
+from core.errors import RunError
+from core.launchers import local
+from core.launchers.script import Launcher
+from core.logs import end_of, log_of_rank
+from core.workforce import describe
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from core.events import Event
+    from core.spec import Placement, RunSpec
+    from core.workforce import Member
+
+LAST_WORDS_BYTES = 16 * 1024
+TRACEBACK = "Traceback (most recent call last):"
+
+
+class Job(Protocol):
+    """What the supervisor need not know of the processes that it supervises."""
+
+    answers: bool
+    """Whether its processes look for requests: else they cannot be asked to save themselves, only be interrupted."""
+
+    def prepare(self, names: Mapping[str, str] | None) -> None:
+        """Before the first process. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`."""
+        raise NotImplementedError
+
+    def launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+        """Start one process. Raises `OSError`."""
+        raise NotImplementedError
+
+    def has_begun(self, events: Sequence[Event]) -> bool:
+        """Whether training is under way, when these are the workers' latest events."""
+        raise NotImplementedError
+
+    def read(self) -> list[Event]:
+        """What was measured since the last call, besides what the workers tell."""
+        raise NotImplementedError
+
+    def trouble(self) -> str | None:
+        """What keeps measurements from being read while training goes on: a sentence, told once."""
+        raise NotImplementedError
+
+    def settle(self) -> str | None:
+        """All processes have ended: what they left to be read is read. A sentence where that could not be done."""
+        raise NotImplementedError
+
+    def failure(self, member: Member) -> tuple[str, str | None]:
+        """How one failed, in a sentence, and its traceback, where there is one."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of everything."""
+        raise NotImplementedError
+
+
+def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int]) -> Job:
+    """For this run. `let_go`: see `Collecting`; call it before any thread is started."""
+    if spec.script is None:
+        return RecipeJob(spec, run_dir)
+    return ScriptJob(spec, run_dir, Collecting(run_dir, spec, let_go=let_go))
+
+
+class RecipeJob:
+    """Workers of ours, which tell by themselves what happens."""
+
+    answers = True
+
+    def __init__(self, spec: RunSpec, run_dir: Path) -> None:
+        self._spec, self._run_dir = spec, run_dir
+        self._names: Mapping[str, str] | None = None
+
+    def prepare(self, names: Mapping[str, str] | None) -> None:
+        """See `Job`."""
+        self._names = names
+
+    def launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+        """See `Job`."""
+        return local.launch(self._spec, self._run_dir, placement, self._names)
+
+    def has_begun(self, events: Sequence[Event]) -> bool:
+        """Once a worker is ready for its first step."""
+        return any(event["kind"] == "ready" for event in events)
+
+    def read(self) -> list[Event]:
+        """Nothing."""
+        return []
+
+    def trouble(self) -> str | None:
+        """Nothing."""
+        return None
+
+    def settle(self) -> str | None:
+        """Nothing."""
+        return None
+
+    def failure(self, member: Member) -> tuple[str, str | None]:
+        """What it said."""
+        return describe(member), (member.error or {}).get("traceback")
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class ScriptJob:
+    """A program of the user's own: what it prints and writes is read by a process beside it."""
+
+    answers = False
+
+    def __init__(self, spec: RunSpec, run_dir: Path, collecting: Collecting) -> None:
+        assert spec.script is not None
+        self._name, self._run_dir, self._collecting = spec.script.name, run_dir, collecting
+        self._launcher = Launcher(spec, run_dir)
+        self._told = False
+
+    def prepare(self, names: Mapping[str, str] | None) -> None:
+        """Also wait until the reader has seen which files there are: what they hold by now is not of this run."""
+        self._launcher.names = names
+        if not self._collecting.wait():
+            raise RunError("The process that reads measurements did not come up. Start the run again.")
+
+    def launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+        """See `Job`."""
+        return self._launcher.launch(placement)
+
+    def has_begun(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 (they tell nothing)
+        """From the first moment: when it is ready for its first step, only the script could tell."""
+        return True
+
+    def read(self) -> list[Event]:
+        """What was measured."""
+        return self._collecting.read()
+
+    def trouble(self) -> str | None:
+        """Its reader was killed."""
+        if self._told or not self._collecting.gone:
+            return None
+        self._told = True
+        return (
+            "The process that reads measurements from what the script prints has ended, so the curves stand still. "
+            "The script goes on, and its log is whole."
+        )
+
+    def settle(self) -> str | None:
+        """What was printed last is read, too."""
+        return self._collecting.finish()
+
+    def failure(self, member: Member) -> tuple[str, str | None]:
+        """Its exit code, and the error at the end of what it printed."""
+        trace = last_traceback(end_of(log_of_rank(self._run_dir, member.placement.rank), LAST_WORDS_BYTES))
+        if (member.exit_code or 0) <= 0:
+            return describe(member), trace
+        which = f" ({member.name})" if member.placement.world_size > 1 else ""
+        error = trace.rstrip().rpartition("\n")[2].strip().rstrip(".") if trace else ""
+        why = f": {error}." if error else ". What it printed last may say why."
+        return f"{self._name}{which} ended with exit code {member.exit_code}{why}", trace
+
+    def close(self) -> None:
+        """End the reader."""
+        self._collecting.close()
+
+
+def last_traceback(text: str) -> str | None:
+    """The traceback with which a Python program ended, if that is how its output ends; None if not."""
+    before, heading, after = text.rpartition(TRACEBACK)
+    del before
+    lines = after.splitlines()
+    body = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    if not heading or not body or body[-1] + 1 >= len(lines):
+        return None
+    return "\n".join([heading, *lines[1:]]) + "\n"

@@ -1,0 +1,30 @@
+"""What the processes of a run print: one file for all that train a recipe, one for each rank of a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOG_FILE = "log.txt"
+
+
+def log_of_rank(run_dir: Path, rank: int) -> Path:
+    """Where a rank of a script prints to; rank 0 into the run's own log, like the supervisor."""
+    return run_dir / (f"log.{rank}.txt" if rank else LOG_FILE)
+
+
+def end_of(path: Path, most_bytes: int) -> str:
+    """The last lines of a file: whole ones, but for a single one that is longer than all this. None is no error."""
+    try:
+        with path.open("rb") as file:
+            begin = max(0, file.seek(0, 2) - most_bytes)
+            file.seek(max(0, begin - 1))  # with the byte before: what begins after a newline is a whole line
+            text = file.read(most_bytes + 1)
+    except OSError:
+        return ""
+    if begin:
+        _, newline, rest = text.partition(b"\n")
+        text = rest if newline and rest.strip() else text[1:]
+    return text.decode(errors="replace")

@@ -1,0 +1,2 @@
+def losses():
+    return [1.0, 0.5, 0.25]

@@ -1,0 +1,31 @@
+"""A plain PyTorch loop that prints a line each few steps."""
+
+import argparse
+import json
+
+import torch
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int, default=40)
+parser.add_argument("--lr", type=float, default=0.1)
+parser.add_argument("--record")
+args = parser.parse_args()
+
+torch.manual_seed(0)
+inputs = torch.randn(256, 8)
+targets = inputs.sum(dim=1, keepdim=True)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+
+told = {}
+for step in range(1, args.steps + 1):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    print(f"iter {step}: loss {loss.item():.6f}, time {1.25:.2f}ms, lr {args.lr}")
+    told[step] = float(f"{loss.item():.6f}")
+if args.record:
+    with open(args.record, "w") as file:
+        json.dump(told, file)

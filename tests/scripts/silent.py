@@ -1,0 +1,3 @@
+"""Says nothing at all."""
+
+sum(number * number for number in range(300_000))
