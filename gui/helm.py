@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
+    from core.spec import RunSpec
+
     from .neighbours import Beside, Neighbour
     from .panels.run_buttons import RunButtons
     from .resumer import Resumer
@@ -34,6 +36,7 @@ class Helm(QObject):
         super().__init__()
         self._window, self._session, self._starter, self._resumer = window, session, starter, resumer
         starter.asked.connect(self._ask_to_start)
+        starter.pressed.connect(self.start)
         resumer.asked.connect(self._ask_to_resume)
 
     def listen(self, buttons: RunButtons) -> None:
@@ -49,6 +52,11 @@ class Helm(QObject):
     def start(self) -> None:
         """Start what is chosen."""
         self.attempt(self._starter.start)
+
+    def start_again(self, spec: RunSpec) -> None:
+        """Start the same as another run."""
+        self.said.emit("")
+        self.attempt(lambda: self._starter.start_again(spec))
 
     def resume(self) -> None:
         """Go on with the run that is looked at."""
@@ -68,7 +76,13 @@ class Helm(QObject):
         self.resuming.emit()
 
     def _ask_to_start(self, asked: Beside) -> None:
-        self._ask(asked, lambda: self.attempt(lambda: self._starter.start(agreed=asked.neighbours)))
+        self._ask(asked, lambda: self.attempt(lambda: self._start_beside(asked)))
+
+    def _start_beside(self, asked: Beside) -> None:
+        if asked.again is not None:
+            self._starter.start_again(asked.again, agreed=asked.neighbours)
+        else:
+            self._starter.start(agreed=asked.neighbours)
 
     def _ask_to_resume(self, asked: Beside) -> None:
         self._ask(asked, lambda: self._resume(asked.neighbours))

@@ -69,7 +69,7 @@ class Layout(QObject):
             Dock("devicesDock", "Devices", parts.devices, theme),
             Dock("trainingDock", "Training", parts.training, theme),
             Dock("runsDock", "Runs", parts.runs, theme),
-            Dock("logDock", "Log", parts.details, theme, heading=parts.details.tabs),
+            Dock("logDock", "Log", parts.details, theme, heading=parts.details.heading),
         )
         for dock in self.docks:
             dock.dockLocationChanged.connect(self._touch)

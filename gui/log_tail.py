@@ -1,30 +1,34 @@
-"""The end of a text file as it grows, in bounded pieces, as a terminal would show it."""
+"""The end of a text file as it grows, in bounded pieces."""
 
 from __future__ import annotations
 
 import codecs
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from gui.terminal import readable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_BYTES = 1024 * 1024
-"""So much of the end is shown; what comes faster than that is passed over."""
-MOST_LINE = 4000
-"""Characters of a line; a longer one is cut."""
-ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\ufdd0\ufdd1]")
-"""Also those that Qt takes for the end of a line or of a block."""
+"""So much of the end is shown; what comes faster than it is taken in is passed over."""
+KEPT_BYTES = MOST_BYTES // 4
+"""So much of the end is gone on with then: less, or at the next piece it would be too much again."""
+MOST_LINES = 5000
+PIECE_BYTES, PIECE_LINES = 16384, 400
+"""More is not read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What is new: lines that are complete, and the one that is still being written."""
+class Piece:
+    """Some text that follows on what was read before."""
 
-    lines: tuple[str, ...]
-    pending: str
+    text: str
+    anew: bool
+    """It does not: the file was cut off, or something was passed over."""
+    passed_over: bool
+    """There is something before it that was not read."""
 
 
 class LogTail:
@@ -33,41 +37,49 @@ class LogTail:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._offset = 0
-        self._pending = ""
-        self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
-    def read(self) -> News | None:
-        """What was written since the last call; None when nothing was."""
-        data, passed_over = self._read_bytes()
-        if not data:
-            return None
-        *whole, rest = (self._pending + self._decode(data)).split("\n")
-        if passed_over:
-            whole = [f"[… what came before is in {self.path}]", *whole[1:]]
-        self._pending = rest if len(rest) < MOST_BYTES else rest[-MOST_LINE:]
-        return News(lines=tuple(settle(line) for line in whole), pending=settle(self._pending))
+    def read(self, most_bytes: int = PIECE_BYTES, *, may_pass_over: bool = True) -> Piece | None:
+        """The next of what was written since the last call; None when there is nothing.
 
-    def _read_bytes(self) -> tuple[bytes, bool]:
-        """The new bytes, and whether some before them were passed over."""
+        `may_pass_over`: when there is too much, some of it is left out.
+        """
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, 2)
-                start = self._offset if self._offset <= size else 0
-                begin = max(start, size - MOST_BYTES)
+                before, begin = self._offset, self._offset
+                if size < self._offset:
+                    begin = 0
+                if may_pass_over and size - begin > MOST_BYTES:
+                    file.seek(size - (MOST_BYTES if before == 0 else KEPT_BYTES))
+                    begin = file.tell() + _off_the_last_lines(file.read(MOST_BYTES))
                 file.seek(begin)
-                data = file.read(MOST_BYTES)
+                data = file.read(min(most_bytes, PIECE_BYTES))
         except OSError:
-            return b"", False
-        cut_off = start < self._offset
+            return None
+        if not data:
+            return None
+        if begin != before:
+            self._decoder.reset()
+        data = _first_lines(data)
         self._offset = begin + len(data)
-        if begin > start or cut_off:
-            self._pending = ""
-            self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
-        return data, begin > start
+        text = readable(self._decoder.decode(data))
+        return Piece(text=text, anew=begin != before, passed_over=begin > 0 and begin != before)
 
 
-def settle(line: str) -> str:
-    """A line as a terminal leaves it: after the last carriage return, without colours and control characters."""
-    last = line.rstrip("\r").rpartition("\r")[2]
-    plain = CONTROLS.sub("", ESCAPES.sub("", last))
-    return plain if len(plain) <= MOST_LINE else plain[:MOST_LINE] + " …"
+def _first_lines(data: bytes) -> bytes:
+    """Not more than `PIECE_LINES` of them."""
+    if data.count(b"\n") <= PIECE_LINES:
+        return data
+    return b"\n".join(data.split(b"\n", PIECE_LINES)[:PIECE_LINES]) + b"\n"
+
+
+def _off_the_last_lines(data: bytes) -> int:
+    """Where in `data` the last whole lines begin, as many as are shown. A line may have begun before."""
+    at = len(data)
+    for _ in range(MOST_LINES):
+        newline = data.rfind(b"\n", 0, at)
+        if newline < 0:
+            break
+        at = newline
+    return at + 1 if at < len(data) else 0

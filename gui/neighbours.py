@@ -32,6 +32,8 @@ class Beside:
     """What the button says that agrees."""
     neighbours: frozenset[Neighbour]
     """What a yes agrees to: these, and no others."""
+    again: RunSpec | None = None
+    """The spec, where it is not the one that is chosen now: a run is started again."""
 
 
 def beside(

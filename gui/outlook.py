@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from core import catalog
+from core.cells import cell_of, launch
 from core.compose import compose
 
+from .inquirer import filled
 from .words import gigabytes, listed, memory, percent, some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from core.compose import Choices
+    from core.compose import Choices, ScriptChoices
     from core.devices.device import Device, Sample, Survey
     from core.spec import RunSpec
+
+    from .inquirer import Answer
 
     UsedBy = Mapping[str, Sequence[str]]
     HeldBy = Mapping[str, str]
@@ -36,9 +41,16 @@ class Outlook:
     """None when the choices make none."""
     problems: tuple[str, ...] = ()
     """Sentences; the spec can be started when there are none."""
+    pending: bool = False
+    """Whether there is none yet because something is still being found out."""
     busy: tuple[str, ...] = ()
     """Sentences on devices that runs of ours are on already: it is asked before another is started there."""
     arithmetic: str = ""
+    """How the batch is made up; of a script, how it is launched and why so."""
+    proposed: str = ""
+    """Of a script, the launch that its source proposes, once that is known."""
+    why: str = ""
+    """Why it does: a sentence."""
     ready: str = ""
     """A sentence, when there are no problems."""
     wary: bool = False
@@ -59,24 +71,78 @@ def outlook(
     `folder_problem`: why no run can be kept; `old_s`: by device id, the age of readings that are not those of now;
     `held_by`: likewise, who else holds a good part of it, see `gui.views.holding.largest_others`.
     """
-    folder = (folder_problem,) if folder_problem else ()
     try:
         spec = compose(choices, survey.devices)
     except ValueError as error:
-        return Outlook(problems=(*folder, str(error)))
+        return refused(folder_problem, str(error))
+    judged = _judged(spec, (), survey, used_by, folder_problem=folder_problem, old_s=old_s, held_by=held_by)
+    return replace(judged, arithmetic=catalog.batch_arithmetic(spec))
+
+
+def script_outlook(
+    choices: ScriptChoices,
+    answer: Answer | None,
+    survey: Survey,
+    used_by: UsedBy,
+    *,
+    folder_problem: str | None,
+    old_s: Mapping[str, int],
+    held_by: HeldBy,
+) -> Outlook:
+    """The same for a script. `answer`: what was found out about it; None while that is under way."""
+    if answer is None:
+        name = choices.module or PurePath(choices.script).name
+        return replace(refused(folder_problem, f"Looking at {name} …"), pending=True)
+    if answer.spec is None:
+        return refused(folder_problem, *answer.problems)
+    try:
+        spec = filled(answer, choices, survey.devices)
+    except ValueError as error:
+        return refused(folder_problem, str(error))
+    judged = _judged(
+        spec, answer.problems, survey, used_by, folder_problem=folder_problem, old_s=old_s, held_by=held_by
+    )
+    told = _launch_words(spec, answer, guessed=choices.launch is None)
+    return replace(judged, arithmetic=told, proposed=answer.proposed, why=answer.why)
+
+
+def refused(*problems: str | None) -> Outlook:
+    """For choices that make no spec."""
+    return Outlook(problems=tuple(text for text in problems if text))
+
+
+def _judged(
+    spec: RunSpec,
+    problems: Sequence[str],
+    survey: Survey,
+    used_by: UsedBy,
+    *,
+    folder_problem: str | None,
+    old_s: Mapping[str, int],
+    held_by: HeldBy,
+) -> Outlook:
+    """Of a spec; `problems`: what is in its way already."""
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    problems = (
-        *folder,
+    found = (
+        *([folder_problem] if folder_problem else []),
+        *problems,
         *_plain(catalog.problems(spec, survey.devices), spec),
         *lost(chosen, survey, "Untick it."),
     )
     busy = tuple(_used(chosen, used_by))
     doubts = _doubts(chosen, survey, old_s, held_by)
-    ready = "" if problems or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
-    arithmetic = catalog.batch_arithmetic(spec)
-    return Outlook(
-        spec=spec, problems=problems, busy=busy, arithmetic=arithmetic, ready=ready, wary=bool(ready and doubts)
-    )
+    ready = "" if found or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
+    return Outlook(spec=spec, problems=found, busy=busy, ready=ready, wary=bool(ready and doubts))
+
+
+def _launch_words(spec: RunSpec, answer: Answer, *, guessed: bool) -> str:
+    """`One process. It uses torch.nn.DataParallel.`; with a choice that differs from the source, what that says."""
+    per_device = cell_of(spec).processes == "per_device"
+    count = len(spec.devices)
+    how = f"{count} processes, one per device" if per_device and count > 1 else "One process"
+    if guessed or spec.strategy == answer.proposed:
+        return f"{how}. {answer.why}"
+    return f"{how}, as you chose; its source looks like {launch(answer.proposed).title.lower()}. {answer.why}"
 
 
 def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:

@@ -13,7 +13,7 @@ from core.book import SeriesBook
 from core.run import Run
 from core.state import Facts, row
 
-from .progress import Progress, progress
+from .progress import Progress, Strides, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +48,7 @@ class Session(QObject):
         """What else it asked for, when, and the last checkpoint before."""
         self.strays: tuple[str, ...] = ()
         """Sentences on processes of the run that are on devices which were not ticked."""
+        self._strides = Strides()
 
     @property
     def facts(self) -> Facts:
@@ -58,6 +59,11 @@ class Session(QObject):
     def live(self) -> bool:
         """Whether there is a run and it is not over."""
         return self.run is not None and not row(self.facts.state).over
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a program of the user's own, which cannot be asked to save or to pause."""
+        return self.spec is not None and self.spec.script is not None
 
     @property
     def asked(self) -> str:
@@ -71,6 +77,7 @@ class Session(QObject):
         """Look at this run from now on; what it has recorded is read at once."""
         self.run, self.book = run, SeriesBook()
         self.spec, self.spec_problem, self.strays = None, None, ()
+        self._strides = Strides()
         self._forget_what_was_asked()
         self._read_spec(run)
         self._take_in(run.catch_up())
@@ -116,7 +123,7 @@ class Session(QObject):
     def progress(self) -> Progress | None:
         """How far the run is by now; None until it is known how much there is to do."""
         losses = self.book.metrics.get("loss") if self.book else None
-        return progress(self.facts, losses, time.time())
+        return progress(self.facts, losses, time.time(), self._strides)
 
     def memory_now(self) -> dict[str, float]:
         """By device id, bytes in use as the live run itself last read them; nothing of a run that is over."""
@@ -131,6 +138,9 @@ class Session(QObject):
         for event in events:
             if event["kind"] == "supervisor":  # another leg: what strayed before has ended
                 self.strays = ()
+                self._strides.forget()
+            elif event["kind"] == "progress":
+                self._strides.take_in(event)
             elif event["kind"] == "release":
                 draw_after(self.book, event)
             elif event["kind"] == "stray" and isinstance(event.get("text"), str):

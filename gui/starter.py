@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from core import catalog, recipes
 from core.run import Run
 
+from .inquirer import Inquirer, Question
 from .neighbours import Beside, beside
-from .outlook import Outlook, outlook
+from .outlook import Outlook, lost, outlook, refused, script_outlook
 from .runs_folder import folder_problem
+from .views.typed_script import TypedScript
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from core.compose import Choices
     from core.devices.device import Survey
+    from core.spec import RunSpec
 
     from .board import Board
     from .monitor import Monitor
@@ -36,6 +42,8 @@ class Starter(QObject):
     """Answered, at once, by a call of `take`."""
     asked = Signal(Beside)
     """Whether to start a run beside others on the same devices; its `neighbours`, after a yes, are for `start`."""
+    pressed = Signal()
+    """What Start was pressed for is known by now: answered by a call of `start`."""
     started = Signal(Run)
     said = Signal(str)
     """Why no run can be kept in the folder: said once, and taken back, with no text, when its cause is gone."""
@@ -43,7 +51,9 @@ class Starter(QObject):
     def __init__(self, board: Board, monitor: Monitor) -> None:
         super().__init__()
         self._board, self._monitor = board, monitor
-        self._choices: Choices | None = None
+        self._inquirer = Inquirer()
+        self._inquirer.setParent(self)
+        self._choices: Choices | TypedScript | None = None
         self._held_by: Mapping[str, str] = {}
         self._folder_problem = ""
         self._started_at = float("-inf")
@@ -51,8 +61,11 @@ class Starter(QObject):
         self._quiet.setSingleShot(True)
         self._quiet.setInterval(DEBOUNCE_MS)
         self._quiet.timeout.connect(self.judge)
+        self._inquirer.answered.connect(self._take_answer)
+        self._pressed_for: Choices | TypedScript | None = None
+        """What Start was pressed for, before it was known whether that can be started."""
 
-    def take(self, choices: Choices, held_by: Mapping[str, str]) -> None:
+    def take(self, choices: Choices | TypedScript, held_by: Mapping[str, str]) -> None:
         """These are the choices now; and, by device id, who else holds a good part of it."""
         self._choices, self._held_by = choices, held_by
 
@@ -66,9 +79,7 @@ class Starter(QObject):
         self.choices_wanted.emit()
         assert self._choices is not None
         problem = folder_problem(self._board.root) or ""
-        result = outlook(
-            self._choices, self._survey, self._board.titles, problem, self._monitor.old_s, held_by=self._held_by
-        )
+        result = self._outlook(problem)
         self.judged.emit(result)
         if problem != self._folder_problem:
             self._folder_problem = problem
@@ -85,13 +96,67 @@ class Starter(QObject):
             return
         self._board.poll(now=True)
         result = self.judge()
-        if result.problems or result.spec is None:
+        self._pressed_for = self._choices if result.pending else None
+        if not result.problems and result.spec is not None:
+            self._start(result.spec, agreed)
+
+    def start_again(self, spec: RunSpec, *, agreed: frozenset[Neighbour] = frozenset()) -> None:
+        """Start the same as another run, whatever is chosen. `agreed`: as for `start`.
+
+        Raises `ValueError` with a sentence for what is in the way, or `RunError`.
+        """
+        if time.monotonic() - self._started_at < SECOND_THOUGHT_S:
             return
-        question = beside("Start", result.spec, self._survey, self._board.on_devices, agreed=agreed)
+        self._board.poll(now=True)
+        chosen = [device for device in self._survey.devices if device.id in spec.devices]
+        problems = [
+            *catalog.problems(spec, self._survey.devices),
+            *lost(chosen, self._survey, "Duplicate the run, and tick another device."),
+        ]
+        if spec.recipe is not None:
+            recipes.read(Path(spec.recipe.path))
+        if problems:
+            raise ValueError(" ".join(problems))
+        self._start(spec, agreed, again=True)
+
+    def poll(self) -> None:
+        """Take in what was found out about a script."""
+        self._inquirer.poll()
+
+    def ask_anew(self) -> None:
+        """Find out anew what a script is: it may have been edited."""
+        self._inquirer.ask_anew()
+        self.ask()
+
+    def _take_answer(self) -> None:
+        """Start what Start was pressed for, unless something else is chosen by now."""
+        result, pressed_for = self.judge(), self._pressed_for
+        if pressed_for is None or result.pending:
+            return
+        self._pressed_for = None
+        if pressed_for == self._choices:
+            self.pressed.emit()
+
+    def _outlook(self, folder: str) -> Outlook:
+        typed, survey, used_by, old_s = self._choices, self._survey, self._board.titles, self._monitor.old_s
+        assert typed is not None
+        if not isinstance(typed, TypedScript):
+            return outlook(typed, survey, used_by, folder, old_s, held_by=self._held_by)
+        try:
+            choices = typed.choices()
+        except ValueError as error:
+            return refused(folder, str(error))
+        answer = self._inquirer.ask(Question.of(choices))
+        return script_outlook(
+            choices, answer, survey, used_by, folder_problem=folder, old_s=old_s, held_by=self._held_by
+        )
+
+    def _start(self, spec: RunSpec, agreed: frozenset[Neighbour], *, again: bool = False) -> None:
+        question = beside("Start", spec, self._survey, self._board.on_devices, agreed=agreed)
         if question is not None:
-            self.asked.emit(question)
+            self.asked.emit(replace(question, again=spec if again else None))
             return
-        run = Run.start(result.spec, self._board.root)
+        run = Run.start(spec, self._board.root)
         self._started_at = time.monotonic()
         self._board.poll(now=True)
         self.judge()

@@ -12,9 +12,12 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu
 from core.state import row
 from resources import ROOT
 
+from .again import Again
 from .board import Board
 from .colours import device_colours, device_labels
+from .dropping import dropped_program, let_fall_through
 from .farewell import Farewell, farewell_sentence
+from .finder import Finder
 from .helm import Helm
 from .insight import Insight
 from .keeper import Keeper
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from PySide6.QtGui import QCloseEvent, QHideEvent, QShowEvent
+    from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
 
     from core.run import Run
 
@@ -68,9 +71,10 @@ class MainWindow(QMainWindow):
         self._starter = Starter(self._board, self._monitor)
         self._resumer = Resumer(self._board, self._monitor)
         self._helm = Helm(self, self._session, self._starter, self._resumer)
+        self._finder = Finder()
         # Owned by the window, so that Qt deletes them with it. Python's garbage collector may run inside Qt while that
         # holds a lock which the end of a QObject needs: the two would wait for each other for ever.
-        for each in (self._board, self._session, self._starter, self._resumer, self._helm):
+        for each in (self._board, self._session, self._starter, self._resumer, self._helm, self._finder):
             each.setParent(self)
         self._pulse = Pulse(self)
         self._rows = DeviceRows()
@@ -81,6 +85,16 @@ class MainWindow(QMainWindow):
         self._insight = Insight(self._monitor, self._board, self._session, self._details, self._leftovers)
         self._insight.setParent(self)
         self._insight.set_theme(self._theme)
+        self._again = Again(
+            self,
+            board=self._board,
+            monitor=self._monitor,
+            starter=self._starter,
+            helm=self._helm,
+            setup=self._setup,
+            devices=self._devices.table,
+        )
+        self._again.setParent(self)
         self._keeper = Keeper(
             runs_root,
             window=self,
@@ -90,6 +104,8 @@ class MainWindow(QMainWindow):
             stage=self._stage,
         )
         self._keeper.restore()
+        self.setAcceptDrops(True)
+        let_fall_through(self)
         self.setFocus()  # on the window itself: nothing looks as if it had been chosen
         self._connect()
         self._show_session()
@@ -144,6 +160,13 @@ class MainWindow(QMainWindow):
         self._resumer.ended.connect(self._take_resumed)
         self._header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
         self._runs.chosen.connect(self._attach_to)
+        for menu in (self._runs.run_menu, self._header.again.run_menu):
+            self._again.listen(menu)
+        self._again.listen_to_setups(self._setup.setups)
+        self._again.said.connect(self.show_message)
+        self._again.done.connect(self._message.show_passing)
+        self._setup.looked_near.connect(self._finder.look)
+        self._finder.found.connect(self._setup.script.show_pythons)
         self._run_message.details_asked.connect(self._details.raise_error)
         self._app.styleHints().colorSchemeChanged.connect(self._follow_desktop)
 
@@ -189,6 +212,9 @@ class MainWindow(QMainWindow):
         if not self._opened:
             self._open()
         self._resumer.poll()
+        self._starter.poll()
+        self._again.poll()
+        self._finder.poll()
         self._show_head()
         self._details.log.follow()
         self._stage.redraw()
@@ -236,10 +262,10 @@ class MainWindow(QMainWindow):
 
     def _show_session(self) -> None:
         run = self._session.run
-        self._details.log.show_file(run.dir / "log.txt" if run else None)
-        self._details.log.follow()
+        self._details.log.show_run(run.dir if run else None)
         self._show_books()
         self._mark_run()
+        self._header.again.show_run(run.dir if run else None)
         self._show_facts()
 
     def _show_books(self) -> None:
@@ -270,7 +296,7 @@ class MainWindow(QMainWindow):
         self._runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _show_outlook(self, outlook: Outlook) -> None:
-        self._setup.verdict.show_outlook(outlook)
+        self._setup.show_outlook(outlook)
         self._header.buttons.allow_start("\n".join(outlook.problems))
 
     def _take_ticks(self) -> None:
@@ -308,6 +334,18 @@ class MainWindow(QMainWindow):
         menu.addAction(reset)
         return menu
 
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
+        """Take Python files, and folders of programs."""
+        if dropped_program(event) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 (Qt's name)
+        """Choose what was dropped."""
+        path = dropped_program(event)
+        if path is not None:
+            self._setup.open_file(path)
+            event.acceptProposedAction()
+
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)
         """Look more closely while somebody looks."""
         super().showEvent(event)
@@ -325,7 +363,7 @@ class MainWindow(QMainWindow):
             self._watch()
         elif event.type() == QEvent.Type.ActivationChange and self.isActiveWindow() and self._opened:
             self._setup.reread()
-            self._starter.ask()
+            self._starter.ask_anew()
 
     def _watch(self) -> None:
         watched = self.isVisible() and not self.isMinimized()
@@ -336,6 +374,7 @@ class MainWindow(QMainWindow):
         """Close at once; runs go on, which is said the first time."""
         self._pulse.stop()
         self._starter.stop()
+        self._finder.close()
         self._keeper.keep()
         self._tell_once()
         self._monitor.close()

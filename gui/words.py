@@ -49,6 +49,14 @@ def rate(samples_per_s: float) -> str:
     return f"{value} samples/s"
 
 
+def step_rate(steps_per_s: float) -> str:
+    """`12 steps/s`, `0.8 steps/s`; below one in ten seconds, `42 s a step`."""
+    if 0 < steps_per_s < 0.1:
+        return f"{number(1 / steps_per_s, 1)} s a step"
+    value = f"{steps_per_s:.1f}" if steps_per_s < 10 else number(steps_per_s, 1)
+    return f"{value} steps/s"
+
+
 def duration(seconds: float) -> str:
     """`0:07`, `3:52`, `1:02:03`, `2 d 3 h`."""
     if seconds < DAY_S:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QPlainTextEdit, QStackedWidget, QTabBar
+from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
 
-from .log import LogView
+from .log import LogPage
 from .memory import MemoryTab
 from .processes import ProcessesTab
 
@@ -17,11 +17,11 @@ LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(4)
 
 
 class Details(QStackedWidget):
-    """The pages; `tabs` chooses among them and stands elsewhere, in the heading of the card."""
+    """The pages; `tabs` chooses among them and stands elsewhere: in `heading`, which is that of the card."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self.log = LogView()
+        self.log = LogPage(theme)
         self.memory = MemoryTab(theme)
         self.processes = ProcessesTab(theme)
         self.error = QPlainTextEdit()
@@ -41,6 +41,8 @@ class Details(QStackedWidget):
         self.tabs.setExpanding(False)
         self.tabs.setUsesScrollButtons(False)  # all of them are always to be seen
         self.tabs.currentChanged.connect(self.setCurrentIndex)
+        self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
+        self.heading = _heading(self.tabs, self.log.controls)
 
     @property
     def shows_holders(self) -> bool:
@@ -69,5 +71,20 @@ class Details(QStackedWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
+        self.log.set_theme(theme)
         self.memory.set_theme(theme)
         self.processes.set_theme(theme)
+
+
+def _heading(tabs: QTabBar, controls: QWidget) -> QWidget:
+    """The tabs on the left, and on the right what belongs to a page."""
+    heading = QWidget()
+    grows = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+    grows.setHorizontalStretch(100)
+    heading.setSizePolicy(grows)
+    layout = QHBoxLayout(heading)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.addWidget(tabs)
+    layout.addStretch(1)
+    layout.addWidget(controls)
+    return heading

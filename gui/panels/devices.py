@@ -62,6 +62,13 @@ class DeviceTable(QTableWidget):
         self._wanted = set(ids)
         self._tick_wanted()
 
+    def tick_only(self, ids: Collection[str]) -> None:
+        """Tick these devices and no others."""
+        for item in self._first_cells():
+            if item.data(Qt.ItemDataRole.UserRole) not in ids and _is_ticked(item):
+                item.setCheckState(Qt.CheckState.Unchecked)
+        self.tick(ids)
+
     def show_rows(self, rows: Sequence[DeviceRow]) -> None:
         """Show these devices; what was ticked stays ticked."""
         before, count = self._rows, len(rows)

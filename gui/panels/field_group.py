@@ -47,6 +47,12 @@ class FieldGroup(QWidget):
             if isinstance(kept.get(name), (bool, int, float, str)):
                 editor.set_value(kept[name])
 
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Set what a spec has, also what is None there."""
+        for name, editor in self._editors.items():
+            if name in values:
+                editor.set_value(values[name])
+
     def _add(self, title: str, *, shares: Sequence[int] = (), **editors: Editor) -> None:
         """A row of one field, or of several side by side, with shares of its width; its label leads to the first."""
         self._editors.update(editors)

@@ -111,11 +111,11 @@ def form(parent: QWidget) -> QFormLayout:
     return layout
 
 
-def label(text: str, buddy: QWidget) -> QLabel:
+def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> QLabel:
     """The label of a field; `&` before a letter makes Alt and it go there."""
     made = QLabel(text)
     made.setProperty("role", "small")
-    made.setFixedWidth(LABEL_WIDTH_PX)
+    made.setFixedWidth(width_px)
     made.setBuddy(buddy)
     made.setMinimumHeight(ROW_PX)
     made.setToolTip(buddy.toolTip())
@@ -143,6 +143,18 @@ def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
         each.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         layout.addWidget(each, share)
     row.setFocusProxy(fields[0])
+    return row
+
+
+def beside(field: QWidget, button: QWidget) -> QWidget:
+    """A field that takes the room, and a button right of it."""
+    row = QWidget()
+    layout = QHBoxLayout(row)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(7)
+    layout.addWidget(field, 1)
+    layout.addWidget(button)
+    row.setFocusProxy(field)
     return row
 
 

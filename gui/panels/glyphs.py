@@ -16,7 +16,7 @@ SCALE = 3  # drawn larger than shown: sharp on dense screens too
 
 
 def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
-    """The icon `play`, `resume`, `pause`, `stop`, `save` or `cross`; `gap`: room at its right."""
+    """The icon `play`, `resume`, `pause`, `stop`, `save`, `cross` or `dots`; `gap`: room at its right."""
     icon = QIcon()
     icon.addPixmap(_pixmap(name, colour, gap, side), QIcon.Mode.Normal)
     icon.addPixmap(_pixmap(name, disabled, gap, side), QIcon.Mode.Disabled)
@@ -81,6 +81,13 @@ def _save() -> QPainterPath:
     return path  # odd and even: what is drawn twice is open
 
 
+def _dots() -> QPainterPath:
+    path = QPainterPath()
+    for x in (2, 6, 10):
+        path.addEllipse(QPointF(x, 6), 1.3, 1.3)
+    return path
+
+
 _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "play": _play,
     "resume": _resume,
@@ -88,4 +95,5 @@ _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "stop": _stop,
     "save": _save,
     "cross": _cross,
+    "dots": _dots,
 }

@@ -13,6 +13,7 @@ from gui.views.head import Forcing, Head
 
 from .progress import ProgressLine
 from .run_buttons import RunButtons
+from .run_menu import RunMenuButton
 
 if TYPE_CHECKING:
     from gui.theme import Theme
@@ -39,6 +40,7 @@ class Header(QWidget):
         # As wide as its text; what is left beyond it is for the bar. It is the first to give way, by its stretch.
         self._what.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
+        self.again = RunMenuButton(theme)
         self._released = QLabel()
         self._released.setObjectName("releasedLabel")
         self._released.setAccessibleName("What became of the memory")
@@ -64,12 +66,15 @@ class Header(QWidget):
         self._show_released(head)
         self.progress.setToolTip(head.saved)
         self.buttons.pause.show_face(head.pause)
-        self.buttons.save.show_save(can_save=head.can_save, saving=head.saving, saved=head.saved)
+        self.buttons.save.show_save(
+            can_save=head.can_save, saving=head.saving, saved=head.saved, is_script=head.is_script
+        )
         self.buttons.show_stop(can_stop=head.can_stop, can_force=head.can_force, stopping=head.stopping)
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
         self.buttons.set_theme(theme)
+        self.again.set_theme(theme)
 
     def _show_state(self, head: Head) -> None:
         if self._state.text() == head.label and self._state.property("tone") == head.tone:
@@ -91,7 +96,8 @@ class Header(QWidget):
         layout.setContentsMargins(2, 10, 2, 10)
         layout.setSpacing(8)
         layout.addWidget(self.buttons)
-        layout.addSpacing(12)
+        layout.addWidget(self.again)
+        layout.addSpacing(8)
         layout.addWidget(self._state)
         layout.addSpacing(2)
         layout.addWidget(self._name)

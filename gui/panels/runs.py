@@ -1,14 +1,15 @@
-"""The list of runs: the newest first; a click, or Enter, looks at one."""
+"""The list of runs: the newest first; a click, or Enter, looks at one, and a menu begins again from it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QPainter
+from PySide6.QtGui import QContextMenuEvent, QPainter
 from PySide6.QtWidgets import QListWidget, QListWidgetItem
 
 from .run_delegate import TONE, RunDelegate
+from .run_menu import RunMenu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,8 @@ class RunList(QListWidget):
         self._theme = theme
         self._delegate = RunDelegate(theme, self)
         self.setItemDelegate(self._delegate)
+        self.run_menu = RunMenu(self)
+        self.run_menu.setObjectName("runListMenu")
         self.itemClicked.connect(self._choose)
         self.itemActivated.connect(self._choose)
 
@@ -65,6 +68,15 @@ class RunList(QListWidget):
         self._theme = theme
         self._delegate.set_theme(theme)
         self.viewport().update()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """The menu of the run under the mouse; asked for by the keyboard, of the one that is chosen."""
+        by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
+        item = self.itemAt(event.pos()) if by_mouse else self.currentItem()
+        if item is not None:
+            self.run_menu.show_run(str(item.data(Qt.ItemDataRole.UserRole)))
+            below = self.viewport().mapToGlobal(self.visualItemRect(item).bottomLeft())
+            self.run_menu.popup(event.globalPos() if by_mouse else below)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Narrow: the plots need the room."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KEYS = "Ctrl+S"
 SIDE_PX = 15
+OF_SCRIPT = "A script saves, if it does, in a way of its own: it cannot be asked to from outside"
 NOTHING = "No run is going on whose state could be saved"
 
 
@@ -32,10 +33,12 @@ class SaveButton(QPushButton):
         self.set_theme(theme)
         self.show_save(can_save=False, saving=False, saved="")
 
-    def show_save(self, *, can_save: bool, saving: bool, saved: str) -> None:
+    def show_save(self, *, can_save: bool, saving: bool, saved: str, is_script: bool = False) -> None:
         """Whether it can be pressed; `saved`: what the last checkpoint is, in some words."""
         self.setEnabled(can_save and not saving)
-        if saving:
+        if is_script:
+            what = OF_SCRIPT
+        elif saving:
             what = "A checkpoint is being written"
         else:
             what = f"Save now: write a checkpoint, and go on ({KEYS})" if can_save else NOTHING

@@ -1,4 +1,7 @@
-"""The strategy box: what can be used with the ticked devices, and below a line the rest, with its reasons."""
+"""The strategy box: what can be used with the ticked devices, and below a line the rest, with its reasons.
+
+The boxes for the ways to launch a script, and for its Python, are others of its kind.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,12 @@ class StrategyBox(QComboBox):
     chosen = Signal()
     """Somebody has made a choice, be it the same one."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, name: str = "strategyBox", accessible: str = "Strategy", tip: str = TIP) -> None:
         super().__init__()
+        self._tip = tip
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(4)
-        field(self, "strategyBox", "Strategy", TIP)
+        field(self, name, accessible, tip)
         self._rows: list[StrategyRow] = []
         self._delegate = StrategyDelegate(theme, self)
         self.setItemDelegate(self._delegate)
@@ -82,4 +86,4 @@ class StrategyBox(QComboBox):
     def _tell(self) -> None:
         """What is chosen, in full: the box may be too narrow for it."""
         row = next((row for row in self._rows if row.strategy == self.currentData()), None)
-        self.setToolTip(f"{row.title}: {row.obstacle or row.summary}" if row else TIP)
+        self.setToolTip(f"{row.title}: {row.obstacle or row.summary}" if row else self._tip)

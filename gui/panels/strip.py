@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from .card import paint_card
@@ -19,6 +19,8 @@ BELOW_PX = 8
 """Free below the strip, which is not there when nothing is said."""
 MOST_CHARACTERS = 400
 """More would push the plots out of sight; the tooltip has all of it."""
+PASSING_MS = 6000
+"""Long enough to be read."""
 
 
 class MessageStrip(QFrame):
@@ -31,6 +33,10 @@ class MessageStrip(QFrame):
         self.setObjectName(name)
         self._theme = theme
         self._whole, self._tone, self._has_details = "", "warn", False
+        self._passing = QTimer(self)
+        self._passing.setSingleShot(True)
+        self._passing.setInterval(PASSING_MS)
+        self._passing.timeout.connect(lambda: self.show_message(""))
         self._text = QLabel()
         self._text.setWordWrap(True)
         self._text.setTextFormat(Qt.TextFormat.PlainText)
@@ -59,6 +65,7 @@ class MessageStrip(QFrame):
 
         One that is not `anew` only goes on telling of what was told before: put away, it stays away.
         """
+        self._passing.stop()
         if (text, tone, details) == (self._whole, self._tone, self._has_details):
             return
         self._whole, self._tone, self._has_details = text, tone, details
@@ -69,6 +76,11 @@ class MessageStrip(QFrame):
         self._details.setVisible(details)
         self.setVisible(bool(text) and (anew or not self.isHidden()))
         self.update()
+
+    def show_passing(self, text: str) -> None:
+        """Say that something went well; it is taken back by itself."""
+        self.show_message(text, "good")
+        self._passing.start()
 
     def add_button(self, button: QPushButton) -> None:
         """Something that can be done about it, left of what puts the message away."""

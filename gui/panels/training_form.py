@@ -83,6 +83,15 @@ class TrainingForm(QWidget):
         for group in self._groups:
             group.restore(values)
 
+    def fill(self, values: Mapping[str, Any]) -> None:
+        """Set what a spec has, also what is None there."""
+        for name, box in self._boxes().items():
+            box.setValue(values[name])
+        rate = values["learning_rate"]
+        self._rate.setText("" if rate is None else self._offered if rate == typed_number(self._offered) else str(rate))
+        for group in self._groups:
+            group.fill(values)
+
     def _boxes(self) -> dict[str, QSpinBox]:
         return {"epochs": self._epochs, "batch_size": self._batch}
 

@@ -1,4 +1,7 @@
-"""The loss, or another metric, of a run: every step faint, its moving mean bold, validation dashed."""
+"""The loss, or another metric, of a run: every step faint, its moving mean bold, validation dashed.
+
+Where several ranks measure it, the mean of all is drawn, and a faint band from the least to the greatest.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .axes import clock, number
+from .band import Band
 from .base import Plot
 from .hover import Reading, Row
 from .line import Line
 from .loss_controls import LossControls
+from .ranks import at_step, mean_of, of_ranks, own_name, together
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from core.book import SeriesBook
     from core.pyramid import Floats
-    from core.series import Axis, Point, Series
+    from core.series import Axis, Series
     from gui.theme import Theme
 
     from .base import Span
@@ -36,16 +43,23 @@ class LossPlot(Plot):
         self.controls.changed.connect(self._set)
         self._axis_name = self.controls.axis
         plot = self.canvas.getPlotItem()
+        self._spread, self._validation_spread = Band(plot, depth=-2), Band(plot, depth=-1)
         self._every = Line(plot)
         self._mean = Line(plot, depth=2)
         self._validation = Line(plot, depth=4, dashed=True, marked=True)
         self.set_theme(theme)
         self._set()
 
-    def lines(self) -> dict[str, Line]:
-        """The lines: the metric, its mean, and its validation values."""
+    def lines(self) -> Mapping[str, Line | Band]:
+        """The lines: the metric, its mean, and its validation values; and how far ranks are from each other."""
         family = self.controls.family
-        return {family: self._every, f"{family} (mean)": self._mean, VALIDATION + family: self._validation}
+        return {
+            family: self._every,
+            f"{family} (mean)": self._mean,
+            VALIDATION + family: self._validation,
+            f"{family} (spread)": self._spread,
+            f"{VALIDATION}{family} (spread)": self._validation_spread,
+        }
 
     def axis_name(self) -> str:
         """What the x axis is: `time`, `step` or `epoch`."""
@@ -57,21 +71,30 @@ class LossPlot(Plot):
             return None
         axis = self.axis(self.book)
         train, validation = self._pair(self.book)
-        found = [(metric, metric.nearest(axis, x)) for metric in (train, validation) if metric is not None]
-        points = [point for _, point in found if point is not None]
-        if not points:
+        if not train and not validation:
             return None
-        head = points[0]
-        place = axis.place(np.array([head.step if axis.column == "step" else head.time]))
-        rows = [self._row(metric is train, point) for metric, point in found if point is not None]
-        return Reading(x=float(place[0]), rows=(Row(label=self._where(head.step, head.time)), *rows))
+        found = [(ranks is train, ranks, self._nearest(ranks, axis, x)) for ranks in (train, validation) if ranks]
+        step, time = found[0][2]
+        place = axis.place(np.array([step if axis.column == "step" else time]))
+        rows = [self._row(trained, ranks, near) for trained, ranks, (near, _) in found]
+        return Reading(x=float(place[0]), rows=(Row(label=self._where(step, time)), *rows))
 
-    def _row(self, trained: bool, point: Point) -> Row:
-        value = f"{point.value:.5g}"
+    def _nearest(self, ranks: list[Series], axis: Axis, x: float) -> tuple[int, float]:
+        """The step that is nearest, and when some rank was there, unix seconds."""
+        points = [point for series in ranks if (point := series.nearest(axis, x)) is not None]
+        wanted = axis.locate(x)
+        nearest = min(points, key=lambda point: abs((point.step if axis.column == "step" else point.time) - wanted))
+        return nearest.step, nearest.time
+
+    def _row(self, trained: bool, ranks: list[Series], step: int) -> Row:
+        values = [point.value for point in at_step(ranks, step)]
+        value = f"{values[0] if len(values) == 1 else mean_of(values):.5g}"
+        numbers = [each for each in values if np.isfinite(each)]
+        if len(numbers) > 1:
+            value += f" ({min(numbers):.4g} to {max(numbers):.4g})"
         if trained:
             return Row(label="train", value=value, colour=self.theme.train)
-        at = f"{value} at step {number(point.step, 1)}"
-        return Row(label="validation", value=at, colour=self.theme.validation)
+        return Row(label="validation", value=f"{value} at step {number(step, 1)}", colour=self.theme.validation)
 
     def _where(self, step: int, time: float) -> str:
         assert self.book is not None
@@ -80,9 +103,10 @@ class LossPlot(Plot):
         epoch = f"epoch {step / axes['epoch'].unit:.2f} \u00b7 " if "epoch" in axes else ""
         return f"step {number(step, 1)} \u00b7 {epoch}{seconds}"
 
-    def _pair(self, book: SeriesBook) -> tuple[Series | None, Series | None]:
+    def _pair(self, book: SeriesBook) -> tuple[list[Series], list[Series]]:
+        """Of every rank, what was measured in training, and in validation."""
         family = self.controls.family
-        return book.metrics.get(family), book.metrics.get(VALIDATION + family)
+        return of_ranks(book.metrics, family), of_ranks(book.metrics, VALIDATION + family)
 
     def _has_something(self, book: SeriesBook) -> bool:
         families = _families(book)
@@ -90,11 +114,11 @@ class LossPlot(Plot):
         self.title.setVisible(len(families) == 1)
         self.controls.offer_epochs("epoch" in book.axes)
         return self.axis_name() in book.axes and any(
-            metric is not None and metric.min is not None for metric in self._pair(book)
+            series.min is not None for ranks in self._pair(book) for series in ranks
         )
 
     def _why_nothing(self) -> str:
-        measured = self.book is not None and any(metric is not None and len(metric) for metric in self._pair(self.book))
+        measured = self.book is not None and any(self._pair(self.book))
         if self.book is None or not measured or self.axis_name() not in self.book.axes:
             return super()._why_nothing()
         name = self.controls.family.replace("_", " ")
@@ -103,22 +127,51 @@ class LossPlot(Plot):
     def _whole_span(self, book: SeriesBook) -> Span:
         if self.axis_name() == "time":
             return super()._whole_span(book)
-        last = max(float(metric.steps[-1]) for metric in self._pair(book) if metric is not None and len(metric))
+        last = max(float(series.steps[-1]) for ranks in self._pair(book) for series in ranks)
         lo, hi = self.axis(book).place(np.array([0.0, max(last, 1.0)]))
         return float(lo), float(hi)
 
     def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
-        axis, log = self.axis(book), self.controls.logarithmic
         train, validation = self._pair(book)
-        for line, metric in ((self._every, train), (self._validation, validation)):
-            if metric is None:
-                line.clear()
-            else:
-                line.show(*self._parted(axis, *metric.view(axis, *span, pixels, positive=log)), logarithmic=log)
-        if train is None or not self.controls.smoothing:
-            self._mean.clear()
+        smoothing = self.controls.smoothing
+        if len(train) > 1:
+            self._every.clear()
+            self._draw_ranks(train, self._mean, self._spread, book=book, span=span, pixels=pixels)
         else:
-            self._mean.show(*self._parted(axis, *self._smooth(train, axis, span, pixels)), logarithmic=log)
+            self._spread.clear()
+            self._draw_one(train, book, span, pixels, self._every)
+            self._draw_mean(train if smoothing else [], book, span, pixels)
+        if len(validation) > 1:
+            self._draw_ranks(validation, self._validation, self._validation_spread, book=book, span=span, pixels=pixels)
+        else:
+            self._validation_spread.clear()
+            self._draw_one(validation, book, span, pixels, self._validation)
+
+    def _draw_one(self, ranks: list[Series], book: SeriesBook, span: Span, pixels: int, line: Line) -> None:
+        axis, log = self.axis(book), self.controls.logarithmic
+        if ranks:
+            line.show(*self._parted(axis, *ranks[0].view(axis, *span, pixels, positive=log)), logarithmic=log)
+        else:
+            line.clear()
+
+    def _draw_mean(self, ranks: list[Series], book: SeriesBook, span: Span, pixels: int) -> None:
+        axis, log = self.axis(book), self.controls.logarithmic
+        if ranks:
+            self._mean.show(*self._parted(axis, *self._smooth(ranks[0], axis, span, pixels)), logarithmic=log)
+        else:
+            self._mean.clear()
+
+    def _draw_ranks(
+        self, ranks: list[Series], line: Line, band: Band, *, book: SeriesBook, span: Span, pixels: int
+    ) -> None:
+        axis, log = self.axis(book), self.controls.logarithmic
+        # Validation is not smoothed, unless there is more of it than pixels.
+        least = self.controls.smoothing if line is self._mean else 1
+        window = max(self._window(series, axis, span, pixels, least) for series in ranks)
+        found = together(ranks, axis, span, pixels, window, positive=log)
+        line.show(*self._parted(axis, found.x, found.mean), logarithmic=log)
+        x, low = self._parted(axis, found.x, found.low)
+        band.show(x, low, self._parted(axis, found.x, found.high)[1], logarithmic=log)
 
     def _parted(self, axis: Axis, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """With a gap (NaN) wherever the run was resumed: over time, nothing was measured while it was paused."""
@@ -130,11 +183,15 @@ class LossPlot(Plot):
         return np.insert(x, places[inside], at[inside]), np.insert(y, places[inside], np.nan)
 
     def _smooth(self, train: Series, axis: Axis, span: Span, pixels: int) -> tuple[Floats, Floats]:
-        # A mean of less than a pixel's steps would be noise picked at random: it is at least of these.
-        inside = np.searchsorted(train.steps if axis.column == "step" else train.times, _raw(axis, span))
-        window = max(self.controls.smoothing, -(-int(inside[1] - inside[0]) // pixels))
+        window = self._window(train, axis, span, pixels, self.controls.smoothing)
         x, y = train.smooth(axis, *span, pixels, window)
         return x, np.where(y > 0, y, np.nan) if self.controls.logarithmic else y
+
+    @staticmethod
+    def _window(series: Series, axis: Axis, span: Span, pixels: int, least: int) -> int:
+        """How many values to draw the mean of. Of less than a pixel's steps it would be noise picked at random."""
+        inside = np.searchsorted(series.steps if axis.column == "step" else series.times, _raw(axis, span))
+        return max(least, -(-int(inside[1] - inside[0]) // pixels), 1)
 
     def _y_span(self) -> Span | None:
         shown = [y for _, y in self.curves().values()]
@@ -151,10 +208,13 @@ class LossPlot(Plot):
     def _readout(self, book: SeriesBook) -> list[Row]:
         train, validation = self._pair(book)
         rows = []
-        if train is not None and (mean := train.recent(max(self.controls.smoothing, 1))) is not None:
-            rows.append(Row(label="train", value=f"{mean:.4g}", colour=self.theme.train))
-        if validation is not None and (last := validation.last) is not None:
-            rows.append(Row(label="validation", value=f"{last:.4g}", colour=self.theme.validation))
+        recent = [mean for series in train if (mean := series.recent(max(self.controls.smoothing, 1))) is not None]
+        if recent:
+            rows.append(Row(label="train", value=f"{mean_of(recent):.4g}", colour=self.theme.train))
+        last = [series.last for series in validation if series.last is not None]
+        if last:
+            value = last[0] if len(last) == 1 else mean_of(last)
+            rows.append(Row(label="validation", value=f"{value:.4g}", colour=self.theme.validation))
         return rows
 
     def _wear(self, theme: Theme) -> None:
@@ -162,6 +222,8 @@ class LossPlot(Plot):
         self._every.paint_in(theme.train_faint if smoothed else theme.train)
         self._mean.paint_in(theme.train, width=2)
         self._validation.paint_in(theme.validation, width=1.5)
+        self._spread.paint_in(theme.train)
+        self._validation_spread.paint_in(theme.validation)
 
     def _set(self) -> None:
         """Take over what the user has set."""
@@ -175,8 +237,8 @@ class LossPlot(Plot):
 
 
 def _families(book: SeriesBook) -> list[str]:
-    """The metrics without their `val_` twins, the loss first."""
-    names = {name.removeprefix(VALIDATION): None for name in book.metrics}
+    """The metrics without their `val_` twins and those of other ranks, the loss first."""
+    names = {own_name(name, book.metrics).removeprefix(VALIDATION): None for name in book.metrics}
     return ["loss", *(name for name in names if name != "loss")]
 
 

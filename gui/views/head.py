@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from core import catalog
+from core import catalog, cells
 from core.ladder import rungs
 from core.spec import StopLadder
 from core.state import RunState, row
+from gui.plots.axes import number
+from gui.progress import took_s
 from gui.views.pausing import NO_RUN, PauseFace, pause_face, saved_words
+from gui.views.states import state_sentence
 from gui.views.verdicts import head_words
-from gui.words import DASH, duration, rate
+from gui.words import DASH, duration, rate, step_rate
 
 if TYPE_CHECKING:
     from core.spec import RunSpec
@@ -47,6 +50,7 @@ class Head:
     name: str = ""
     what: str = "Tick devices, choose what to train, and press Start"
     epoch: str = ""
+    """Which epoch, or step, of how many."""
     fraction: float | None = None
     detail: str = ""
     """How fast it goes; while it is stopped, the rungs of the ladder; when it was just saved, where."""
@@ -62,6 +66,8 @@ class Head:
     pause: PauseFace = NO_RUN
     can_save: bool = False
     saving: bool = False
+    is_script: bool = False
+    """It cannot be asked to save or to pause."""
 
 
 def head(session: Session, *, resuming: bool = False) -> Head:
@@ -76,20 +82,28 @@ def head(session: Session, *, resuming: bool = False) -> Head:
     return Head(
         label=state.label,
         tone=state.colour,
-        sentence=state.sentence,
+        sentence=state_sentence(facts.state, is_script=session.is_script),
         name=session.spec.name if session.spec else session.run.id,
         what=_what(session.spec) if session.spec else "",
-        epoch=f"epoch {progress.epoch} / {progress.epochs}" if progress else "",
+        epoch=_place(progress) if progress else "",
         fraction=progress.fraction if progress else None,
-        detail="resuming …" if resuming else _detail(facts, progress, session.asked, now),
+        detail="resuming …" if resuming else _detail(session, progress, now),
         released="" if resuming else released,
         released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
         can_stop=state.can_stop and since_asked is None,
         can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=forcing,
-        pause=pause_face(facts, session.asked, resuming=resuming, now=now, spec_problem=session.spec_problem),
-        can_save=state.can_save,
+        pause=pause_face(
+            facts,
+            session.asked,
+            resuming=resuming,
+            now=now,
+            spec_problem=session.spec_problem,
+            is_script=session.is_script,
+        ),
+        can_save=state.can_save and not session.is_script,
+        is_script=session.is_script,
         saving=session.asked == "save",
     )
 
@@ -105,24 +119,35 @@ def _forcing(facts: Facts, now: float, *, asked: bool) -> Forcing | None:
 
 
 def _what(spec: RunSpec) -> str:
-    """`PyTorch, data parallel (DDP) on 2 devices`, `Keras, one device`."""
+    """`PyTorch, data parallel (DDP) on 2 devices`, `Keras, one device`, `Script, one process on 2 devices`."""
     count = f" on {len(spec.devices)} device{'s' if len(spec.devices) != 1 else ''}"
     try:
-        cell = catalog.cell(spec.framework, spec.strategy)
-        how = f"{cell.title[0].lower()}{cell.title[1:]}"
-        return f"{catalog.framework(spec.framework).title}, {how}{'' if cell.parallel == 'one' else count}"
+        cell = cells.cell_of(spec)
+        what = "Script" if spec.script else catalog.framework(spec.framework).title
     except ValueError:  # a run of a version that had it
         return f"{spec.framework}, {spec.strategy}{count}"
+    how = f"{cell.title[0].lower()}{cell.title[1:]}"
+    return f"{what}, {how}{'' if cell.parallel == 'one' else count}"
 
 
-def _detail(facts: Facts, progress: Progress | None, asked: str, now: float) -> str:
+def _place(progress: Progress) -> str:
+    """`epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, `epoch 2.34 of 3`."""
+    done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
+    return f"{progress.unit.removesuffix('s')} {done} of {total}".lstrip()
+
+
+def _detail(session: Session, progress: Progress | None, now: float) -> str:
+    facts = session.facts
     if facts.state is RunState.STOPPING and facts.rungs:
         return ladder_text(facts, now)
-    if row(facts.state).can_save and asked == "save":
+    if row(facts.state).can_save and session.asked == "save":
         return "saving …"
     if _tells_where_saved(facts, now):
         return saved_words(facts.checkpoint, now)
-    return "" if progress is None else _pace(facts, progress)
+    if progress is not None:
+        return _pace(facts, progress)
+    took = took_s(facts) if session.spec and session.spec.script and row(facts.state).over else None
+    return "" if took is None else f"took {duration(took)}"
 
 
 def _tells_where_saved(facts: Facts, now: float) -> bool:
@@ -136,7 +161,12 @@ def _tells_where_saved(facts: Facts, now: float) -> bool:
 
 def _pace(facts: Facts, progress: Progress) -> str:
     verdict_stands_beside = bool(facts.releases) and progress.took_s is not None
-    parts = [rate(progress.samples_per_s) if progress.samples_per_s is not None and not verdict_stands_beside else ""]
+    speed = ""
+    if progress.samples_per_s is not None:
+        speed = rate(progress.samples_per_s)
+    elif progress.steps_per_s is not None:
+        speed = step_rate(progress.steps_per_s)
+    parts = ["" if verdict_stands_beside else speed]
     if progress.took_s is not None:
         parts.append(f"took {duration(progress.took_s)}")
     elif facts.state is RunState.RUNNING:

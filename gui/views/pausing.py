@@ -24,19 +24,23 @@ class PauseFace:
 
 
 NO_RUN = PauseFace(text="Pause", tip="No run is going on that could be paused")
+SCRIPT = "A script cannot be paused from outside. Stop sends SIGINT first."
+OF_SCRIPT = PauseFace(text="Pause", tip=SCRIPT)
 NOT_NOW = PauseFace(text="Pause", tip="This run cannot be paused now")
 
 
-def pause_face(facts: Facts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None) -> PauseFace:
+def pause_face(
+    facts: Facts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None, is_script: bool = False
+) -> PauseFace:
     """The face for a run. `asked`: what its workers have yet to answer; `resuming`: its supervisor is coming up;
-    `spec_problem`: why what was asked of the run cannot be read."""
+    `spec_problem`: why what was asked of the run cannot be read; `is_script`: it knows nothing of pauses."""
     state = row(facts.state)
+    if is_script:
+        return OF_SCRIPT if state.can_pause or state.can_resume else NOT_NOW
     if resuming:
         return PauseFace(text="Resume", tip="The run is coming up again", resumes=True)
-    if state.can_resume and spec_problem:
-        return PauseFace(text="Resume", tip=f"This run cannot be resumed: {spec_problem}", resumes=True)
     if state.can_resume:
-        return PauseFace(text="Resume", enabled=True, tip=_from_where(facts.checkpoint, now), resumes=True)
+        return _resume_face(facts, now, spec_problem)
     if not state.can_pause:
         return NOT_NOW
     if asked == "pause":
@@ -44,6 +48,12 @@ def pause_face(facts: Facts, asked: str, *, resuming: bool, now: float, spec_pro
     return PauseFace(
         text="Pause", enabled=True, tip="Pause this run: it saves a checkpoint, ends, and frees its devices"
     )
+
+
+def _resume_face(facts: Facts, now: float, spec_problem: str | None) -> PauseFace:
+    if spec_problem:
+        return PauseFace(text="Resume", tip=f"This run cannot be resumed: {spec_problem}", resumes=True)
+    return PauseFace(text="Resume", enabled=True, tip=_from_where(facts.checkpoint, now), resumes=True)
 
 
 def saved_words(checkpoint: Checkpoint | None, now: float) -> str:

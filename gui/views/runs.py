@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from core.spec import read_spec
 from core.state import RunState, row
 from gui.progress import epoch_of
+from gui.views.states import state_sentence
 from gui.words import moment
 
 if TYPE_CHECKING:
@@ -44,10 +45,14 @@ def run_rows(summaries: Iterable[Summary], now: float) -> list[RunRow]:
             title=run_title(each, now),
             outcome=outcome(each),
             tone=tone(each),
-            tip="\n".join(text for text in (each.dir.name, row(each.state).sentence, each.error, _doubt(each)) if text),
+            tip="\n".join(text for text in (each.dir.name, _sentence(each), each.error, _doubt(each)) if text),
         )
         for each in summaries
     ]
+
+
+def _sentence(summary: Summary) -> str:
+    return state_sentence(summary.state, is_script=summary.is_script)
 
 
 def run_title(summary: Summary, now: float) -> str:
@@ -75,9 +80,9 @@ def outcome(summary: Summary) -> str:
         case RunState.FAILED | RunState.LOST:
             detail = short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
-            detail = _epoch(summary) or "before its first epoch"
+            detail = _epoch(summary) or _step(summary) or "before its first step"
         case RunState.RUNNING | RunState.STOPPING:
-            detail = _epoch(summary)
+            detail = _epoch(summary) or _step(summary)
         case _:
             detail = ""
     return " · ".join(part for part in (label, detail) if part)
@@ -94,6 +99,11 @@ def _epoch(summary: Summary) -> str:
     if summary.plan is None:
         return ""
     return f"epoch {epoch_of(summary.plan, summary.step, over=row(summary.state).over)} of {summary.plan.epochs}"
+
+
+def _step(summary: Summary) -> str:
+    """Of a script, which tells of no epochs; no text before its first step was seen."""
+    return f"step {summary.step}" if summary.step else ""
 
 
 class Occupancy:

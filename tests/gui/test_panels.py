@@ -1,4 +1,4 @@
-"""What the panels are told to show: words, logs, progress, heads and rows, without a run."""
+"""What the panels are told to show: words, progress, heads and rows, without a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from core.devices.device import Device, Sample, Survey
 from core.runs import Summary
 from core.state import Facts, Plan, ProcessId, Rung, RunState
 from gui import words
-from gui.log_tail import MOST_BYTES, LogTail, settle
 from gui.monitor import KEPT_S, Monitor
 from gui.panels.device_panel import MOST_CHARACTERS, digest
 from gui.panels.header import Header
-from gui.panels.log import LogView
 from gui.panels.progress import ProgressLine
 from gui.panels.runs import RunList
 from gui.progress import progress
@@ -42,79 +40,14 @@ GB = 2**30
         (words.duration(3 * 86400 + 7200), "3 d 2 h"),
         (words.listed(["A", "B", "C"]), "A, B and C"),
         (words.rate(0.83), "0.8 samples/s"),
+        (words.step_rate(12345), "12\u2009345 steps/s"),
+        (words.step_rate(0.025), "40 s a step"),
         (short_name("NVIDIA GeForce RTX 4090"), "RTX 4090"),
         (short_name("Intel(R) Xeon(R) Processor, 1 core"), "Intel Xeon, 1 core"),
     ],
 )
 def test_words(shown, text):
     assert shown == text
-
-
-# -- the log -------------------------------------------------------------------------------------
-
-
-def test_lines_are_as_a_terminal_leaves_them():
-    assert settle(" 10%\r 20%\r 30%") == " 30%"
-    assert settle("done\r") == "done"
-    assert settle("\x1b[31mred\x1b[0m and \x00plain") == "red and plain"
-
-
-def test_a_log_is_followed_in_pieces(tmp_path):
-    path = tmp_path / "log.txt"
-    tail = LogTail(path)
-    assert tail.read() is None  # there is none yet
-    path.write_bytes("one\ntw\xc3".encode("latin-1"))
-    news = tail.read()
-    assert (news.lines, news.pending) == (("one",), "tw")
-    with path.open("ab") as file:
-        file.write(b"\xb6lf\nthree")
-    news = tail.read()
-    assert (news.lines, news.pending) == (("twölf",), "three")
-    assert tail.read() is None
-
-
-def test_of_a_huge_log_only_the_end_is_read(tmp_path):
-    path = tmp_path / "log.txt"
-    path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
-    news = LogTail(path).read()
-    assert str(path) in news.lines[0]
-    assert sum(map(len, news.lines)) < MOST_BYTES + 1000
-    assert news.lines[-1] == "line of text"
-
-
-def test_the_log_view_follows_only_at_its_end(qtbot, tmp_path):
-    path = tmp_path / "log.txt"
-    path.write_text("".join(f"line {number}\n" for number in range(200)) + "10%")
-    view = LogView()
-    qtbot.addWidget(view)
-    view.resize(300, 100)
-    view.show()
-    view.show_file(path)
-    view.follow()
-    bar = view.verticalScrollBar()
-    assert view.toPlainText().endswith("line 199\n10%")
-    assert bar.value() == bar.maximum() > 0
-    with path.open("a") as file:
-        file.write("\r20%")
-    view.follow()
-    assert view.toPlainText().endswith("line 199\n20%")
-    bar.setValue(3)
-    with path.open("a") as file:
-        file.write("\nlast\n")
-    view.follow()
-    assert bar.value() == 3
-    assert view.toPlainText().endswith("20%\nlast\n")
-
-
-def test_of_a_run_that_is_over_no_more_is_promised(qtbot, tmp_path):
-    view = LogView()
-    qtbot.addWidget(view)
-    view.show_over(over=False)
-    assert view.placeholderText() == "What a run prints appears here."
-    view.show_file(tmp_path / "log.txt")
-    assert view.placeholderText() == "The run has printed nothing yet."
-    view.show_over(over=True)
-    assert view.placeholderText() == "The run has printed nothing."
 
 
 # -- progress ------------------------------------------------------------------------------------
@@ -131,7 +64,7 @@ def losses(count: int, *, per_s: float, began: float):
 def test_progress_of_a_running_run():
     facts = Facts(state=RunState.RUNNING, plan=PLAN, step=250)
     now = progress(facts, losses(250, per_s=50, began=1000), now=1005)
-    assert (now.epoch, now.epochs, now.fraction) == (3, 10, 0.25)
+    assert (now.done, now.total, now.unit, now.fraction) == (3, 10, "epochs", 0.25)
     assert now.samples_per_s == pytest.approx(50 * 64, rel=0.02)
     assert now.left_s == pytest.approx(15, rel=0.02)
 
@@ -148,7 +81,7 @@ def test_progress_of_a_finished_run():
     history = ((1000.0, RunState.STARTING), (1020.0, RunState.FINISHED))
     facts = Facts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history)
     end = progress(facts, losses(1000, per_s=100, began=1001), now=9999)
-    assert (end.epoch, end.fraction, end.took_s, end.left_s) == (10, 1.0, 20.0, None)
+    assert (end.done, end.fraction, end.took_s, end.left_s) == (10, 1.0, 20.0, None)
     assert end.samples_per_s == pytest.approx(6400, rel=0.02)
 
 
@@ -156,13 +89,13 @@ def test_what_no_longer_changes_takes_no_more_room_than_it_needs(qtbot):
     used, fresh = ProgressLine(), ProgressLine()
     for line in (used, fresh):
         qtbot.addWidget(line)
-    used.show_progress("epoch 1 / 2", 0.5, "12 340 samples/s · 42:08 left")
+    used.show_progress("epoch 1 of 2", 0.5, "12 340 samples/s · 42:08 left")
     wide = used.sizeHint().width()
-    used.show_progress("epoch 1 / 2", 0.5, "saving …")
+    used.show_progress("epoch 1 of 2", 0.5, "saving …")
     assert used.sizeHint().width() == wide, "nothing beside it moves"
     for _ in range(2):
-        used.show_progress("epoch 2 / 2", 1.0, "took 0:42", steady=False)
-    fresh.show_progress("epoch 2 / 2", 1.0, "took 0:42", steady=False)
+        used.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
+    fresh.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
     assert used.sizeHint() == fresh.sizeHint()
 
 
@@ -227,7 +160,7 @@ def test_an_empty_list_of_runs_says_so_and_a_changed_one_keeps_its_choice(qtbot,
 def test_the_list_counts_epochs_as_the_head_does(tmp_path, state, step):
     (row,) = run_rows([summary(tmp_path, state, step=step)], time.time())
     now = progress(Facts(state=state, plan=PLAN, step=step), None, time.time())
-    assert row.outcome == f"{state.value} · epoch {now.epoch} of {now.epochs}"
+    assert row.outcome == f"{state.value} · epoch {now.done} of {now.total}"
 
 
 def test_a_run_whose_loss_came_to_be_no_number_is_not_simply_good(tmp_path):
@@ -263,7 +196,7 @@ def test_drivers_give_the_same_advice_once_and_are_not_cut_in_mid_sentence():
 def test_the_title_is_cut_only_where_there_is_no_room(qtbot, room):
     header = Header(DARK)
     qtbot.addWidget(header)
-    running = Head(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 / 2000",
+    running = Head(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")  # fmt: skip
     header.resize(2000, 60)
     header.show()

@@ -10,10 +10,11 @@ import pytest
 from core.compose import Choices, compose
 from core.devices.cpu import cpu_devices
 from core.devices.device import Sample, Survey
-from core.state import Checkpoint, Facts, Plan, RunState
+from core.state import Checkpoint, Facts, Plan, RunState, row
 from gui.progress import progress
 from gui.resumable import resume_problems
 from gui.views.pausing import pause_face, saved_words
+from gui.views.states import state_sentence
 from tests.gui.test_panels import losses
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
@@ -41,6 +42,21 @@ def test_the_button_says_what_it_would_do(state, asked, resuming, text, enabled,
     face = pause_face(Facts(state=state), asked, resuming=resuming, now=NOW)
     assert (face.text, face.enabled, face.resumes) == (text, enabled, resumes)
     assert face.tip
+
+
+@pytest.mark.parametrize(
+    "state", [RunState.STARTING, RunState.RUNNING, RunState.STOPPED, RunState.FAILED, RunState.LOST]
+)
+def test_a_script_is_neither_paused_nor_resumed_and_the_button_says_why(state):
+    face = pause_face(Facts(state=state), "", resuming=False, now=NOW, is_script=True)
+    assert (face.text, face.enabled) == ("Pause", False)
+    assert face.tip == "A script cannot be paused from outside. Stop sends SIGINT first."
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_nobody_is_told_that_a_script_could_be_resumed(state):
+    assert "resume" not in state_sentence(state, is_script=True) or state is RunState.PAUSED
+    assert state_sentence(state, is_script=False) == row(state).sentence
 
 
 def test_what_cannot_be_read_is_not_offered_to_be_resumed():

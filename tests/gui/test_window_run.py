@@ -57,7 +57,7 @@ def test_a_run_goes_through_to_its_end(drive):
     panel.start()
     panel.until_state("Finished")
     texts = [label.text() for label in panel.window.findChildren(QLabel)]
-    assert "epoch 2 / 2" in texts
+    assert "epoch 2 of 2" in texts
     assert any("took" in text for text in texts)
     assert panel.window.windowTitle().startswith("digits_mlp")
     panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text())

@@ -163,7 +163,7 @@ def test_a_recipe_file_is_dropped(drive, tmp_path):
     event = QDropEvent(
         QPointF(5, 5), Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     )
-    panel.window._setup.dropEvent(event)
+    panel.window.dropEvent(event)
     assert panel.recipe.currentData() == path
     assert panel.recipe.currentText() == "dropped.py"
 

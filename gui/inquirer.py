@@ -1,0 +1,176 @@
+"""Inquirer: finds out what a script is and whether it can be started, aside: its source and its Python are asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core import scripts
+from core.compose import ScriptChoices, compose_script, resolve
+from core.sources.expression import compile_expression
+from core.spec import ReleaseWatch
+
+from .aside import Aside, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.devices.device import Device
+    from core.spec import RunSpec
+
+MOST_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """All on which the answer depends; arguments and devices are not among it."""
+
+    script: str
+    module: str
+    working_dir: str
+    environment: tuple[tuple[str, str], ...]
+    launch: str | None
+    python: str | None
+    changed: tuple[int, int] | None
+    """When the script's file was written last, in nanoseconds, and how long it is, in bytes."""
+
+    @classmethod
+    def of(cls, choices: ScriptChoices) -> Question:
+        """What is to be found out about these choices."""
+        return cls(
+            script=choices.script,
+            module=choices.module,
+            working_dir=choices.working_dir or "",
+            environment=tuple(sorted(choices.environment.items())),
+            launch=choices.launch,
+            python=choices.python,
+            changed=_changed(choices.script),
+        )
+
+    @classmethod
+    def again(cls, spec: RunSpec) -> Question:
+        """The same of a run, or a setup, of a script."""
+        assert spec.script is not None
+        return cls(
+            script=spec.script.path,
+            module=spec.script.module,
+            working_dir=spec.working_dir,
+            environment=tuple(sorted(spec.script.environment.items())),
+            launch=spec.strategy,
+            python=spec.python,
+            changed=_changed(spec.script.path),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was found out."""
+
+    spec: RunSpec | None = None
+    """What the choices make, but for arguments and devices; None where they make none."""
+    proposed: str = ""
+    """The launch that the source proposes."""
+    why: str = ""
+    """Why: a sentence."""
+    problems: tuple[str, ...] = ()
+    """What would end the script at once: sentences."""
+
+
+class Inquirer(QObject):
+    """One question at a time; `poll`, called at every beat, never waits."""
+
+    answered = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: dict[Question, Answer] = {}
+        self._old: set[Question] = set()
+        """What is to be asked anew; until that is answered, what was known is believed."""
+        self._aside: Aside[Answer] = Aside("script")
+        self._asked: Question | None = None
+
+    def ask(self, question: Question) -> Answer | None:
+        """What is known; None while it is being found out, of which `answered` then tells."""
+        due = question not in self._known or question in self._old
+        if due and self._aside.start(lambda: find_out(question), _failed):
+            self._old.discard(question)
+            self._asked = question
+        return self._known.get(question)
+
+    def ask_anew(self) -> None:
+        """What was found out may not be true any more: files may have been edited, packages installed."""
+        self._old = set(self._known)
+
+    def forget(self) -> None:
+        """Believe nothing of what was found out."""
+        self._known.clear()
+
+    def poll(self) -> None:
+        """Take in what was found out."""
+        answer = self._aside.poll()
+        if answer is not None and self._asked is not None:
+            while len(self._known) >= MOST_KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[self._asked] = answer
+            self.answered.emit()
+
+
+def find_out(question: Question) -> Answer:
+    """The answer; it may take seconds, while an interpreter is asked."""
+    variables = dict(question.environment)
+    try:
+        spec = compose_script(
+            ScriptChoices(
+                script=question.script,
+                module=question.module,
+                environment=variables,
+                working_dir=question.working_dir,
+                launch=question.launch,
+                python=question.python,
+                devices=(),
+            ),
+            (),
+        )
+        look = scripts.look_at(
+            question.script,
+            module=question.module or None,
+            cwd=spec.working_dir,
+            python=spec.python,
+            variables=variables,
+        )
+        found = scripts.problems(look, python=spec.python, cwd=spec.working_dir, variables=variables)
+    except ValueError as error:
+        return Answer(problems=(str(error),))
+    return Answer(spec=spec, proposed=look.launch, why=look.why, problems=tuple(found))
+
+
+def filled(answer: Answer, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
+    """The spec of an answer, with all that was not asked about. Raises `ValueError` with a sentence."""
+    assert answer.spec is not None
+    assert answer.spec.script is not None
+    if choices.expression:
+        compile_expression(choices.expression)
+    script = replace(answer.spec.script, arguments=choices.arguments, expression=choices.expression)
+    return replace(
+        answer.spec,
+        script=script,
+        devices=tuple(resolve(choices.devices, devices)),
+        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
+        cuda_ids=choices.cuda_ids,
+    )
+
+
+def _failed(error: Exception) -> Answer:
+    return Answer(problems=(f"The script could not be looked at: {reason(error)}. Choose it again.",))
+
+
+def _changed(path: str) -> tuple[int, int] | None:
+    file = Path(path)
+    try:
+        told = (file / "__main__.py" if file.is_dir() else file).stat() if path else None
+    except (OSError, ValueError):
+        return None
+    return (told.st_mtime_ns, told.st_size) if told else None

@@ -1,0 +1,280 @@
+"""A log as a terminal would show it: lines that are written over, erased and coloured by what a program prints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_LINE = 2000
+"""Characters of a line; a longer one is cut: a screen full of much longer ones takes too long to paint."""
+MOST_CHUNKS = 250
+"""Changes of colour in a line; beyond them it goes on as it is."""
+SCREEN = 60
+"""So many lines from the last can still be written over: nested progress bars, live tables."""
+TAB = 8
+CUT = " …"
+UNKNOWN = "\ufffd"
+"""What bytes become that are no text."""
+BREAKS = "\u2028\u2029\ufdd0\ufdd1"
+"""What Qt takes for the end of a line or of a block."""
+CONTROL = re.compile(
+    r"\x1b\[(?P<numbers>[0-?]{0,200})[ -/]{0,9}(?P<final>[@-~])"  # CSI: colours, moves, erasing
+    r"|\x1b[\]PX^_][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)"  # strings for the terminal: titles, the ends of links
+    r"|\x1b[ -/]{0,9}[0-Z\\^-~]?"
+    rf"|[\x00-\x1f\x7f-\x9f{BREAKS}]"
+)
+SPECIAL = re.compile(rf"[\x00-\x1f\x7f-\x9f{BREAKS}]")
+UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,200}[ -/]{0,9}|[\]PX^_][^\x07\x1b\n]{0,4000}\x1b?|[ -/]{0,9})\Z")
+"""An escape at the end of a piece, of which the rest is still to come."""
+
+Rgb = tuple[int, int, int]
+Colour = int | Rgb | None
+"""A number of the palette of 256, red, green and blue from 0 to 255, or as usual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """How characters look, as escapes ask for it (SGR, ECMA-48 8.3.117)."""
+
+    ink: Colour = None
+    ground: Colour = None
+    bold: bool = False
+    faint: bool = False
+    italic: bool = False
+    underlined: bool = False
+    inverse: bool = False
+
+
+PLAIN = Style()
+_SWITCHES: dict[int, dict[str, bool]] = {
+    1: {"bold": True}, 2: {"faint": True}, 3: {"italic": True}, 4: {"underlined": True}, 7: {"inverse": True},
+    21: {"underlined": True}, 22: {"bold": False, "faint": False}, 23: {"italic": False}, 24: {"underlined": False},
+    27: {"inverse": False},
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def restyled(style: Style, numbers: str) -> Style:
+    """A style after an escape with these numbers, `1;31`; what is not known changes nothing."""
+    codes = [int(part) if part.isdigit() else 0 for part in re.split("[;:]", numbers)]
+    while codes:
+        code = codes.pop(0)
+        if code == 0:
+            style = PLAIN
+        elif code in _SWITCHES:
+            style = replace(style, **_SWITCHES[code])
+        elif 30 <= code <= 37 or 90 <= code <= 97:
+            style = replace(style, ink=code - 30 if code < 90 else code - 82)
+        elif 40 <= code <= 47 or 100 <= code <= 107:
+            style = replace(style, ground=code - 40 if code < 100 else code - 92)
+        elif code in {38, 48}:
+            colour = _extended(codes)
+            style = replace(style, ink=colour) if code == 38 else replace(style, ground=colour)
+        elif code == 39:
+            style = replace(style, ink=None)
+        elif code == 49:
+            style = replace(style, ground=None)
+    return style
+
+
+def _extended(codes: list[int]) -> Colour:
+    """The colour that follows 38 or 48, taken off: `5;N` of the palette, or `2;R;G;B`."""
+    kind = codes.pop(0) if codes else 0
+    if kind == 5 and codes:
+        return min(codes.pop(0), 255)
+    if kind == 2 and len(codes) >= 3:
+        red, green, blue = (min(code, 255) for code in codes[:3])
+        del codes[:3]
+        return red, green, blue
+    codes.clear()
+    return None
+
+
+class Line:
+    """One line: its text in chunks of one style each."""
+
+    __slots__ = ("chunks", "size")
+
+    def __init__(self) -> None:
+        self.chunks: list[tuple[str, Style]] = []
+        self.size = 0
+
+    @property
+    def text(self) -> str:
+        """All of it, without styles."""
+        return "".join(text for text, _ in self.chunks)
+
+    def write(self, column: int, text: str, style: Style) -> None:
+        """Put text at a column, over what is there; what goes beyond `MOST_LINE` is lost."""
+        if column >= MOST_LINE:
+            return
+        if column + len(text) > MOST_LINE:
+            text = text[: MOST_LINE - column] + CUT
+        if column == 0 and len(text) >= self.size:
+            self.chunks, self.size = [(text, style)], len(text)
+            return
+        after = self._part(column + len(text), self.size)
+        if column != self.size:
+            self.chunks = self._part(0, column)
+            self._add(" " * (column - min(self.size, column)), PLAIN)
+        self._add(text, style)
+        for chunk in after:
+            self._add(*chunk)
+        self.size = max(self.size, column + len(text))
+
+    def erase(self, begin: int, end: int) -> None:
+        """Leave blanks there; nothing, where the line ends there."""
+        if begin < self.size:
+            after = self._part(end, self.size)
+            self.chunks = self._part(0, begin)
+            self.size = begin
+            if after:
+                self.write(begin, " " * (end - begin), PLAIN)
+                for text, style in after:
+                    self.write(self.size, text, style)
+
+    def _add(self, text: str, style: Style) -> None:
+        if not text:
+            return
+        if self.chunks and (self.chunks[-1][1] == style or len(self.chunks) >= MOST_CHUNKS):
+            self.chunks[-1] = (self.chunks[-1][0] + text, self.chunks[-1][1])
+        else:
+            self.chunks.append((text, style))
+
+    def _part(self, begin: int, end: int) -> list[tuple[str, Style]]:
+        """The chunks between two columns."""
+        found, at = [], 0
+        if begin >= end:
+            return []
+        for text, style in self.chunks:
+            kept = text[max(begin - at, 0) : max(end - at, 0)]
+            if kept:
+                found.append((kept, style))
+            at += len(text)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is new on the screen."""
+
+    replaced: int
+    """So many of the last lines are no more; those that follow come in their place."""
+    lines: tuple[Line, ...]
+
+
+class Terminal:
+    """Takes what a program prints, in pieces of any size. The last line is the one that is still being written."""
+
+    def __init__(self) -> None:
+        self._screen = [Line()]
+        self._row, self._column = 0, 0
+        self._style = PLAIN
+        self._changed = 0
+        """The first line that is another than it was."""
+        self._rest = ""
+        self._moves: dict[str, Callable[[int], None]] = {
+            "A": lambda count: self._go(self._row - count, self._column),
+            "B": lambda count: self._go(min(self._row + count, len(self._screen) - 1), self._column),
+            "C": lambda count: self._go(self._row, self._column + count),
+            "D": lambda count: self._go(self._row, self._column - count),
+            "E": lambda count: self._go(min(self._row + count, len(self._screen) - 1), 0),
+            "F": lambda count: self._go(self._row - count, 0),
+            "G": lambda count: self._go(self._row, count - 1),
+        }
+
+    def feed(self, text: str) -> Change:
+        """What changes by printing this."""
+        text = self._rest + text
+        unfinished = UNFINISHED.search(text)
+        self._rest = text[unfinished.start() :] if unfinished else ""
+        before = self._changed = len(self._screen)
+        for number, part in enumerate(text[: len(text) - len(self._rest)].split("\n")):
+            if number:
+                self._begin_line()
+            if SPECIAL.search(part):
+                self._take_apart(part)
+            elif part:
+                self._write(part)
+        change = Change(replaced=before - self._changed, lines=tuple(self._screen[self._changed :]))
+        self._forget()
+        return change
+
+    def _take_apart(self, text: str) -> None:
+        at = 0
+        for found in CONTROL.finditer(text):
+            if found.start() > at:
+                self._write(text[at : found.start()])
+            at = found.end()
+            self._obey(found)
+        if at < len(text):
+            self._write(text[at:])
+
+    def _begin_line(self) -> None:
+        self._row, self._column = self._row + 1, 0
+        if self._row == len(self._screen):
+            self._screen.append(Line())
+
+    def _write(self, text: str) -> None:
+        self._screen[self._row].write(self._column, text, self._style)
+        self._column += len(text)
+        self._changed = min(self._changed, self._row)
+
+    def _obey(self, found: re.Match[str]) -> None:
+        match found[0]:
+            case "\r":
+                self._column = 0
+            case "\b":
+                self._column = max(self._column - 1, 0)
+            case "\t":
+                self._write(" " * (TAB - self._column % TAB))
+            case _ if found["final"]:
+                self._sequence(found["final"], found["numbers"])
+
+    def _sequence(self, final: str, numbers: str) -> None:
+        if final == "m":
+            self._style = restyled(self._style, numbers)
+            return
+        digits = numbers.partition(";")[0][:5]
+        number = int(digits) if digits.isdecimal() else 0
+        if final == "K":
+            self._erase_line(number)
+        elif final == "J" and number == 0:
+            self._erase_line(0)
+            for line in self._screen[self._row + 1 :]:
+                line.erase(0, line.size)
+        elif final in self._moves:
+            self._moves[final](max(number, 1))
+
+    def _erase_line(self, which: int) -> None:
+        line = self._screen[self._row]
+        begin = 0 if which else self._column
+        line.erase(begin, min(self._column + 1, line.size) if which == 1 else line.size)
+        self._changed = min(self._changed, self._row)
+
+    def _go(self, row: int, column: int) -> None:
+        self._row, self._column = max(row, 0), max(column, 0)
+
+    def _forget(self) -> None:
+        """What has left the screen stays as it is."""
+        gone = len(self._screen) - SCREEN
+        if gone > 0:
+            del self._screen[:gone]
+            self._row = max(self._row - gone, 0)
+
+
+def readable(text: str) -> str:
+    """Decoded bytes that mostly were no text, without the characters of all scripts that they happen to resemble.
+
+    For each of those scripts Qt would search and load a font, which takes most of a second.
+    """
+    unknown = text.count(UNKNOWN)
+    if unknown <= 2 or text.isascii():
+        return text
+    foreign = sum(character > "\x7f" for character in text)
+    return re.sub(r"[^\x00-\x7f]+", UNKNOWN, text) if 8 * unknown >= foreign else text

@@ -1,0 +1,416 @@
+"""A run's log as it is shown: a terminal's lines and colours, followed in pieces, and searched."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QTextCursor
+
+from gui import theme as themes
+from gui.log_colours import BASE, LEAST_CONTRAST, char_format, contrast, legible, rgb
+from gui.log_tail import MOST_BYTES, MOST_LINES, PIECE_LINES, LogTail
+from gui.panels.details import LOG_TAB, MEMORY_TAB, Details
+from gui.panels.log_view import SLACK_LINES, LogView
+from gui.terminal import CUT, MOST_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
+from gui.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gui.panels.log import LogPage
+
+TQDM_NESTED = (
+    "epochs:   0%|          | 0/2\n"
+    "steps:   0%|          | 0/9\x1b[A"
+    "\n\rsteps:  50%|#####     | 4/9\x1b[A"
+    "\repochs:  50%|#####     | 1/2"
+    "\n\rsteps: 100%|##########| 9/9\x1b[A\n\x1b[A\n"
+)
+
+
+def printed(*pieces: str) -> list[str]:
+    """The lines that a terminal shows after these pieces."""
+    terminal, shown = Terminal(), [""]
+    for piece in pieces:
+        change = terminal.feed(piece)
+        del shown[len(shown) - change.replaced :]
+        shown += [line.text for line in change.lines]
+    return shown
+
+
+# -- a terminal's lines --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (" 10%\r 20%\r 30%", [" 30%"]),
+        ("done\r\nnext\r\n", ["done", "next", ""]),
+        ("long line\rshort", ["shortline"]),
+        ("long line\r\x1b[Kshort", ["short"]),
+        ("1/9 [..]\b\b\b\b\b\b\b\b2/9 [#.]", ["2/9 [#.]"]),
+        ("\x1b[31mred\x1b[0m and \x00plain\x07", ["red and plain"]),
+        ("\x1b]0;title\x07\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\x1b[?25l\x1b(B.", ["link."]),
+        ("a\tb", ["a       b"]),
+        ("kept\x1b[2K", [""]),
+        ("\x1b[5Cfar", ["     far"]),
+        (TQDM_NESTED, ["epochs:  50%|#####     | 1/2", "steps: 100%|##########| 9/9"]),
+        ("one\ntwo\nthree\x1b[2A\rONE\x1b[J", ["ONE", "", ""]),
+        ("a\u2028b", ["ab"]),
+    ],
+)
+def test_lines_are_as_a_terminal_leaves_them(text, lines):
+    assert printed(text) == lines
+    assert printed(*text) == lines, "however it comes in pieces"
+
+
+def test_only_what_changed_is_told():
+    terminal = Terminal()
+    terminal.feed("one\ntwo\nthr")
+    change = terminal.feed("ee\nfour")
+    assert (change.replaced, [line.text for line in change.lines]) == (1, ["three", "four"])
+
+
+def test_what_has_left_the_screen_stays():
+    text = "".join(f"{number}\n" for number in range(2 * SCREEN))
+    assert printed(text, "\x1b[99999Atop") == [f"{n}" if n != SCREEN + 1 else "top" for n in range(2 * SCREEN)] + [""]
+
+
+def test_a_line_without_end_is_cut():
+    lines = printed(*["x" * 10_000] * 30)
+    assert lines == ["x" * MOST_LINE + CUT]
+
+
+def test_styles_are_what_the_escapes_ask_for():
+    terminal = Terminal()
+    text = "\x1b[1;31mA\x1b[22;4mB\x1b[0mC\x1b[38;5;208;48;2;1;2;3mD\x1b[39;49mE\x1b[91;103mF\x1b[mG"
+    chunks = terminal.feed(text).lines[0].chunks
+    assert chunks == [
+        ("A", Style(ink=1, bold=True)),
+        ("B", Style(ink=1, underlined=True)),
+        ("C", PLAIN),
+        ("D", Style(ink=208, ground=(1, 2, 3))),
+        ("E", PLAIN),
+        ("F", Style(ink=9, ground=11)),
+        ("G", PLAIN),
+    ]
+
+
+@pytest.mark.parametrize("numbers", ["38", "38;5", "38;2;1;2", "9999", ";;;", "<=>?", "48;7;1"])
+def test_what_no_terminal_knows_changes_nothing(numbers):
+    assert restyled(PLAIN, numbers) == PLAIN
+
+
+def test_a_colour_that_is_written_over_keeps_the_rest():
+    terminal = Terminal()
+    assert terminal.feed("\x1b[32mgreen\x1b[0m\r12").lines[0].chunks == [("12", PLAIN), ("een", Style(ink=2))]
+
+
+def test_bytes_that_are_no_text_do_not_become_letters_of_all_scripts():
+    rubbish = random.Random(0).randbytes(9999).decode(errors="replace")
+    assert not rubbish.replace(UNKNOWN, "").isascii()
+    assert readable(rubbish).replace(UNKNOWN, "").isascii()
+    for text in ("日本語\ufffd", "損失" * 20 + "\ufffd\ufffd\ufffd"):
+        assert readable(text) == text
+
+
+# -- colours -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
+def test_every_colour_can_be_read(theme):
+    panel = QColor(theme.panel).getRgb()[:3]
+    for number in range(256):
+        ink = char_format(Style(ink=number), theme).foreground().color().getRgb()[:3]
+        assert contrast(ink, panel) >= LEAST_CONTRAST, number
+        on_ground = char_format(Style(ground=number), theme)
+        ink, ground = on_ground.foreground().color().getRgb()[:3], on_ground.background().color().getRgb()[:3]
+        assert contrast(ink, ground) >= LEAST_CONTRAST, number
+
+
+def test_colours_that_can_be_read_stay_as_they_are():
+    assert rgb(None) is None
+    assert rgb(9) == BASE[9]
+    assert rgb(16 + 36 * 5) == (255, 0, 0)
+    assert rgb(255) == (238, 238, 238)
+    assert legible((255, 255, 255), (0, 0, 0)) == (255, 255, 255)
+    assert legible((10, 10, 10), (0, 0, 0)) != (10, 10, 10)
+
+
+# -- the end of a file ---------------------------------------------------------------------------
+
+
+def test_a_log_is_followed_in_pieces(tmp_path):
+    path = tmp_path / "log.txt"
+    tail = LogTail(path)
+    assert tail.read() is None  # there is none yet
+    path.write_bytes("one\ntw\xc3".encode("latin-1"))
+    assert tail.read().text == "one\ntw"
+    with path.open("ab") as file:
+        file.write(b"\xb6lf\nthree")
+    piece = tail.read()
+    assert (piece.text, piece.anew) == ("ölf\nthree", False)
+    assert tail.read() is None
+    path.write_bytes(b"cut off")
+    piece = tail.read()
+    assert (piece.text, piece.anew, piece.passed_over) == ("cut off", True, False)
+
+
+def test_of_a_huge_log_only_the_last_lines_are_read(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
+    tail = LogTail(path)
+    first = tail.read()
+    assert first.passed_over
+    assert first.text.startswith("line of text\n")
+    pieces = [first.text, *(piece.text for piece in iter(tail.read, None))]
+    assert "".join(pieces).count("\n") == MOST_LINES - 1
+    assert max(piece.count("\n") for piece in pieces) <= PIECE_LINES
+
+
+def test_what_comes_too_fast_is_passed_over_unless_somebody_reads(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(b"first\n")
+    tail, patient = LogTail(path), LogTail(path)
+    tail.read()
+    patient.read()
+    with path.open("ab") as file:
+        file.write(b"y" * (MOST_BYTES + 1))
+    assert patient.read(may_pass_over=False).anew is False
+    piece = tail.read()
+    assert (piece.anew, piece.passed_over) == (True, True)
+
+
+# -- the view ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def view(qtbot, qapp) -> LogView:
+    themes.apply(qapp, DARK)
+    made = LogView(DARK)
+    qtbot.addWidget(made)
+    made.resize(300, 100)
+    made.show()
+    return made
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+def settled(qtbot, view: LogView) -> None:
+    """Let the view take in all there is."""
+    before = None
+
+    def still() -> bool:
+        nonlocal before
+        before, now = view.revision, (view.follow(), view.revision)[1]
+        return before == now
+
+    qtbot.waitUntil(still)
+
+
+def test_the_view_follows_only_at_its_end(qtbot, tmp_path, view):
+    path = tmp_path / "log.txt"
+    append(path, "".join(f"line {number}\n" for number in range(200)) + "10%")
+    view.show_file(path)
+    settled(qtbot, view)
+    bar = view.verticalScrollBar()
+    assert view.toPlainText().endswith("line 199\n10%")
+    assert bar.value() == bar.maximum() > 0
+    append(path, "\r20%")
+    view.follow()
+    assert view.toPlainText().endswith("line 199\n20%")
+    bar.setValue(3)
+    assert not view.follows
+    append(path, "\nlast\n")
+    view.follow()
+    assert bar.value() == 3
+    assert view.toPlainText().endswith("20%\nlast\n")
+    bar.setValue(bar.maximum())
+    assert view.follows
+    append(path, "more\n" * 9)
+    view.resize(300, 80)
+    view.follow()
+    assert view.follows
+    assert bar.value() == bar.maximum()
+
+
+def test_who_reads_is_not_robbed_of_the_text(qtbot, tmp_path, view):
+    path = tmp_path / "log.txt"
+    append(path, "first\n" + "text\n" * 100)
+    view.show_file(path)
+    settled(qtbot, view)
+    view.verticalScrollBar().setValue(0)
+    append(path, "flood\n" * 400_000)
+    settled(qtbot, view)
+    assert view.firstVisibleBlock().text() == "first"
+    assert view.blockCount() <= MOST_LINES + PIECE_LINES + 1
+    view.set_follows(True)
+    append(path, "the end")
+    settled(qtbot, view)
+    assert view.toPlainText().startswith("[… what came before is in ")
+    assert view.toPlainText().endswith("\nthe end")
+
+
+def test_a_long_log_is_kept_short(qtbot, tmp_path, view):
+    path = tmp_path / "log.txt"
+    path.touch()
+    view.show_file(path)
+    for part in range(8):
+        append(path, "".join(f"{part} {number}\n" for number in range(1000)))
+        settled(qtbot, view)
+    assert MOST_LINES <= view.blockCount() <= MOST_LINES + SLACK_LINES + 1
+    assert view.toPlainText().endswith("7 998\n7 999\n")
+    assert "\n3 999\n4 0\n" in view.toPlainText()
+
+
+def test_colours_are_shown_and_change_with_the_theme(qtbot, tmp_path, view):
+    path = tmp_path / "log.txt"
+    append(path, "plain \x1b[1;31mred\x1b[0m\n\x1b[48;5;21mblue")
+    view.show_file(path)
+    settled(qtbot, view)
+
+    def looks(place: int):
+        cursor = QTextCursor(view.document())
+        cursor.setPosition(place + 1)
+        return cursor.charFormat()
+
+    assert not looks(0).hasProperty(looks(0).Property.ForegroundBrush)
+    for theme in (DARK, LIGHT, DARK):
+        view.set_theme(theme)
+        red = looks(6)
+        assert red.foreground() == char_format(Style(ink=1, bold=True), theme).foreground()
+        assert red.fontWeight() == 700
+        assert looks(10).background().color() == QColor(0, 0, 255)
+
+
+def test_rubbish_and_endless_lines_are_taken_in(qtbot, tmp_path, view):
+    path = tmp_path / "log.txt"
+    path.write_bytes(random.Random(0).randbytes(300_000) + b"z" * 3_000_000)
+    view.show_file(path)
+    settled(qtbot, view)
+    append(path, "\nand on\n")
+    settled(qtbot, view)
+    assert view.toPlainText().endswith("\nand on\n")
+    assert max(len(line) for line in view.toPlainText().split("\n")) <= MOST_LINE + len(CUT) + len(str(path)) + 99
+
+
+def test_of_a_run_that_is_over_no_more_is_promised(tmp_path, view):
+    view.show_over(over=False)
+    assert view.placeholderText() == "What a run prints appears here."
+    view.show_file(tmp_path / "log.txt")
+    assert view.placeholderText() == "The run has printed nothing yet."
+    view.show_over(over=True)
+    assert view.placeholderText() == "The run printed nothing."
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(qtbot, qapp) -> LogPage:
+    themes.apply(qapp, DARK)
+    details = Details(DARK)
+    qtbot.addWidget(details)
+    qtbot.addWidget(details.heading)
+    details.resize(500, 200)
+    details.heading.show()
+    with qtbot.waitActive(details):
+        details.show()
+        details.activateWindow()
+    return details.log
+
+
+def test_the_text_is_searched(qtbot, tmp_path, page):
+    text = "".join(f"epoch {number} Loss {1 / number:.3f}\n" for number in range(1, 101))
+    append(tmp_path / "log.txt", text + "the last line\n")
+    page.show_run(tmp_path)
+    settled(qtbot, page.view)
+    qtbot.keyClick(page.view, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
+    field = page.search.field
+    qtbot.waitUntil(field.hasFocus)
+    qtbot.keyClicks(field, "loss")
+    assert page.search.count.text() == "100 of 100"
+    assert not page.view.follows
+    assert page.view.extraSelections()
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    assert page.search.count.text() == "1 of 100"
+    assert page.view.textCursor().block().text() == "epoch 1 Loss 1.000"
+    qtbot.keyClick(field, Qt.Key.Key_Return)
+    qtbot.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    assert page.search.count.text() == "100 of 100"
+    append(tmp_path / "log.txt", "loss again\n")
+    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "100 of 101")
+    field.selectAll()
+    qtbot.keyClicks(field, "nowhere")
+    assert page.search.count.text() == "nothing found"
+    assert not page.search.next.isEnabled()
+    qtbot.keyClick(field, Qt.Key.Key_Escape)
+    assert page.search.isHidden()
+    assert not page.view.extraSelections()
+
+
+def test_what_is_typed_on_narrows_the_place_that_was_found(qtbot, tmp_path, page):
+    append(tmp_path / "log.txt", "los\nloss\nlos\n")
+    page.show_run(tmp_path)
+    settled(qtbot, page.view)
+    page.search.open_search()
+    qtbot.keyClicks(page.search.field, "los")
+    assert page.search.count.text() == "3 of 3"
+    qtbot.keyClicks(page.search.field, "s")
+    assert page.search.count.text() == "1 of 1"
+    assert page.view.textCursor().blockNumber() == 1
+
+
+def test_following_can_be_switched(qtbot, tmp_path, page):
+    append(tmp_path / "log.txt", "text\n" * 300)
+    page.show_run(tmp_path)
+    settled(qtbot, page.view)
+    bar = page.view.verticalScrollBar()
+    bar.setValue(0)
+    assert not page.follow_box.isChecked()
+    page.follow_box.click()
+    assert bar.value() == bar.maximum()
+    page.follow_box.click()
+    append(tmp_path / "log.txt", "text\n" * 30)
+    place = bar.value()
+    settled(qtbot, page.view)
+    assert bar.value() == place
+
+
+def test_every_rank_can_be_read(qtbot, tmp_path, page):
+    append(tmp_path / "log.txt", "from rank 0\n")
+    page.show_run(tmp_path)
+    page.follow()
+    assert page.rank_box.isHidden()
+    append(tmp_path / "log.1.txt", "from rank 1\n")
+    append(tmp_path / "log.2.txt", "")
+    page.follow()
+    assert not page.rank_box.isHidden()
+    assert [page.rank_box.itemText(row) for row in range(page.rank_box.count())] == ["rank 0", "rank 1", "rank 2"]
+    assert page.view.toPlainText() == "from rank 0\n"
+    page.rank_box.setCurrentIndex(1)
+    assert page.view.toPlainText() == "from rank 1\n"
+    page.show_over(over=True)
+    page.rank_box.setCurrentIndex(2)
+    assert page.view.placeholderText() == "The run printed nothing."
+    (tmp_path / "other").mkdir()
+    page.show_run(tmp_path / "other")
+    assert page.rank_box.isHidden()
+    assert page.view.toPlainText() == ""
+
+
+def test_its_controls_stand_beside_its_tab_only(qtbot):
+    details = Details(DARK)
+    qtbot.addWidget(details)
+    qtbot.addWidget(details.heading)
+    details.tabs.setCurrentIndex(MEMORY_TAB)
+    assert details.log.controls.isHidden()
+    details.tabs.setCurrentIndex(LOG_TAB)
+    assert not details.log.controls.isHidden()

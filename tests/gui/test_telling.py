@@ -1,0 +1,112 @@
+"""What a script tells of how far it is, as the head of the window shows it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from core.book import SeriesBook
+from core.spec import RunSpec, Script
+from core.state import Facts, RunState, fold
+from gui.session import Session
+from gui.views.head import head
+
+NOW = 1_700_000_000.0
+
+
+def spec_of(launch: str = "one", devices: tuple[str, ...] = ("cpu:0", "cpu:1")) -> RunSpec:
+    return RunSpec(
+        name="train", framework="script", strategy=launch, script=Script(path="/x/train.py"), devices=devices,
+        python="/usr/bin/python3", working_dir="/x",
+    )  # fmt: skip
+
+
+def told(done: float, total: float, unit: str, *, at: float) -> dict:
+    return {"t": NOW + at, "kind": "progress", "done": done, "total": total, "unit": unit}
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """The head of a script's run `at` seconds after its start, when these events had come."""
+
+    def look(*events: dict, at: float, over: bool = False, spec: RunSpec | None = None):
+        states = ["starting", "running", *(["releasing", "finished"] if over else [])]
+        times = [0.0, 0.0, *([at, at] if over else [])]
+        life = [{"t": NOW + when, "kind": "state", "state": state} for when, state in zip(times, states, strict=True)]
+        every = sorted([*life, *events], key=lambda event: event["t"])
+        session = Session()
+        facts = fold(Facts(), every)
+        assert not facts.notices
+        session.run = SimpleNamespace(id="a-run", dir=Path("/x"), facts=facts)
+        session.book, session.spec = SeriesBook(), spec or spec_of()
+        session._take_in(every)
+        monkeypatch.setattr(time, "time", lambda: NOW + at)
+        assert facts.state is (RunState.FINISHED if over else RunState.RUNNING)
+        return head(session)
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        (spec_of(), "Script, one process on 2 devices"),
+        (spec_of(devices=("cpu:0",)), "Script, one process on 1 device"),
+        (spec_of("per-device"), "Script, one process per device on 2 devices"),
+    ],
+)
+def test_the_head_says_how_the_script_was_started(shown, spec, what):
+    assert (shown(at=1, spec=spec).name, shown(at=1, spec=spec).what) == ("train", what)
+
+
+def test_a_script_that_tells_nothing_has_no_bar(shown):
+    quiet = shown(at=9)
+    assert (quiet.epoch, quiet.fraction, quiet.detail) == ("", None, "")
+    assert shown(at=200, over=True).detail == "took 3:20"
+
+
+def test_steps_have_a_rate_and_a_time_left(shown):
+    steps = [told(10 * second, 1000, "steps", at=second) for second in range(1, 35)]
+    now = shown(*steps, at=34)
+    assert (now.epoch, now.fraction) == ("step 340 of 1\u2009000", 0.34)
+    assert now.detail == "10 steps/s · 1:06 left"
+    end = shown(*steps, told(1000, 1000, "steps", at=100), at=101, over=True)
+    assert (end.epoch, end.fraction) == ("step 1\u2009000 of 1\u2009000", 1.0)
+    assert end.detail == "10 steps/s · took 1:41"
+
+
+def test_the_pace_is_the_recent_one(shown):
+    slow = [told(second, 1000, "steps", at=second) for second in range(1, 101)]
+    fast = [told(100 + 5 * second, 1000, "steps", at=100 + second) for second in range(1, 81)]
+    assert shown(*slow, *fast, at=180).detail == "5.0 steps/s · 1:40 left"
+
+
+def test_between_two_epochs_time_goes_on(shown):
+    epochs = [told(number, 10, "epochs", at=60 * number) for number in range(1, 4)]
+    assert shown(*epochs, at=180).detail == "7:00 left"
+    assert shown(*epochs, at=210).detail == "6:30 left"
+    assert shown(*epochs, at=210).epoch == "epoch 3 of 10"
+
+
+def test_no_time_left_is_claimed_where_there_is_none(shown):
+    first = shown(told(1, 10, "epochs", at=60), at=70)
+    assert (first.fraction, first.detail) == (0.1, "– left")
+    epochs = [told(number, 3, "epochs", at=60 * number) for number in range(1, 4)]
+    assert shown(*epochs, at=181).detail == "– left", "the last may just have begun"
+    assert shown(*epochs[:2], at=9999).detail == "– left", "nothing has come for long"
+
+
+def test_what_is_counted_may_not_be_told(shown):
+    assert shown(told(3, 7, "", at=1), at=2).epoch == "3 of 7"
+    assert shown(told(2.345, 3, "epochs", at=1), at=2).epoch == "epoch 2.35 of 3"
+    assert shown(told(3, 0, "steps", at=1), at=2).fraction is None
+    assert shown(told(9, 7, "steps", at=1), at=2).fraction == 1.0
+
+
+def test_another_count_begins_anew(shown):
+    first = [told(number, 100, "steps", at=number) for number in range(1, 101)]
+    again = [told(2 * number, 100, "steps", at=100 + number) for number in range(1, 31)]
+    assert shown(*first, *again, at=130).detail == "2.0 steps/s · 0:20 left"
