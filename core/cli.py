@@ -19,6 +19,7 @@ from core.options import (
     Parser,
     add_detach,
     add_export_options,
+    add_expression,
     add_force,
     add_run_options,
     common,
@@ -95,6 +96,7 @@ def _parser() -> Parser:
     add_detach(add("resume", running.resume, of_run=True))
     add_detach(add("again", running.again, of_run=True))
     add("save", running.save, of_run=True)
+    add_expression(add("try", keeping.try_expression, of_run=True))
     add("command", keeping.command, of_run=True)
     add("keep", keeping.keep, of_run=True).add_argument(
         "name", metavar="NAME", help="of the setup; or the path of a file"

@@ -163,6 +163,11 @@ def add_force(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_expression(parser: argparse.ArgumentParser) -> None:
+    """Of `try`."""
+    parser.add_argument("expression", metavar="REGEX", help="as for `run --expression`: a named group for each metric")
+
+
 def add_export_options(parser: argparse.ArgumentParser) -> None:
     """What `export` takes."""
     what = parser.add_mutually_exclusive_group(required=True)

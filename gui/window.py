@@ -37,6 +37,7 @@ from .session import Session
 from .stage import Stage
 from .starter import Starter
 from .theme import Theme, apply
+from .trial import Trial
 from .views.devices import DeviceRows
 from .views.head import head
 from .views.messages import run_message
@@ -82,6 +83,7 @@ class MainWindow(QMainWindow):
         self._judged: object = ([], [])
         """What was known of the devices when the choices were judged last."""
         self._make_parts()
+        self._trial = Trial(self._setup.script)
         self._insight = Insight(self._monitor, self._board, self._session, self._details, self._leftovers)
         self._insight.setParent(self)
         self._insight.set_theme(self._theme)
@@ -215,6 +217,7 @@ class MainWindow(QMainWindow):
         self._starter.poll()
         self._again.poll()
         self._finder.poll()
+        self._trial.poll(self._session.run.dir if self._session.run else None)
         self._show_head()
         self._details.log.follow()
         self._stage.redraw()

@@ -1,11 +1,11 @@
-"""Commands on runs as things to be started again: their shell line, and setups that are kept by name."""
+"""Commands on runs as things to be started again: their shell line, setups kept by name, and how to read their log."""
 
 from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING
 
-from core import setups
+from core import setups, trial
 from core.answers import say, say_json, say_rows, warn
 from core.commands.common import find
 from core.errors import RunError
@@ -42,6 +42,20 @@ def keep(given: Namespace) -> int:
         say_json({"run": found.id, "setup": path.stem, "path": str(path)})
     else:
         say(str(path))
+    return 0
+
+
+def try_expression(given: Namespace) -> int:
+    """Try a regular expression on the end of a run's log, before it is given to `run --expression`."""
+    found = find(given)
+    outcome = trial.tried(given.expression, found.dir)
+    if given.json:
+        say_json({
+            "run": found.id, "lines": outcome.lines, "matched": outcome.matched, "problem": outcome.problem,
+            "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in outcome.readings],
+        })  # fmt: skip
+    else:
+        say(trial.told(outcome))
     return 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from core.cells import LAUNCHES
 from core.pythons.default import for_script
@@ -60,6 +60,11 @@ class ScriptForm(QWidget):
             "expressionEdit", "Regular expression", "Named groups are metrics: (?P<step>\\d+) (?P<loss>[\\d.]+)",
         )  # fmt: skip
         self._expression.setPlaceholderText("known ways of printing")
+        self._trial = QLabel()
+        self._trial.setObjectName("expressionTrial")
+        self._trial.setProperty("role", "small")
+        self._trial.setWordWrap(True)
+        self._trial.setVisible(False)
         self._offered = ""
         self._proposed, self._why = "", ""
         self._chosen_python = ""
@@ -76,6 +81,17 @@ class ScriptForm(QWidget):
         return self._script.text().strip()
 
     @property
+    def expression(self) -> str:
+        """The regular expression by which its log is to be read; none for the known ways of printing."""
+        return self._expression.text()
+
+    def show_trial(self, text: str) -> None:
+        """What the expression finds in a log that there is."""
+        if text != self._trial.text():
+            self._trial.setText(text)
+            self._trial.setVisible(bool(text))
+
+    @property
     def near(self) -> Path | None:
         """The folder near which its Python is looked for; None while no script is named."""
         folder = folder_of(self.script) or self._folder.text().strip()
@@ -90,7 +106,7 @@ class ScriptForm(QWidget):
             environment=self._environment.toPlainText(),
             launch=self._launch.currentData() or "",
             python=self._chosen_python,
-            expression=self._expression.text(),
+            expression=self.expression,
             devices=devices,
             release=release,
             cuda_ids=cuda_ids,
@@ -221,6 +237,7 @@ class ScriptForm(QWidget):
         self.more = QWidget()
         more = form(self.more)
         more.addRow(label("Read log &by", self._expression), self._expression)
+        more.addRow(self._trial)
         self.setFocusProxy(self._script)
 
     def _ask_script(self) -> None:

@@ -331,3 +331,19 @@ def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
     menu_action(button.menu(), "elsewhere").trigger()
     assert panel.message("messageStrip") == "GPU-gone is not in this machine now, so it is not ticked."
     assert panel.window._devices.table.ticked() == ("cpu:1",)
+
+
+def test_an_expression_is_tried_on_the_log_that_is_shown_while_it_is_typed(drive, script, runs_root):
+    train(script_spec(script, "4", cwd=script.parent), runs_root)
+    panel = drive()
+    panel.set_text("scriptPath", str(script))
+    found = panel.window.findChild(QLabel, "expressionTrial")
+    panel.set_text("expressionEdit", r"step=(?P<step>\d+) loss=(?P<loss>\S+)")
+    panel.until(lambda: found.text() == "Show a run, and it is tried on its log.")
+    panel.until(lambda: panel.runs.count() == 1)
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until(lambda: found.text().endswith("the last says loss 0.25 at step 4."))
+    panel.set_text("expressionEdit", "(?P<loss>")
+    panel.until(lambda: found.text().startswith("The expression is no regular expression"))
+    panel.set_text("expressionEdit", "")
+    panel.until(lambda: not found.isVisibleTo(found.parentWidget()))
