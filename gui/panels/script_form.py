@@ -29,7 +29,7 @@ ENVIRONMENT_PX = 48
 LABEL_PX = 84
 """Paths need the room."""
 FROM_SOURCE = "From the source"
-BRIEF = {"one": "one process", "per-device": "one per device"}
+BRIEF = {"one": "one process", "per-device": "per device"}
 """The ways to launch, in few words."""
 SCRIPT_TIP = "A Python file, a folder with a __main__.py, or -m package.module"
 READS_IT = "What the script's source looks like; it is read, not started"
