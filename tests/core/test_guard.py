@@ -13,6 +13,8 @@ from core import guard, holders, processes
 from core.worker import deadman
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
     from core.findings import Holder
@@ -27,20 +29,20 @@ def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pyte
         found = [[identity]]
         looks = 0
 
-        def describe(pid: int) -> Holder:
+        def glance(pid: int, *proc: Path) -> Holder:
             nonlocal looks
             looks += 1
             if looks == 100:
                 process.kill()
                 process.wait()
-            return known(pid)
+            return known(pid, *proc)
 
-        known = holders.describe
+        known = holders.glance
         clock = itertools.count(step=guard.LOOK_AGAIN_S)
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
         monkeypatch.setattr(processes, "tagged", lambda _: found.pop() if found else [])
         monkeypatch.setattr(processes, "send_tagged", lambda *_: True)
-        monkeypatch.setattr(holders, "describe", describe)
+        monkeypatch.setattr(holders, "glance", glance)
         (ended,) = guard._end_all("run-1")
         assert (ended.pid, ended.name, ended.signal, ended.by) == (process.pid, "sleep", "SIGKILL", "guard")
 
