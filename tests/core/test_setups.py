@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import socket
 from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -139,3 +140,30 @@ def test_what_is_given_in_vain_is_refused(script: Path, capsys: pytest.CaptureFi
     )  # fmt: skip
     assert "There is no Python called 'nopy'" in said(capsys, "run", "--script", path, "--python", "nopy")
     assert "There is no setup" in said(capsys, "run", "--setup", "none", "--devices", "cpu:0")
+
+
+def test_a_port_that_is_taken_and_variables_that_follow_from_the_devices_are_refused(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--script", str(script), "--devices", "cpu:0,cpu:1", "--launch", "per-device"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert said(capsys, *words, "--env", f"MASTER_PORT={port}") == (
+            f"MASTER_PORT {port} is another program's, or is no port. Leave it out: a free one is found."
+        )
+    assert said(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is another program's")
+    assert said(capsys, *words, "--env", "RANK=1") == (
+        "RANK cannot be given to the script, since it follows from the devices that are ticked. Leave it out."
+    )
+
+
+def test_a_kept_setup_whose_folder_is_gone_says_so(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    setups.keep(script_spec(script, cwd=folder), tmp_path / "kept.json")
+    folder.rmdir()
+    assert f"The working folder {folder} is gone." in said(capsys, "run", "--setup", str(tmp_path / "kept.json"))
