@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import time
+import traceback
 from typing import TYPE_CHECKING
 
 from core.events import EVENTS, Tail
@@ -100,5 +101,7 @@ def _become_collector(run_dir: Path, spec: RunSpec, ends: int, tells: int, let_g
         from core import collector
 
         code = collector.collect(run_dir, spec, until_closed=ends, tells=tells)
+    except Exception:  # noqa: BLE001 (the outer border of this process; what ended it stands in the log, and nowhere else)
+        traceback.print_exc()
     finally:
         os._exit(code)

@@ -171,8 +171,7 @@ class ScriptJob:
 
 def last_traceback(text: str) -> str | None:
     """The traceback with which a Python program ended, if that is how its output ends; None if not."""
-    before, heading, after = text.rpartition(TRACEBACK)
-    del before
+    _, heading, after = text.rpartition(TRACEBACK)
     lines = after.splitlines()
     body = [number for number, line in enumerate(lines) if line.startswith("  ")]
     if not heading or not body or body[-1] + 1 >= len(lines):
