@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from core import report
 from core.findings import Verdict, shortened, worst
+from core.logs import printed_logs
 from core.run import Run
 from core.state import row
 from core.units import size
@@ -93,13 +94,9 @@ def outcome(ended: Run, loss: float | None) -> str:
 
 def log_of(failed: Run) -> str | None:
     """Where to look for more on an error; None where nothing was printed."""
-    log = failed.dir / "log.txt"
-    try:
-        printed = log.stat().st_size > 0
-    except OSError:
-        return None
+    logs = ", ".join(str(path) for path in printed_logs(failed.dir))
     what = "The traceback and all that the run printed are" if failed.facts.traceback else "All that the run printed is"
-    return f"{what} in {log}." if printed else None
+    return f"{what} in {logs}." if logs else None
 
 
 def release_lines(facts: Facts) -> list[str]:

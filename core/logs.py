@@ -15,6 +15,12 @@ def log_of_rank(run_dir: Path, rank: int) -> Path:
     return run_dir / (f"log.{rank}.txt" if rank else LOG_FILE)
 
 
+def printed_logs(run_dir: Path) -> list[Path]:
+    """Those of all ranks in which something stands."""
+    ranks = sorted(run_dir.glob("log.*.txt"), key=lambda path: (len(path.name), path.name))
+    return [path for path in (run_dir / LOG_FILE, *ranks) if path.is_file() and path.stat().st_size]
+
+
 def end_of(path: Path, most_bytes: int) -> str:
     """The last lines of a file: whole ones, but for a single one that is longer than all this. None is no error."""
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from core import processes
+from core.answers import log_of
 from core.devices.cpu import cpu_devices
 from core.events import EVENTS
 from core.run import Run
@@ -158,6 +159,9 @@ def test_a_rank_that_fails_is_named_though_rank_0_ends_well(tmp_path: Path, runs
     )
     assert "missing" not in (ended.run.dir / "log.txt").read_text()
     assert "missing" in (ended.run.dir / "log.1.txt").read_text()
+    assert log_of(ended.run) == (
+        f"The traceback and all that the run printed are in {ended.run.dir / 'log.txt'}, {ended.run.dir / 'log.1.txt'}."
+    )
 
 
 def test_nobody_answers_a_question(tmp_path: Path, runs_root: Path) -> None:
