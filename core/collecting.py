@@ -7,7 +7,6 @@ import os
 import select
 import signal
 import time
-import traceback
 from typing import TYPE_CHECKING
 
 from core.events import EVENTS, Tail
@@ -102,6 +101,8 @@ def _become_collector(run_dir: Path, spec: RunSpec, ends: int, tells: int, let_g
 
         code = collector.collect(run_dir, spec, until_closed=ends, tells=tells)
     except Exception:  # noqa: BLE001 (the outer border of this process; what ended it stands in the log, and nowhere else)
-        traceback.print_exc()
+        from traceback import print_exc
+
+        print_exc()
     finally:
         os._exit(code)

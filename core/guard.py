@@ -15,10 +15,10 @@ import time
 from typing import TYPE_CHECKING
 
 from core import holders, processes
-from core.claim import remove_sockets
 from core.events import EVENTS, Writer
 from core.findings import Ended, ended_fields
 from core.procfs import ENDED, STUCK
+from core.sockets import remove_sockets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,40 +33,13 @@ QUIET_S = 1.0
 GIVE_UP_S = 60.0
 
 
-def post(run_dir: Path, *, let_go: int) -> int:
-    """Fork the guard; returns the descriptor whose closing, at the latest with this process's end, sets it off.
-
-    `let_go`: a descriptor that the guard must not keep, the run's lock. Call it before any thread is started.
-    """
-    reading, writing = os.pipe()
-    if os.fork():
-        os.close(reading)
-        return writing
-    try:
-        os.close(writing)
-        os.close(let_go)
-        os.setsid()  # a signal to the supervisor's group, such as a shutdown's, is not for the guard
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        if not os.read(reading, 1):
-            ended = _end_all(run_dir.name)
-            with contextlib.suppress(OSError):  # the folder is gone, or the disk is full: what counts is done
-                _tell(run_dir, ended)
-        remove_sockets(run_dir)
-    finally:
-        os._exit(0)
-
-
-def dismiss(post: int) -> None:
-    """Let the guard go: nothing is left of the run."""
-    with contextlib.suppress(BrokenPipeError):
-        os.write(post, b".")
-    os.close(post)
-
-
-def set_off(post: int) -> None:
-    """Let the guard do what this process could not: something is left of the run."""
-    os.close(post)
+def stand(run_dir: Path, reading: int) -> None:
+    """Until the supervisor lets it go with a byte through this pipe, or has ended, which closes its other end."""
+    if not os.read(reading, 1):
+        ended = _end_all(run_dir.name)
+        with contextlib.suppress(OSError):  # the folder is gone, or the disk is full: what counts is done
+            _tell(run_dir, ended)
+    remove_sockets(run_dir)
 
 
 def _end_all(run_id: str) -> list[Ended]:

@@ -16,11 +16,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core import guard, processes
-from core.claim import LOG, cannot_resume
+from core.claim import LOG
 from core.errors import RunError
 from core.events import EVENTS, Event, Log, make_reserve
 from core.logs import LOG_FILE, end_of
 from core.requests import REQUESTS
+from core.resuming import cannot_resume
 from core.spec import SPEC_FILE, RunSpec, read_spec, write_spec
 from core.starting import cannot_make, cannot_start, cannot_write, launch_supervisor, new_directory
 from core.state import Facts, RunState, fold, row

@@ -12,35 +12,32 @@ import os
 import signal
 import sys
 import time
-import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import catalog, guard, processes
-from core.claim import claim, claim_again, clear
+from core import guarding, processes
+from core.cells import cell_of
+from core.claim import claim
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.events import EVENTS, RESERVE, RecordError, Writer
 from core.jobs import job
 from core.ladder import Ladder, rungs
 from core.launchers import local
-from core.machine import ThisMachine
 from core.readings import Readings
-from core.release import Watch
-from core.releasing import Releasing
 from core.requests import Listener, Requests
 from core.spec import RunSpec, read_spec
-from core.stall import StallWatch
 from core.state import TRANSITIONS, Facts, RunState, fold, row
-from core.strays import StrayWatch
 from core.workforce import Workforce
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from core.devices.device import Device, Sample
     from core.jobs import Job
+    from core.oversight import Oversight
     from core.spec import Placement
     from core.workforce import Member
 
@@ -50,8 +47,6 @@ BUSY_TICK_S = 0.1
 """The same while it starts or stops."""
 STRAGGLER_GRACE_S = 10.0
 KILLED_S = 2.0  # what was sent KILL is gone after so long, or not soon
-ABORTED_WAIT_S = 10.0
-"""A run that cannot go on does not wait for its devices for longer."""
 NO_PROC = (
     "No process can be seen here, since nothing is mounted on /proc: what a run leaves behind could not be ended. "
     "Mount it (mount -t proc proc /proc, as root), then start the run again."
@@ -68,9 +63,7 @@ class Supervisor:
         self._requests = Requests(run_dir)
         self._workers = Workforce(run_dir)
         self._facts = facts or Facts()
-        self._watch: Watch | None = None
-        self._strays = StrayWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_dir.name)])
-        self._stall = StallWatch(spec.devices)
+        self._oversight: Oversight | None = None
         self._has_stepped = False
         self._done_since = time.monotonic()
         self._ladder = Ladder(rungs(spec.ladder), send=self._send, record=self._record_rung)
@@ -85,7 +78,9 @@ class Supervisor:
         except (RunError, RecordError) as error:
             self._abort(str(error), None)
         except Exception as error:  # noqa: BLE001 (the outer border)
-            self._abort(f"Trainyard's supervisor failed: {error!r}. Please report this.", traceback.format_exc())
+            from traceback import format_exc  # now: a run need not wait for what it hardly ever needs
+
+            self._abort(f"Trainyard's supervisor failed: {error!r}. Please report this.", format_exc())
         finally:
             self._tidy()
 
@@ -96,7 +91,7 @@ class Supervisor:
     @property
     def leaves_processes(self) -> bool:
         """Whether processes of the run were left that a signal may still end."""
-        return self._watch is not None and any(not each.stuck for each in self._watch.survivors)
+        return self._oversight is not None and self._oversight.leaves_processes
 
     # -- start -----------------------------------------------------------------------------------
 
@@ -114,20 +109,32 @@ class Supervisor:
                 "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
                 memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
             )  # fmt: skip
-        placements = local.placements(devices, catalog.cell_of(self._spec))
+        placements = local.placements(devices, cell_of(self._spec))
         names = local.cuda_names(placements, self._spec.cuda_ids, self._spec.python)
         local.check_sight(self._spec, self._run_dir.name, placements, names)
         self._job.prepare(names)
-        self._watch = Watch(self._run_dir.name, devices, self._spec.release, ThisMachine(self._run_dir.name))
-        self._watch.begin(self._readings.poll())  # before the first worker, and not from before the pre-flight
-        for placement in placements:
-            member = self._workers.add(placement, self._launch)
-            identity = member.identity
-            self._events.write(
-                "worker", rank=placement.rank, role=placement.role, pid=member.process.pid,
-                created=identity.created if identity else 0.0, devices=list(placement.own),
-            )  # fmt: skip
-        self._readings.watch(self._workers.pids_by_device())
+        before = self._readings.poll()  # before the first worker, and not from before the pre-flight
+        try:
+            for placement in placements:
+                self._add(placement)
+            self._readings.watch(self._workers.pids_by_device())
+        finally:
+            self._oversee(devices, before)  # also those who were started before one who could not be
+
+    def _add(self, placement: Placement) -> None:
+        member = self._workers.add(placement, self._launch)
+        identity = member.identity
+        self._events.write(
+            "worker", rank=placement.rank, role=placement.role, pid=member.process.pid,
+            created=identity.created if identity else 0.0, devices=list(placement.own),
+        )  # fmt: skip
+
+    def _oversee(self, devices: Sequence[Device], before: Sequence[Sample]) -> None:
+        from core.oversight import Oversight  # now: a user's program need not wait until it is loaded
+
+        self._oversight = Oversight(
+            self._run_dir.name, self._spec, devices, before, readings=self._readings, write=self._tell
+        )
 
     def _launch(self, placement: Placement) -> subprocess.Popen[bytes]:
         try:
@@ -139,7 +146,7 @@ class Supervisor:
 
     def _train(self) -> None:
         """Until the last worker has ended."""
-        assert self._watch is not None
+        assert self._oversight is not None
         while self._workers.working:
             self._workers.wait(TICK_S if self._facts.state is RunState.RUNNING else BUSY_TICK_S)
             if not self._run_dir.is_dir():
@@ -149,9 +156,7 @@ class Supervisor:
             self._look_for_stragglers()
             self._workers.end_servers(self._send)
             self._ladder.tick()
-            self._watch.take(self._readings.poll())
-            self._look_for_strays()
-            self._look_for_a_stall()
+            self._oversight.look(self._facts.step if self._has_stepped else None, trains=self._trains)
 
     def _look_at_workers(self) -> None:
         ended = self._workers.poll()  # first, so that what they said before their end is read
@@ -176,18 +181,9 @@ class Supervisor:
         self._record_exits(self._workers.poll())
         return not self._workers.working
 
-    def _look_for_strays(self) -> None:
-        """Processes of the run on GPUs that were not ticked: told, in red; they are the recipe's own doing."""
-        for stray in self._strays.look(self._readings.survey, time.monotonic()):
-            self._tell("stray", **stray.to_event())
-
-    def _look_for_a_stall(self) -> None:
-        """No step for long though all live: told, not ended, since a validation or a download may take as long."""
-        if self._facts.state is RunState.RUNNING and not all(member.done for member in self._workers.trainers):
-            step = self._facts.step if self._has_stepped else None
-            news = self._stall.look(step, self._readings.survey, time.monotonic())
-            if news is not None:
-                self._tell("stall", text=news)
+    @property
+    def _trains(self) -> bool:
+        return self._facts.state is RunState.RUNNING and not all(member.done for member in self._workers.trainers)
 
     def _look_for_stragglers(self) -> None:
         """Workers whose training is done but who do not end: a thread of the recipe's keeps them, say."""
@@ -224,8 +220,8 @@ class Supervisor:
 
     def _send(self, number: signal.Signals) -> None:
         """Signal the workers. What KILL ends with them is named in the end like any other that had to be ended."""
-        if number is signal.SIGKILL and self._watch is not None:
-            self._watch.adopt(self._workers.with_them(processes.tagged(self._run_dir.name)))
+        if number is signal.SIGKILL and self._oversight is not None:
+            self._oversight.adopt(self._workers.with_them(processes.tagged(self._run_dir.name)))
         self._workers.send(number)
 
     def _record_rung(self, name: str, grace_s: float | None) -> None:
@@ -252,13 +248,10 @@ class Supervisor:
             self._go(RunState.FINISHED)
 
     def _release(self) -> None:
-        """End what is left of the run, and watch its devices until they are as they were before, or time is over."""
-        assert self._watch is not None
+        assert self._oversight is not None
         workers = [member.identity for member in self._workers.members if member.identity]
-        self._watch.adopt(self._workers.left)
-        Releasing(self._watch, self._readings, self._events.write).run(
-            workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended
-        )
+        self._oversight.adopt(self._workers.left)
+        self._oversight.release(workers, is_hurried=lambda: self._requests.hurry, meanwhile=self._have_ended)
 
     def _abort(self, sentence: str, trace: str | None) -> None:
         """End everything at once and write the end down, as far as the disk lets us."""
@@ -268,27 +261,25 @@ class Supervisor:
             return  # the end was reached, or a resumed leg never began: only the disk did not take it
         try:
             _wait_until(self._have_ended, KILLED_S)
-            if self._workers.members:
-                self._release_after_all()
+            if self._oversight is not None and self._workers.members:
+                self._release_after_all(self._oversight)
             self._fail(sentence, trace)
         except RecordError as error:
             print(f"{sentence} {error}", file=sys.stderr)  # noqa: T201 (into log.txt: readers find the run LOST)
 
     def _kill_all(self) -> None:
         found = processes.tagged(self._run_dir.name)
-        if self._watch is not None:
+        if self._oversight is not None:
             workers = {member.process.pid for member in self._workers.members}
-            self._watch.adopt(each for each in found if each.pid not in workers)
+            self._oversight.adopt(each for each in found if each.pid not in workers)
         self._workers.send(signal.SIGKILL)
         processes.end_tagged(self._run_dir.name, signal.SIGKILL)
 
-    def _release_after_all(self) -> None:
+    def _release_after_all(self, oversight: Oversight) -> None:
         """The same for a run that cannot go on; what went wrong may go wrong here, too, and is told once."""
         if self._facts.state is not RunState.RELEASING:
             self._go(RunState.RELEASING)
-        assert self._watch is not None
-        self._watch.hurry(ABORTED_WAIT_S)
-        self._readings.stop_recording()
+        oversight.abort()
         with contextlib.suppress(Exception):
             self._release()
 
@@ -327,6 +318,14 @@ def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
         time.sleep(0.02)
 
 
+def _take_up(run_dir: Path) -> tuple[int, Facts]:
+    from core.resuming import claim_again, clear  # now: a new run need not wait for it
+
+    claimed = claim_again(run_dir)
+    clear(run_dir)
+    return claimed
+
+
 def main() -> int:
     """Run the run whose directory is the first argument; with `--resume`, go on with it."""
     os.umask(0o077)
@@ -338,10 +337,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # who started us may have blocked it; workers inherit
     try:
-        lock, facts = claim_again(run_dir) if resumes else (claim(run_dir), Facts())
-        if resumes:
-            clear(run_dir)
-        post = guard.post(run_dir, let_go=lock)
+        lock, facts = _take_up(run_dir) if resumes else (claim(run_dir), Facts())
+        post = guarding.post(run_dir, let_go=lock)
         spec = read_spec(run_dir)
         own = job(spec, run_dir, let_go=(lock, post))
         supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts)
@@ -351,9 +348,9 @@ def main() -> int:
     told.pass_to(supervisor.stop)
     supervisor.run()
     if supervisor.leaves_processes:
-        guard.set_off(post)
+        guarding.set_off(post)
     else:
-        guard.dismiss(post)
+        guarding.dismiss(post)
     return 0
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from core import processes
 from core.book import SeriesBook
-from core.claim import clear
 from core.errors import RunError
 from core.events import Tail, Writer, whole_bytes
+from core.resuming import clear
 from core.run import Run
 from core.runs import Index
 from core.spec import write_spec

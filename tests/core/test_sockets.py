@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.claim import remove_sockets
+from core.sockets import remove_sockets
 
 CODE = """
     import multiprocessing, os, pathlib, signal, sys
