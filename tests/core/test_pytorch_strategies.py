@@ -13,7 +13,9 @@ from core.events import EVENTS, Tail
 from core.state import RunState
 from core.worker import checkpoint
 from core.worker.pytorch.fsdp import blocks
-from core.worker.pytorch.stages.cut import Uncuttable, evenly, may_begin
+from core.worker.pytorch.stages.cost import calls
+from core.worker.pytorch.stages.cut import Uncuttable, evenly, may_begin, or_before
+from core.worker.pytorch.stages.sources import Row
 from core.worker.pytorch.stages.trace import traced_stage
 from tests.core.test_checkpoints import DROPS, EVERY_STEP, SETTINGS, broken_off, resumed
 from tests.core.test_numbers import AWKWARD, assert_close
@@ -284,13 +286,30 @@ def test_an_error_in_a_stage_is_told_in_its_own_words(runs_root: Path, tmp_path:
 
 
 def test_a_row_is_cut_where_the_heaviest_part_is_lightest() -> None:
-    assert evenly([1, 1, 1, 9, 1, 1], [1, 2, 3, 4, 5], 3) == [0, 3, 4]
-    assert evenly([1, 1, 1, 1], [1, 2, 3], 2) == [0, 2]
-    assert evenly([5, 1, 1, 5], [1], 2) == [0, 1]
-    assert evenly([1, 1], [1], 3) is None
+    assert evenly([1, 1, 1, 9, 1, 1], [[1], [2], [3], [4], [5]], 3) == [0, 3, 4]
+    assert evenly([1, 1, 1, 1], [[1], [2], [3]], 2) == [0, 2]
+    assert evenly([5, 1, 1, 5], [[1]], 2) == [0, 1]
+    assert evenly([1, 1], [[1]], 3) is None
+    assert evenly([9, 1, 1, 8], [[1, 2, 3]], 2) == [0, 1]
+    assert evenly([1, 1, 1, 9], [[1, 2, 3]], 2) == [0, 3]
+    assert evenly([1, 1, 1, 9], [[1, 2, 3]], 3) is None, "one place is cut once"
+    assert evenly([4, 1, 1, 4, 1, 1, 4], [[1, 2, 3], [4, 5, 6]], 3) == [0, 2, 4]
     shared = nn.Linear(2, 2)
     layers = [nn.Tanh(), nn.Linear(2, 2), nn.Tanh(), shared, nn.Linear(2, 2), shared, nn.Tanh(), nn.Linear(2, 2)]
     assert may_begin(layers) == [3, 7]
+    assert or_before(3, layers) == [2, 3]
+    assert or_before(7, layers) == [6, 7]
+
+
+def test_a_layer_without_parameters_goes_with_the_lighter_stage_unless_more_is_sent_for_it() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))
+    row, inputs = Row(model), [torch.zeros(2, 1, 8, 8)]
+    layers = row.layers(inputs)
+    (place,) = row.allowed(layers, calls(model, layers, inputs))
+    assert place == [3, 4], "before the pooling four times as much is sent"
+    begins = [layers[each][0] for each in evenly([1, 1, 1, 5, 5], [place], 2) or ()]
+    assert begins == ["0", "4"]
+    assert [type(layer) for layer in row.stage(begins, 1, inputs, torch.device("cpu")).children()] == [nn.Linear]
 
 
 def test_what_cannot_be_traced_is_refused() -> None:

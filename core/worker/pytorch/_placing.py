@@ -27,7 +27,8 @@ def in_turn(model: nn.Module, devices: Sequence[torch.device], recipe: str) -> n
         raise ValueError(_cannot(recipe, len(devices), f"it is a {type(model).__name__}, not an nn.Sequential"))
     layers = [layer for _, layer in layers_of(model)]
     allowed = may_begin(layers)
-    begins = evenly([sum(each.numel() for each in layer.parameters()) for layer in layers], allowed, len(devices))
+    sizes = [sum(each.numel() for each in layer.parameters()) for layer in layers]
+    begins = evenly(sizes, [[each] for each in allowed], len(devices))
     if begins is None:
         why = f"it has no more than {len(allowed) + 1} part(s) with parameters to train, one after the other"
         raise ValueError(_cannot(recipe, len(devices), why))

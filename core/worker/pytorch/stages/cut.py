@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     Layer = tuple[str, nn.Module]
 
@@ -33,10 +33,9 @@ def layers_of(row: nn.Module, prefix: str = "") -> Iterator[Layer]:
 
 
 def may_begin(layers: Sequence[nn.Module]) -> list[int]:
-    """Numbers of the layers at which another part may begin.
+    """Numbers of the layers at which another part may begin: such as have parameters to train, so that each part has.
 
-    Each part has parameters to train, and activations stay with what they follow. Layers that share a
-    parameter stay together: two processes, or two devices, would have one each.
+    Layers that share a parameter stay together: two processes, or two devices, would have one each.
     """
     trained = [[id(each) for each in layer.parameters() if each.requires_grad] for layer in layers]
     last = {each: number for number, own in enumerate(trained) for each in own}
@@ -49,26 +48,37 @@ def may_begin(layers: Sequence[nn.Module]) -> list[int]:
     return found
 
 
-def evenly(weights: Sequence[float], allowed: Sequence[int], parts: int) -> list[int] | None:
+def or_before(number: int, layers: Sequence[nn.Module]) -> list[int]:
+    """A layer at which a part may begin, and those right before it that train nothing: they may go with either part."""
+    first = number
+    while not any(each.requires_grad for each in layers[first - 1].parameters()):
+        first -= 1
+    return list(range(first, number + 1))
+
+
+def evenly(weights: Sequence[float], allowed: Sequence[Sequence[int]], parts: int) -> list[int] | None:
     """The number of the first layer of each part; None when there are fewer places to cut than it takes.
 
-    Of the best ways it takes the one with the earliest cuts.
+    `allowed`: the places in order; at each, the layers of which one may be the first behind the cut. Of last cuts that
+    are as good it takes the earliest.
     """
-    places = [0, *allowed]
-    if len(places) < parts:
+    if len(allowed) + 1 < parts:
         return None
-    sums = [sum(weights[begin:end]) for begin, end in zip(places, [*places[1:], len(weights)], strict=True)]
-    # best[n]: for the first n pieces in as many parts as rounds were made, the heaviest part and where each begins.
-    best: list[tuple[float, list[int]]] = [(sum(sums[:count]), [0]) for count in range(len(sums) + 1)]
+    # By the layer before which it ends: the heaviest part, and where each begins, in as many parts as rounds were made.
+    ends = [(place, number) for place, numbers in enumerate(allowed) for number in numbers]
+    best = {end: (sum(weights[: end[1]]), [0]) for end in [*ends, (len(allowed), len(weights))]}
     for _ in range(1, parts):
-        best = [_one_more(best, sums, count) for count in range(len(sums) + 1)]
-    return [places[each] for each in best[-1][1]]
+        best = {end: _one_more(best, weights, end) for end in best}
+    return best[len(allowed), len(weights)][1]
 
 
-def _one_more(best: list[tuple[float, list[int]]], sums: list[float], count: int) -> tuple[float, list[int]]:
+def _one_more(
+    best: Mapping[tuple[int, int], tuple[float, list[int]]], weights: Sequence[float], end: tuple[int, int]
+) -> tuple[float, list[int]]:
+    """The best way to this end with a part more, which begins at an earlier place than it ends."""
     ways = [
-        (max(heaviest, sum(sums[cut:count])), [*begins, cut])
-        for cut, (heaviest, begins) in enumerate(best[:count])
-        if cut > begins[-1]
+        (max(heaviest, sum(weights[cut : end[1]])), [*begins, cut])
+        for (place, cut), (heaviest, begins) in best.items()
+        if place < end[0]
     ]
-    return min(ways, default=(float("inf"), [count]))
+    return min(ways, default=(float("inf"), [end[1]]))

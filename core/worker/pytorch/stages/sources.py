@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from .._build import seed_everything
-from .cut import is_row, layers_of, may_begin
+from .cost import tensors
+from .cut import is_row, layers_of, may_begin, or_before
 from .trace import inner_layers, traced_stage
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ class Source(Protocol):
     def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:
         """In order; `inputs` are those of a micro-batch, on the CPU."""
 
-    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[int]:
-        """Numbers of the layers at which another stage may begin."""
+    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
+        """The places at which another stage may begin: of each, the numbers of the layers that may be its first."""
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:
         """One of the stages that begin at these layers, on its device; nothing else goes there."""
@@ -54,10 +55,19 @@ class Row:
     def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:  # noqa: ARG002
         return list(layers_of(self.model))
 
-    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[int]:
-        """Where one tensor goes from layer to layer: of several, a stage would make several arguments."""
-        numbers = may_begin([layer for _, layer in layers])
-        return [each for each in numbers if isinstance(calls[layers[each - 1][0]][0].output, Tensor)]
+    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
+        """Where one tensor goes from layer to layer: of several, a stage would make several arguments.
+
+        Layers that train nothing, such as activations, go with either stage, unless more would have to be sent for it.
+        """
+        modules = [layer for _, layer in layers]
+        crossing = [calls[name][0].output for name, _ in layers]  # of each layer, what goes to the next
+        places = []
+        for number in may_begin(modules):
+            most = _bytes(crossing[number - 1])
+            whole = [each for each in or_before(number, modules) if isinstance(crossing[each - 1], Tensor)]
+            places.append([each for each in whole if each == number or _bytes(crossing[each - 1]) <= most])
+        return [place for place in places if place]
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:  # noqa: ARG002
         names = [name for name, _ in layers_of(self.model)]
@@ -81,9 +91,9 @@ class Listed:
     def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:  # noqa: ARG002
         return self._layers
 
-    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[int]:  # noqa: ARG002
+    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:  # noqa: ARG002
         """Between any two of them that learn."""
-        return may_begin([layer for _, layer in layers])
+        return [[each] for each in may_begin([layer for _, layer in layers])]
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:  # noqa: ARG002
         """Several of them, where there are more than devices."""
@@ -100,9 +110,9 @@ class Whole:
     def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:
         return inner_layers(self.model, inputs)
 
-    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[int]:
+    def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
         """At layers that are called once: at another there would be several cuts."""
-        return [each for each in may_begin([layer for _, layer in layers]) if len(calls[layers[each][0]]) == 1]
+        return [[each] for each in may_begin([layer for _, layer in layers]) if len(calls[layers[each][0]]) == 1]
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:
         return traced_stage(self.model, inputs, begins[1:], number, device)
@@ -122,6 +132,10 @@ class Chain(nn.Module):
         for member in self._order:
             value = member(*value) if isinstance(value, (tuple, list)) else member(value)
         return value
+
+
+def _bytes(value: Any) -> int:  # noqa: ANN401 (whatever a layer gives)
+    return sum(each.numel() * each.element_size() for each in tensors(value))
 
 
 def _own(names: Sequence[str], begins: Sequence[str], number: int) -> Sequence[str]:
