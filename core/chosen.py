@@ -26,7 +26,7 @@ def choices(options: argparse.Namespace) -> Choices | ScriptChoices | KeptChoice
     if options.recipe is not None:
         given.insert(0, "a recipe")
     if len(given) > 1:
-        raise ValueError(f"Both {given[0]} and {given[1]} are given. A run trains one of them.")
+        raise ValueError(f"Both {given[0]} and {given[1]} are given. A run trains one of them: leave the other out.")
     if not given:
         raise ValueError("Nothing to train is given. Name a recipe (`trainyard recipes` lists them), or --script FILE.")
     if options.setup is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from core.events import EVENTS, RecordError
 from core.launchers.script import metrics_file
 from core.sources.found import Finder
+from core.writers import Writers
 
 if TYPE_CHECKING:
     from core.spec import RunSpec
@@ -52,6 +53,7 @@ def collect(run_dir: Path, spec: RunSpec, *, until_closed: int, tells: int) -> i
 def _finder(run_dir: Path, spec: RunSpec) -> Finder:
     """What is in the files by now is not of this run."""
     ours = [run_dir / EVENTS, run_dir / "control", metrics_file(run_dir, 0)]
-    finder = Finder([run_dir, Path(spec.working_dir)], since=time.time(), without=ours)
+    writers = Writers(run_dir.name, Path(spec.working_dir))
+    finder = Finder([run_dir, Path(spec.working_dir)], since=time.time(), without=ours, is_ours=writers.is_ours)
     finder.remember()
     return finder

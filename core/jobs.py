@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from core.collecting import Collecting
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from core.workforce import Member
 
 LAST_WORDS_BYTES = 16 * 1024
+LAST_LINE = 300
 TRACEBACK = "Traceback (most recent call last):"
+RANK = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
+COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Job(Protocol):
@@ -63,11 +67,11 @@ class Job(Protocol):
         raise NotImplementedError
 
 
-def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int]) -> Job:
-    """For this run. `let_go`: see `Collecting`; call it before any thread is started."""
+def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int], umask: int) -> Job:
+    """For this run. `let_go`: see `Collecting`; call it before any thread is started. `umask`: of who began the run."""
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    return ScriptJob(spec, run_dir, Collecting(run_dir, spec, let_go=let_go))
+    return ScriptJob(spec, Launcher(spec, run_dir, umask), Collecting(run_dir, spec, let_go=let_go), run_dir)
 
 
 class RecipeJob:
@@ -116,10 +120,10 @@ class ScriptJob:
 
     answers = False
 
-    def __init__(self, spec: RunSpec, run_dir: Path, collecting: Collecting) -> None:
+    def __init__(self, spec: RunSpec, launcher: Launcher, collecting: Collecting, run_dir: Path) -> None:
         assert spec.script is not None
         self._name, self._run_dir, self._collecting = spec.script.name, run_dir, collecting
-        self._launcher = Launcher(spec, run_dir)
+        self._launcher = launcher
         self._told = False
 
     def prepare(self, names: Mapping[str, str] | None) -> None:
@@ -155,18 +159,29 @@ class ScriptJob:
         return self._collecting.finish()
 
     def failure(self, member: Member) -> tuple[str, str | None]:
-        """Its exit code, and the error at the end of what it printed."""
-        trace = last_traceback(end_of(log_of_rank(self._run_dir, member.placement.rank), LAST_WORDS_BYTES))
+        """Its exit code, and the error at the end of what it printed, or the last that it printed."""
+        printed = as_printed(end_of(log_of_rank(self._run_dir, member.placement.rank), LAST_WORDS_BYTES))
+        trace = last_traceback(printed)
         if (member.exit_code or 0) <= 0:
             return describe(member), trace
         which = f" ({member.name})" if member.placement.world_size > 1 else ""
-        error = trace.rstrip().rpartition("\n")[2].strip().rstrip(".") if trace else ""
-        why = f": {error}." if error else ". What it printed last may say why."
+        error = (trace or "").rstrip().rpartition("\n")[2].strip().rstrip(".")
+        last = printed.rstrip().rpartition("\n")[2].strip()[:LAST_LINE].rstrip(".")
+        why = f": {error}." if error else f". It printed last: {last}." if last else ", and printed nothing."
         return f"{self._name}{which} ended with exit code {member.exit_code}{why}", trace
 
     def close(self) -> None:
         """End the reader."""
         self._collecting.close()
+
+
+def as_printed(text: str) -> str:
+    """What stands on a terminal when this was printed: no colours, and of lines that are written over the last.
+
+    Without the `[rank1]: ` that PyTorch puts before each line of an error's traceback.
+    """
+    text = RANK.sub("", COLOURS.sub("", text))
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 def last_traceback(text: str) -> str | None:

@@ -26,6 +26,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Leave with the sentence."""
+        if message.startswith("unrecognized arguments"):
+            message += ". What is meant for a script of your own goes behind --"
         self.exit(WRONG_USE, f"trainyard: {message}. See {self.prog} --help.\n")
 
 

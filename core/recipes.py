@@ -117,7 +117,8 @@ def read(path: Path) -> RecipeFile:
     if missing:
         raise ValueError(
             f"Recipe {path} has no function {' and no function '.join(f'{name}()' for name in missing)}. "
-            f"A recipe needs {' and '.join(f'{name}()' for name in REQUIRED_FUNCTIONS)}."
+            f"A recipe needs {' and '.join(f'{name}()' for name in REQUIRED_FUNCTIONS)}. "
+            f"If it is a program that trains by itself, run it as it is: trainyard run --script {path}"
         )
     keywords = _merged(path, functions)
     optimizer = _keywords(functions["optimizer"]) if "optimizer" in functions else {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 if TYPE_CHECKING:
@@ -325,10 +325,10 @@ def _part(kind: type[Part], data: object) -> Part:
     if isinstance(data.get("arguments"), list):
         data = {**data, "arguments": tuple(data["arguments"])}
     known = {item.name for item in fields(kind)}  # type: ignore[arg-type]  # always one of our dataclasses
-    try:
-        return kind(**{name: value for name, value in data.items() if name in known})
-    except TypeError as error:
-        raise ValueError(f"Its {kind.__name__.lower()} is not complete: {error}.") from error
+    needed = {item.name for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING}  # type: ignore[arg-type]
+    if missing := sorted(needed - data.keys()):
+        raise ValueError(f"It is not complete: {', '.join(missing)} of its {kind.__name__.lower()} is not there.")
+    return kind(**{name: value for name, value in data.items() if name in known})
 
 
 def _whole(what: str, value: object, least: int) -> None:

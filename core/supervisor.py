@@ -328,19 +328,21 @@ def _take_up(run_dir: Path) -> tuple[int, Facts]:
 
 def main() -> int:
     """Run the run whose directory is the first argument; with `--resume`, go on with it."""
-    os.umask(0o077)
+    users_umask = os.umask(0o077)  # what is measured is nobody else's business; what a script writes is its own
     run_dir, resumes = Path(sys.argv[1]), "--resume" in sys.argv[2:]
     told = Listener()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, told)
-    # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT.
-    signal.signal(signal.SIGINT, lambda *_: None)
+    # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT. The
+    # shell that started us in the background has both ignored.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # who started us may have blocked it; workers inherit
     try:
         lock, facts = _take_up(run_dir) if resumes else (claim(run_dir), Facts())
         post = guarding.post(run_dir, let_go=lock)
         spec = read_spec(run_dir)
-        own = job(spec, run_dir, let_go=(lock, post))
+        own = job(spec, run_dir, let_go=(lock, post), umask=users_umask)
         supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)

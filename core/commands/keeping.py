@@ -34,14 +34,15 @@ def keep(given: Namespace) -> int:
     """Keep what a run trained, and how, as a setup to be started again: `trainyard run --setup NAME`."""
     found = find(given)
     path = setups.path_of(given.name, setups.default_root())
+    replaces = path.exists()
     try:
         setups.keep(found.spec(), path)
     except OSError as error:
         raise RunError(f"{path} cannot be written: {error.strerror}. Name another file.") from error
     if given.json:
-        say_json({"run": found.id, "setup": path.stem, "path": str(path)})
+        say_json({"run": found.id, "setup": path.stem, "path": str(path), "replaced": replaces})
     else:
-        say(str(path))
+        say(f"{path} (in place of what was kept there)" if replaces else str(path))
     return 0
 
 

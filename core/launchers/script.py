@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 METRICS = "TRAINYARD_METRICS"
 """The variable that names a file to which the program may append its measurements, a JSON object a line."""
-OURS = frozenset({TAG, RUN_DIR, METRICS, ORDER, VISIBLE})
+FROM_RUN = frozenset({TAG, RUN_DIR, METRICS})
+FROM_DEVICES = frozenset({ORDER, VISIBLE})
 PER_DEVICE = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
 """Each process has its own, or they would not be as many as there are devices."""
 
@@ -29,9 +30,10 @@ PER_DEVICE = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
 class Launcher:
     """Starts the processes of one run, of which those of one per device meet at one port."""
 
-    def __init__(self, spec: RunSpec, run_dir: Path) -> None:
+    def __init__(self, spec: RunSpec, run_dir: Path, umask: int = -1) -> None:
+        """`umask`: of the processes; -1 for that of this one."""
         assert spec.script is not None
-        self._spec, self._script, self._run_dir = spec, spec.script, run_dir
+        self._spec, self._script, self._run_dir, self._umask = spec, spec.script, run_dir, umask
         self.names: Mapping[str, str] | None = None
         """See `core.launchers.local.cuda_names`."""
         self._port = free_addresses(1)[0].rpartition(":")[2]
@@ -51,6 +53,7 @@ class Launcher:
                 cwd=self._spec.working_dir,
                 env=self._environment(placement),
                 start_new_session=True,
+                umask=self._umask,
             )
         _pin(process.pid, placement)
         return process
@@ -63,6 +66,7 @@ class Launcher:
             **ours,
             RUN_DIR: str(self._run_dir),
             METRICS: str(metrics_file(self._run_dir, placement.rank)),
+            "PWD": self._spec.working_dir,  # as a shell has it that has gone there
             **self._script.environment,
         }
 
@@ -92,10 +96,11 @@ def as_torchrun(placement: Placement, port: str, base: Mapping[str, str]) -> dic
 
 def problems(script: Script, way: str) -> list[str]:
     """What of a script's variables would contradict what is ticked, or cannot be had: sentences. `way`: its launch."""
-    fixed = OURS | PER_DEVICE if way == "per-device" else OURS
+    fixed = FROM_DEVICES | PER_DEVICE if way == "per-device" else FROM_DEVICES
     told = [
-        f"{name} cannot be given to the script, since it follows from the devices that are ticked. Leave it out."
-        for name in sorted(fixed & script.environment.keys())
+        f"{name} cannot be given to the script, since it follows from {what}. Leave it out."
+        for names, what in ((fixed, "the devices that are ticked"), (FROM_RUN, "the run"))
+        for name in sorted(names & script.environment.keys())
     ]
     port = script.environment.get("MASTER_PORT")
     if port is not None and not _is_free(port):

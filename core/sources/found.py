@@ -58,13 +58,17 @@ class Finder:
         since: float,
         *,
         without: Collection[Path] = (),
+        is_ours: Callable[[str, os.stat_result], bool] = lambda *_: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`since`: when the run began, in unix seconds. `without`: files and folders to leave out, as the run's own."""
+        """`since`: when the run began, in unix seconds. `without`: files and folders to leave out, as the run's own.
+
+        `is_ours`: whether a file may be taken for one of this run; one that may not is asked about again.
+        """
         self._folders = list(folders)
         self._since = since - SLACK_S
         self._without = {os.path.abspath(path) for path in without}  # noqa: PTH100 (links are to stay)
-        self._clock = clock
+        self._is_ours, self._clock = is_ours, clock
         self._before: dict[str, _Before] = {}
         """By path, the files of before the run as they were met first."""
         self._remembers = False
@@ -156,9 +160,9 @@ class Finder:
             return False
         if not holds_metrics(Path(entry.path)):
             self._refused[entry.path] = state.st_size, state.st_mtime_ns
-            return False
-        self._found.add(entry.path)
-        return True
+        elif self._is_ours(entry.path, state):
+            self._found.add(entry.path)
+        return entry.path in self._found
 
     def _is_written(self, path: str, state: os.stat_result) -> bool:
         before = self._before.get(path)

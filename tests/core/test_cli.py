@@ -96,7 +96,10 @@ def test_wrong_use_ends_in_one_sentence_before_anything_is_started(
     ("source", "words"),
     [
         ("def model(:\n", "is not valid Python: invalid syntax, line 1. Correct it there."),
-        ("def model():\n    pass\n", "has no function train_data(). A recipe needs model() and train_data()."),
+        (
+            "def model():\n    pass\n",
+            "If it is a program that trains by itself, run it as it is: trainyard run --script ",
+        ),
         ("\0", "is not valid Python: source code string cannot contain null bytes. Correct it there."),
         (
             "def model(a=1): pass\ndef train_data(a=2): pass\n",

@@ -307,6 +307,12 @@ def test_a_layer_without_parameters_goes_with_the_lighter_stage_unless_more_is_s
     layers = row.layers(inputs)
     (place,) = row.allowed(layers, calls(model, layers, inputs))
     assert place == [3, 4], "before the pooling four times as much is sent"
+    dropping = Row(
+        nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Dropout(0.5), nn.Tanh(), nn.Dropout(0.0), nn.Linear(4, 2))
+    )
+    drawn = [torch.zeros(2, 4)]
+    (apart,) = dropping.allowed(dropping.layers(drawn), calls(dropping.model, dropping.layers(drawn), drawn))
+    assert apart == [3, 4, 5], "dropout on another rank would drop others"
     begins = [layers[each][0] for each in evenly([1, 1, 1, 5, 5], [place], 2) or ()]
     assert begins == ["0", "4"]
     assert [type(layer) for layer in row.stage(begins, 1, inputs, torch.device("cpu")).children()] == [nn.Linear]

@@ -17,6 +17,7 @@ from core import processes
 from core.answers import log_of
 from core.devices.cpu import cpu_devices
 from core.events import EVENTS
+from core.jobs import TRACEBACK, as_printed, last_traceback
 from core.run import Run
 from core.shell import shell_line
 from core.spec import StopLadder
@@ -31,6 +32,7 @@ import json, os, sys
 json.dump(
     {
         "argv": sys.argv, "name": __name__, "path": sys.path, "cwd": os.getcwd(), "file": __file__,
+        "umask": os.umask(0), "ignored": [line for line in open("/proc/self/status") if line.startswith("SigIgn")],
         "environment": dict(os.environ), "cores": sorted(os.sched_getaffinity(0)), "modules": sorted(sys.modules),
     },
     open(os.environ["TOLD"] + os.environ.get("RANK", ""), "w"),
@@ -65,11 +67,12 @@ def test_a_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, 
         env={**os.environ, **environment, "TOLD": str(tmp_path / "shell.json")},
     )  # fmt: skip
     panel, shell = told(tmp_path / "panel.json"), told(tmp_path / "shell.json")
-    for name in ("argv", "name", "path", "cwd", "file", "modules"):
+    for name in ("argv", "name", "path", "cwd", "file", "modules", "umask", "ignored"):
         assert panel[name] == shell[name], name
     mine = panel["environment"]
     assert isinstance(mine, dict)
     assert mine["MINE"] == "a=b c"
+    assert mine["PWD"] == str(here)
     assert not [name for name in mine if name.startswith("PYTHONPATH")]
 
 
@@ -146,6 +149,27 @@ def test_a_script_that_raises_fails_with_its_own_error(tmp_path: Path, runs_root
     assert ended.run.facts.error == "broken.py ended with exit code 1: KeyError: 'no such column'."
     assert ended.run.facts.traceback is not None
     assert "in fit" in ended.run.facts.traceback
+
+
+def test_one_that_says_by_itself_why_it_fails_is_quoted(tmp_path: Path, runs_root: Path) -> None:
+    (tmp_path / "picky.py").write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--arch', required=True)\nparser.parse_args()\n"
+    )
+
+    ended = train(script_spec(tmp_path / "picky.py", cwd=tmp_path), runs_root)
+
+    assert ended.run.facts.error == (
+        "picky.py ended with exit code 2. It printed last: "
+        "picky.py: error: the following arguments are required: --arch."
+    )
+
+
+def test_last_words_are_read_as_they_stand_on_a_terminal() -> None:
+    trace = f"{TRACEBACK}\n  File 'x', line 1\nValueError: bad sample\n"
+    ranked = "".join(f"[rank1]: {line}\n" for line in trace.splitlines())
+    assert last_traceback(as_printed(f"step 1\n\x1b[31m{ranked}\x1b[0m")) == trace
+    assert as_printed("10 %\r20 %\r30 %\r\ngone\n") == "30 %\ngone\n"
 
 
 def test_a_rank_that_fails_is_named_though_rank_0_ends_well(tmp_path: Path, runs_root: Path) -> None:

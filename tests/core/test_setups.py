@@ -126,7 +126,7 @@ def test_what_is_given_in_vain_is_refused(script: Path, capsys: pytest.CaptureFi
     path = str(script)
     assert said(capsys, "run", "--devices", "cpu:0").startswith("Nothing to train is given.")
     assert said(capsys, "run", "digits_cnn", "--script", path) == (
-        "Both a recipe and --script are given. A run trains one of them."
+        "Both a recipe and --script are given. A run trains one of them: leave the other out."
     )  # fmt: skip
     assert said(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
     assert said(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."

@@ -43,7 +43,7 @@ def test_a_spec_from_before_the_memory_watch_is_read(data: dict[str, Any]) -> No
     [
         ({"version": 2}, "written by a newer Trainyard (version 2; this one reads up to 1). Update Trainyard"),
         ({"recipe": 5}, "Its recipe is 5 where an object was expected."),
-        ({"recipe": {"name": "x"}}, "Its recipe is not complete"),
+        ({"recipe": {"name": "x"}}, "It is not complete: path of its recipe is not there."),
         ({"name": ""}, "The name is ''. Give a text that is not empty."),
         ({"devices": [1]}, "The device id is 1."),
         ({"training": {"epochs": "many"}}, "The number of epochs is 'many'. Give a whole number of at least 1."),

@@ -74,6 +74,15 @@ def seconds(layer: nn.Module, call: Call, device: torch.device, autocast: Autoca
     return statistics.median(times[1:] or times)
 
 
+def draws(layer: nn.Module, call: Call) -> bool:
+    """Whether it draws random numbers, as dropout does: they are others on another rank."""
+    args, kwargs = tree_map_only(Tensor, lambda tensor: tensor.detach().clone(), (call.args, call.kwargs))
+    with unchanged(layer), torch.no_grad():
+        before = torch.get_rng_state()
+        layer(*args, **kwargs)
+        return not torch.equal(before, torch.get_rng_state())
+
+
 def _there_and_back(layer: nn.Module, given: Any, autocast: Autocast, *, first: bool) -> None:  # noqa: ANN401
     args, kwargs = given if first else tree_map_only(Tensor, _wanting_gradient, given)
     with torch.enable_grad(), autocast or contextlib.nullcontext():

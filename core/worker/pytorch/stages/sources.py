@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._build import seed_everything
-from .cost import tensors
+from .cost import draws, tensors
 from .cut import is_row, layers_of, may_begin, or_before
 from .trace import inner_layers, traced_stage
 
@@ -58,15 +58,18 @@ class Row:
     def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
         """Where one tensor goes from layer to layer: of several, a stage would make several arguments.
 
-        Layers that train nothing, such as activations, go with either stage, unless more would have to be sent for it.
+        Layers that train nothing, such as activations, go with either stage, unless more would have to be sent for it,
+        or what they compute would be another: costs are measured, and what is trained must not depend on them.
         """
         modules = [layer for _, layer in layers]
-        crossing = [calls[name][0].output for name, _ in layers]  # of each layer, what goes to the next
+        given = [calls[name][0] for name, _ in layers]
         places = []
         for number in may_begin(modules):
-            most = _bytes(crossing[number - 1])
-            whole = [each for each in or_before(number, modules) if isinstance(crossing[each - 1], Tensor)]
-            places.append([each for each in whole if each == number or _bytes(crossing[each - 1]) <= most])
+            *before, _ = or_before(number, modules)
+            fixed = max((each + 1 for each in before if draws(modules[each], given[each])), default=0)
+            most = _bytes(given[number - 1].output)
+            free = [each for each in before if each >= fixed and _bytes(given[each - 1].output) <= most]
+            places.append([each for each in [*free, number] if isinstance(given[each - 1].output, Tensor)])
         return [place for place in places if place]
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:  # noqa: ARG002
