@@ -10,6 +10,7 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from core.book import SeriesBook
+from core.requests import unanswered
 from core.run import Run
 from core.state import Facts, row
 
@@ -62,8 +63,12 @@ class Session(QObject):
 
     @property
     def is_script(self) -> bool:
-        """Whether it is a program of the user's own, which cannot be asked to save or to pause."""
+        """Whether it is a program of the user's own."""
         return self.spec is not None and self.spec.script is not None
+
+    def refusal(self, what: str) -> str:
+        """Why the run cannot be asked to `pause` or to `save`: a sentence; no text where it can."""
+        return unanswered(self.spec, what) if self.spec else ""
 
     @property
     def asked(self) -> str:
