@@ -126,7 +126,7 @@ def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec
         environment=choices.environment,
         expression=choices.expression,
     )
-    python = for_script(choices.python, Path(path).parent if path else Path(working_dir))
+    python = script_python(choices.python, path, working_dir)
     if choices.expression:
         compile_expression(choices.expression)
     look = scripts.look_at(
@@ -144,6 +144,11 @@ def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec
         python=python,
         working_dir=working_dir,
     )
+
+
+def script_python(named: str | None, path: str, working_dir: str) -> str:
+    """The Python for a script (`core.pythons.default`): what lies near its file counts, or near a module's folder."""
+    return for_script(named, Path(path).parent if path else Path(working_dir))
 
 
 def compose_kept(choice: KeptChoice, devices: Sequence[Device]) -> RunSpec:

@@ -65,6 +65,8 @@ class Outlook:
     """Of a script, the launch that its source proposes, once that is known."""
     why: str = ""
     """Why it does: a sentence."""
+    usual_python: str = ""
+    """Of a script, the Python that is taken where none is chosen, once that is known."""
     ready: str = ""
     """A sentence, when there are no problems."""
     wary: bool = False
@@ -85,6 +87,10 @@ def script_outlook(choices: ScriptChoices, answer: Answer | None, now: Circumsta
     if answer is None:
         name = choices.module or PurePath(choices.script).name
         return replace(refused(now.folder_problem, f"Looking at {name} …"), pending=True)
+    return replace(_answered(choices, answer, now), usual_python=answer.usual_python)
+
+
+def _answered(choices: ScriptChoices, answer: Answer, now: Circumstances) -> Outlook:
     if answer.spec is None:
         return refused(now.folder_problem, *answer.problems)
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -221,6 +223,44 @@ def test_pythons_are_found_and_shown_with_what_they_have(drive, script):
     panel.tick("cpu:0")
     ready(panel)
     assert spec_of(panel).python == sys.executable
+
+
+def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_holds_nothing_up(
+    drive, script, monkeypatch
+):
+    usual = script.parent / ".venv" / "bin" / "python"
+    usual.parent.mkdir(parents=True)
+    usual.symlink_to(sys.executable)
+    answers, asked_by = threading.Event(), []
+    can_access = os.access
+
+    def access(path, *mode, **more):
+        """A file server that is dead until `answers` is set."""
+        if str(path) == str(usual):
+            asked_by.append(threading.current_thread())
+            answers.wait(60)
+        return can_access(path, *mode, **more)
+
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "access", access)
+    panel = drive()
+    box = panel.box("pythonBox")
+    try:
+        panel.window._setup.open_script(script)
+        panel.tick("cpu:0")
+        panel.until(lambda: asked_by, "the question")
+        panel.set_text("argumentsEdit", "--lr 0.1")
+        panel.until(lambda: panel.verdict.text() == "Looking at train.py …", "that it is looked at")
+        read = panel.window._monitor.survey.samples
+        panel.until(lambda: panel.window._monitor.survey.samples != read, "newer readings")
+        assert box.itemText(0) == "Usual"
+    finally:
+        answers.set()
+    panel.until(lambda: box.itemText(0) == "Usual: .venv", "the usual Python")
+    assert threading.main_thread() not in asked_by
+    ready(panel)
+    assert spec_of(panel).python == str(usual)
 
 
 def test_run_again_starts_the_same_and_asks_where_a_device_is_in_use(drive, script, runs_root):
