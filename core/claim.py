@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -17,6 +18,7 @@ from core.requests import Requests
 from core.state import Facts, RunState, fold, row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from core.ending import Left
@@ -74,6 +76,27 @@ def claim_again(run_dir: Path) -> tuple[int, Facts]:
         raise RunError(cannot_resume(run_dir, facts.state))
     _wait_for_the_guard(run_dir, deadline)
     return lock, facts
+
+
+@contextlib.contextmanager
+def held(run_dir: Path) -> Iterator[None]:
+    """Hold a run that is over, so that nobody resumes it meanwhile.
+
+    Raises `RunError` when somebody runs it, or clears away what is left of it; or when it cannot be looked into.
+    """
+    handles: list[int] = []
+    try:
+        for folder in (run_dir, run_dir / EVENTS):
+            try:
+                handles.append(_open(folder))
+            except OSError as error:
+                raise RunError(f"{folder} cannot be looked into: {error.strerror}.") from error
+            if not _lock(handles[-1]):
+                raise RunError(f"Run {run_dir.name} is being run, or what is left of it is still being ended.")
+        yield
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def clear(run_dir: Path) -> None:
