@@ -92,7 +92,10 @@ def held(run_dir: Path) -> Iterator[None]:
             except OSError as error:
                 raise RunError(f"{folder} cannot be looked into: {error.strerror}.") from error
             if not _lock(handles[-1]):
-                raise RunError(f"Run {run_dir.name} is being run, or what is left of it is still being ended.")
+                raise RunError(
+                    f"Run {run_dir.name} is being run, or what is left of it is still being ended. "
+                    "Try again in a moment."
+                )
         yield
     finally:
         for handle in handles:

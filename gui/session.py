@@ -94,6 +94,16 @@ class Session(QObject):
         if self.run is None or self.run.dir != run_dir:
             self.attach(Run.attach(run_dir))
 
+    def leave(self, run_dir: Path) -> None:
+        """Look at nothing from now on, if this run is looked at."""
+        if self.run is not None and self.run.dir == run_dir:
+            self.run = self.book = self.spec = self.spec_problem = None
+            self.strays = ()
+            self._strides = Strides()
+            self._forget_what_was_asked()
+            self.attached.emit()
+            self.changed.emit()
+
     def poll(self) -> None:
         """Read what is new."""
         if self.run is None or self.book is None:

@@ -32,6 +32,7 @@ from .panels.runs import RunList
 from .panels.setup import SetupPanel
 from .panels.strip import MessageStrip
 from .pulse import Pulse
+from .remover import Remover
 from .resumer import Resumer
 from .session import Session
 from .stage import Stage
@@ -97,6 +98,8 @@ class MainWindow(QMainWindow):
             devices=self._devices.table,
         )
         self._again.setParent(self)
+        self._remover = Remover(self, self._board, self._session)
+        self._remover.setParent(self)
         self._keeper = Keeper(
             runs_root,
             window=self,
@@ -164,9 +167,12 @@ class MainWindow(QMainWindow):
         self._runs.chosen.connect(self._attach_to)
         for menu in (self._runs.run_menu, self._header.again.run_menu):
             self._again.listen(menu)
+            self._remover.listen(menu)
         self._again.listen_to_setups(self._setup.setups)
         self._again.said.connect(self.show_message)
         self._again.done.connect(self._message.show_passing)
+        self._remover.said.connect(self.show_message)
+        self._remover.done.connect(self._message.show_passing)
         self._setup.looked_near.connect(self._finder.look)
         self._finder.found.connect(self._setup.script.show_pythons)
         self._run_message.details_asked.connect(self._details.raise_error)
@@ -216,6 +222,7 @@ class MainWindow(QMainWindow):
         self._resumer.poll()
         self._starter.poll()
         self._again.poll()
+        self._remover.poll()
         self._finder.poll()
         self._trial.poll(self._session.run.dir if self._session.run else None)
         self._show_head()
