@@ -85,7 +85,7 @@ class Remover(QObject):
             lambda: self._waiting.append(chosen),
             question=f"Delete the run {run_title(chosen, time.time())}?",
             words=f"It is {row(chosen.state).label.lower()} and takes {disk(look.size_bytes)} of disk. Its folder is "
-            f"deleted, with its curves, its log and its checkpoints: {chosen.dir}\n\nThis cannot be taken back.",
+            f"deleted, with its curves, its log and its checkpoints:\n{chosen.dir}\n\nThis cannot be taken back.",
             yes="Delete it",
         )
 

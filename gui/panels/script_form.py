@@ -48,10 +48,11 @@ class ScriptForm(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._script = line("scriptPath", "Script", SCRIPT_TIP)
-        self._script.setPlaceholderText("a Python program, or drop one")
+        self._script.setPlaceholderText("choose one, or drop it")
         self._arguments = line("argumentsEdit", "Arguments", "What follows the script's name, quoted as for a shell")
         self._arguments.setPlaceholderText("none")
         self._folder = line("workingDirEdit", "Working folder", "Where the script runs: its relative paths start here")
+        self._folder.setPlaceholderText("the script's folder")
         self._environment = QPlainTextEdit()
         self._launch = StrategyBox(theme, "launchBox", "Launch", "How the script is started on several devices")
         self._python = StrategyBox(theme, "pythonBox", "Python", "The Python that runs the script")
@@ -240,7 +241,7 @@ class ScriptForm(QWidget):
         rows.addRow(label("Pyt&hon", self._python, LABEL_PX), beside(self._python, open_python))
         self.more = QWidget()
         more = form(self.more)
-        more.addRow(label("Read log &by", self._expression), self._expression)
+        more.addRow(label("Read log &by", self._expression, LABEL_PX), self._expression)
         more.addRow(self._trial)
         self.setFocusProxy(self._script)
 
