@@ -49,6 +49,8 @@ class Choices:
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
+    working_dir: str | None = None
+    """None for the folder that this process is in."""
     python: str | None = None
     """Another than the framework's own (`core.interpreters`): a path, or a command on PATH."""
 
@@ -111,7 +113,7 @@ def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
         cuda_ids=choices.cuda_ids,
         python=locate(choices.python) if choices.python else interpreter(row),
-        working_dir=_working_dir(),
+        working_dir=_existing(choices.working_dir) if choices.working_dir is not None else _working_dir(),
     )
 
 

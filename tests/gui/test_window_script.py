@@ -7,6 +7,7 @@ import shlex
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
@@ -308,6 +309,7 @@ def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
         recipe, devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, learning_rate=0.25, seed=7,
         gradient_clip=1.5, settings={"noise": 0.25}, checkpoints={"unit": "steps", "every": 9},
     )  # fmt: skip
+    of_recipe = replace(of_recipe, name="nightly", working_dir=str(script.parent))
     runs = [train(spec, runs_root).run for spec in (of_script, of_recipe)]
     panel = drive()
     panel.until(lambda: panel.runs.count() == 2, "the runs")
@@ -322,10 +324,14 @@ def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
             spec.script, spec.recipe, spec.training, spec.checkpoints,
         )  # fmt: skip
         assert (made.devices, made.strategy, made.python) == (spec.devices, spec.strategy, spec.python)
+        assert (made.name, made.working_dir) == (spec.name, spec.working_dir)
     menu_action(menu, "Copy as command").trigger()
     line = QGuiApplication.clipboard().text()
     assert shlex.split(line)[:5] == ["cd", of_recipe.working_dir, "&&", "trainyard", "run"]
-    assert panel.message("messageStrip") == "Copied: the line that starts recipe the same from a shell."
+    assert panel.message("messageStrip") == "Copied: the line that starts nightly the same from a shell."
+    panel.choose(panel.recipe, "digits_mlp")  # the name and the folder were those of that run
+    made = spec_of(panel)
+    assert (made.name, made.working_dir) == ("digits_mlp", str(Path.cwd()))
 
 
 def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
