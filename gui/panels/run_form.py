@@ -28,7 +28,7 @@ class RunForm(FieldGroup):
             "Trains in",
             working_dir=editors.text(
                 "recipeDirEdit", "Folder to train in", "Where a recipe's relative paths start", self.changed.emit,
-                empty="the folder that Trainyard was started in",
+                empty="this window's folder",
             ),
         )  # fmt: skip
 
