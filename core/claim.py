@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from core.errors import RunError
 from core.events import EVENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 LOG = "supervisor.jsonl"
@@ -29,6 +31,30 @@ def claim(run_dir: Path) -> int:
         )
     lock(open_folder(run_dir / EVENTS))  # nobody else's: kept by this process and its guard
     return handle
+
+
+@contextlib.contextmanager
+def held(run_dir: Path) -> Iterator[None]:
+    """Hold a run that is over, so that nobody resumes it meanwhile.
+
+    Raises `RunError` when somebody runs it, or clears away what is left of it; or when it cannot be looked into.
+    """
+    handles: list[int] = []
+    try:
+        for folder in (run_dir, run_dir / EVENTS):
+            try:
+                handles.append(open_folder(folder))
+            except OSError as error:
+                raise RunError(f"{folder} cannot be looked into: {error.strerror}.") from error
+            if not lock(handles[-1]):
+                raise RunError(
+                    f"Run {run_dir.name} is being run, or what is left of it is still being ended. "
+                    "Try again in a moment."
+                )
+        yield
+    finally:
+        for handle in handles:
+            os.close(handle)
 
 
 def busy(run_dir: Path) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from core import runs
 from core.answers import warn
-from core.commands import exporting, facts, keeping, pythons, running, sweeping
+from core.commands import exporting, facts, keeping, pythons, removing, running, sweeping
 from core.errors import RunError
 from core.options import (
     WRONG_USE,
@@ -104,6 +104,7 @@ def _parser() -> Parser:
     add("setups", keeping.list_setups)
     add_export_options(add("export", exporting.export, of_run=True))
     add("sweep", sweeping.sweep).add_argument("--end", action="store_true", help="end them without being asked")
+    removing.add_options(add("remove", removing.remove))
     return parser
 
 

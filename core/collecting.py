@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -34,12 +33,14 @@ class Collecting:
     def __init__(self, run_dir: Path, spec: RunSpec, *, let_go: Iterable[int]) -> None:
         """Fork it. `let_go`: descriptors that it must not keep. Call it before any thread is started."""
         self._tail = Tail(run_dir / EVENTS / LOG)
-        ends, self._stay = os.pipe()  # its closing, at the latest with this process's end, means: read on and leave
+        ends, stay = os.pipe()  # its closing, at the latest with this process's end, means: read on and leave
         self._ready, tells = os.pipe()
+        self._held = [stay, self._ready]
+        """What has yet to be closed."""
         self._pid = os.fork()
         self._code: int | None = None
         if self._pid == 0:
-            _become_collector(run_dir, spec, ends, tells, [*let_go, self._stay, self._ready])
+            _become_collector(run_dir, spec, ends, tells, [*let_go, *self._held])
         os.close(ends)
         os.close(tells)
 
@@ -85,10 +86,9 @@ class Collecting:
             self._code = -signal.SIGKILL
 
     def _let_go(self) -> None:
-        for name in ("_stay", "_ready"):
-            with contextlib.suppress(OSError):
-                os.close(getattr(self, name))
-            setattr(self, name, -1)
+        """Close this side's ends of both pipes; once they are closed, do nothing."""
+        while self._held:
+            os.close(self._held.pop())
 
 
 def _become_collector(run_dir: Path, spec: RunSpec, ends: int, tells: int, let_go: Iterable[int]) -> None:

@@ -49,6 +49,8 @@ class Choices:
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
+    working_dir: str | None = None
+    """None for the folder that this process is in."""
     python: str | None = None
     """Another than the framework's own (`core.interpreters`): a path, or a command on PATH."""
 
@@ -111,7 +113,7 @@ def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
         cuda_ids=choices.cuda_ids,
         python=locate(choices.python) if choices.python else interpreter(row),
-        working_dir=_working_dir(),
+        working_dir=_existing(choices.working_dir) if choices.working_dir is not None else _working_dir(),
     )
 
 
@@ -126,7 +128,7 @@ def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec
         environment=choices.environment,
         expression=choices.expression,
     )
-    python = for_script(choices.python, Path(path).parent if path else Path(working_dir))
+    python = script_python(choices.python, path, working_dir)
     if choices.expression:
         compile_expression(choices.expression)
     look = scripts.look_at(
@@ -144,6 +146,11 @@ def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec
         python=python,
         working_dir=working_dir,
     )
+
+
+def script_python(named: str | None, path: str, working_dir: str) -> str:
+    """The Python for a script (`core.pythons.default`): what lies near its file counts, or near a module's folder."""
+    return for_script(named, Path(path).parent if path else Path(working_dir))
 
 
 def compose_kept(choice: KeptChoice, devices: Sequence[Device]) -> RunSpec:

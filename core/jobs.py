@@ -31,9 +31,6 @@ COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 class Job(Protocol):
     """What the supervisor need not know of the processes that it supervises."""
 
-    answers: bool
-    """Whether its processes look for requests: else they cannot be asked to save themselves, only be interrupted."""
-
     def prepare(self, names: Mapping[str, str] | None) -> None:
         """Before the first process. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`."""
         raise NotImplementedError
@@ -77,8 +74,6 @@ def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int], umask: int) -> J
 class RecipeJob:
     """Workers of ours, which tell by themselves what happens."""
 
-    answers = True
-
     def __init__(self, spec: RunSpec, run_dir: Path) -> None:
         self._spec, self._run_dir = spec, run_dir
         self._names: Mapping[str, str] | None = None
@@ -117,8 +112,6 @@ class RecipeJob:
 
 class ScriptJob:
     """A program of the user's own: what it prints and writes is read by a process beside it."""
-
-    answers = False
 
     def __init__(self, spec: RunSpec, launcher: Launcher, collecting: Collecting, run_dir: Path) -> None:
         assert spec.script is not None

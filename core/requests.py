@@ -9,7 +9,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from core.spec import RunSpec
+
 REQUESTS = ("stop", "force", "pause", "save")
+DONE = {"pause": "paused", "save": "saved"}
+"""What the workers answer, and what a run is when they have."""
+
+
+def unanswered(spec: RunSpec, what: str) -> str:
+    """Why nobody in this run would answer a request to `pause` or to `save`: a sentence; no text where it is answered.
+
+    A script does not look for requests.
+    """
+    if spec.script is None:
+        return ""
+    return (
+        f"A script cannot be {DONE[what]} from outside: it saves, if it does, in a way of its own. "
+        "Stopping it sends SIGINT first."
+    )
 
 
 class Listener:
@@ -54,6 +71,13 @@ class Requests:
         with contextlib.suppress(OSError):
             (self._control / name).unlink()
 
+    def refuse(self, spec: RunSpec) -> list[str]:
+        """Take back what a run of this spec does not answer; why, in a sentence each."""
+        refused = [(what, why) for what in DONE if (why := unanswered(spec, what)) and self.has(what)]
+        for what, _ in refused:
+            self.take_back(what)
+        return [why for _, why in refused]
+
     def tell_to_stop(self) -> None:
         """As if a stop had been asked for. No more than this: it is called from a signal handler."""
         self._told_to_stop = True
@@ -76,7 +100,7 @@ class Requests:
 
     def record(self, write: Callable[[str], None]) -> None:
         """Record which of `pause` and `save` the workers have yet to answer, if it is another than before."""
-        asked = next((name for name in ("pause", "save") if self.has(name)), "")
+        asked = next((name for name in DONE if self.has(name)), "")
         if asked != self._recorded:
             self._recorded = asked
             write(asked)

@@ -201,22 +201,15 @@ class Supervisor:
             self._go(RunState.STOPPING)
             # A worker that is still loading does not look at requests yet: it would use up its grace for nothing.
             self._ladder.begin("asked" if self._facts.plan else "SIGINT")
-        if not self._job.answers:
-            self._refuse()
-        elif row(self._facts.state).can_pause:
+        for why in self._requests.refuse(self._spec):
+            self._tell("notice", text=why)
+        if row(self._facts.state).can_pause:
             self._requests.record(lambda asked: self._events.write("request", asked=asked))
         if self._requests.has("force"):
             if self._facts.state is RunState.STOPPING:
                 self._ladder.force()
             else:  # there is nothing to force yet; kept, it would take a later stop's graces away
                 self._requests.take_back("force")
-
-    def _refuse(self) -> None:
-        """Nobody would answer a request to save."""
-        for what, done in (("pause", "paused"), ("save", "saved")):
-            if self._requests.has(what):
-                self._requests.take_back(what)
-                self._tell("notice", text=f"A script cannot be {done} from outside. Stopping it sends SIGINT first.")
 
     def _send(self, number: signal.Signals) -> None:
         """Signal the workers. What KILL ends with them is named in the end like any other that had to be ended."""

@@ -1,4 +1,4 @@
-"""The units in which memory is told, by the command line, the window and the watch alike."""
+"""The units in which memory, and a disk, are told, by the command line, the window and the watch alike."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def size(memory_bytes: int | None) -> str:
     if memory_bytes >= BYTES_PER_GB:
         return f"{memory_bytes / BYTES_PER_GB:.1f} GB"
     return f"{memory_bytes / BYTES_PER_MB:.0f} MB"
+
+
+def disk(size_bytes: int) -> str:
+    """The same of a disk, where a little is told too: `340 kB`."""
+    return size(size_bytes) if size_bytes >= BYTES_PER_MB else f"{-(-size_bytes // 1024)} kB"

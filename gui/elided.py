@@ -7,6 +7,8 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 LEAST_WIDTH_PX = 24
+LEAST_LETTERS = 5
+"""Of a text that is cut: fewer tell nothing, and an ellipsis alone looks like a fault."""
 
 
 class ElidedLabel(QLabel):
@@ -26,6 +28,8 @@ class ElidedLabel(QLabel):
         """Paint what fits."""
         shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
         self.setToolTip("" if shown == self.text() else self.text())
+        if shown != self.text() and len(shown) <= LEAST_LETTERS:
+            return
         painter = QPainter(self)
         painter.setFont(self.font())
         painter.setPen(self.palette().color(self.foregroundRole()))

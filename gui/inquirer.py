@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core import scripts
-from core.compose import ScriptChoices, compose_script, resolve
+from core.compose import ScriptChoices, compose_script, resolve, script_python
 from core.sources.expression import compile_expression
 from core.spec import ReleaseWatch
 
@@ -75,6 +75,8 @@ class Answer:
     """The launch that the source proposes."""
     why: str = ""
     """Why: a sentence."""
+    usual_python: str = ""
+    """The Python that is taken where none is chosen; no text where that could not be found out."""
     problems: tuple[str, ...] = ()
     """What would end the script at once: sentences."""
 
@@ -121,6 +123,7 @@ class Inquirer(QObject):
 def find_out(question: Question) -> Answer:
     """The answer; it may take seconds, while an interpreter is asked."""
     variables = dict(question.environment)
+    usual = script_python(None, question.script, question.working_dir)
     try:
         spec = compose_script(
             ScriptChoices(
@@ -143,8 +146,8 @@ def find_out(question: Question) -> Answer:
         )
         found = scripts.problems(look, python=spec.python, cwd=spec.working_dir, variables=variables)
     except ValueError as error:
-        return Answer(problems=(str(error),))
-    return Answer(spec=spec, proposed=look.launch, why=look.why, problems=tuple(found))
+        return Answer(usual_python=usual, problems=(str(error),))
+    return Answer(spec=spec, proposed=look.launch, why=look.why, usual_python=usual, problems=tuple(found))
 
 
 def filled(answer: Answer, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:

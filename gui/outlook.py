@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from .inquirer import Answer
 
-    UsedBy = Mapping[str, Sequence[str]]
     HeldBy = Mapping[str, str]
 
 
@@ -31,6 +30,21 @@ MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
 MOST_TAKEN = 3
 """Devices that are told of so one by one."""
 NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What choices are judged by, whatever they are."""
+
+    survey: Survey
+    used_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By device id, what to call the runs that are on it."""
+    held_by: HeldBy = field(default_factory=dict)
+    """By device id, who else holds a good part of it, see `gui.views.holding.largest_others`."""
+    old_s: Mapping[str, int] = field(default_factory=dict)
+    """By device id, the age of readings that are not those of now."""
+    folder_problem: str | None = None
+    """Why no run can be kept; no text when one can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,58 +65,40 @@ class Outlook:
     """Of a script, the launch that its source proposes, once that is known."""
     why: str = ""
     """Why it does: a sentence."""
+    usual_python: str = ""
+    """Of a script, the Python that is taken where none is chosen, once that is known."""
     ready: str = ""
     """A sentence, when there are no problems."""
     wary: bool = False
     """Whether that sentence is to be read before Start is pressed."""
 
 
-def outlook(
-    choices: Choices,
-    survey: Survey,
-    used_by: UsedBy,
-    folder_problem: str | None,
-    old_s: Mapping[str, int],
-    *,
-    held_by: HeldBy,
-) -> Outlook:
-    """Judge the choices. `used_by`: by device id, what to call the runs that are on it.
-
-    `folder_problem`: why no run can be kept; `old_s`: by device id, the age of readings that are not those of now;
-    `held_by`: likewise, who else holds a good part of it, see `gui.views.holding.largest_others`.
-    """
+def outlook(choices: Choices, now: Circumstances) -> Outlook:
+    """Judge the choices."""
     try:
-        spec = compose(choices, survey.devices)
+        spec = compose(choices, now.survey.devices)
     except ValueError as error:
-        return refused(folder_problem, str(error))
-    judged = _judged(spec, (), survey, used_by, folder_problem=folder_problem, old_s=old_s, held_by=held_by)
-    return replace(judged, arithmetic=catalog.batch_arithmetic(spec))
+        return refused(now.folder_problem, str(error))
+    return replace(_judged(spec, (), now), arithmetic=catalog.batch_arithmetic(spec))
 
 
-def script_outlook(
-    choices: ScriptChoices,
-    answer: Answer | None,
-    survey: Survey,
-    used_by: UsedBy,
-    *,
-    folder_problem: str | None,
-    old_s: Mapping[str, int],
-    held_by: HeldBy,
-) -> Outlook:
+def script_outlook(choices: ScriptChoices, answer: Answer | None, now: Circumstances) -> Outlook:
     """The same for a script. `answer`: what was found out about it; None while that is under way."""
     if answer is None:
         name = choices.module or PurePath(choices.script).name
-        return replace(refused(folder_problem, f"Looking at {name} …"), pending=True)
+        return replace(refused(now.folder_problem, f"Looking at {name} …"), pending=True)
+    return replace(_answered(choices, answer, now), usual_python=answer.usual_python)
+
+
+def _answered(choices: ScriptChoices, answer: Answer, now: Circumstances) -> Outlook:
     if answer.spec is None:
-        return refused(folder_problem, *answer.problems)
+        return refused(now.folder_problem, *answer.problems)
     try:
-        spec = filled(answer, choices, survey.devices)
+        spec = filled(answer, choices, now.survey.devices)
     except ValueError as error:
-        return refused(folder_problem, str(error))
-    judged = _judged(
-        spec, answer.problems, survey, used_by, folder_problem=folder_problem, old_s=old_s, held_by=held_by
-    )
+        return refused(now.folder_problem, str(error))
     told = _launch_words(spec, answer, guessed=choices.launch is None)
+    judged = _judged(spec, answer.problems, now)
     return replace(judged, arithmetic=told, proposed=answer.proposed, why=answer.why)
 
 
@@ -111,26 +107,18 @@ def refused(*problems: str | None) -> Outlook:
     return Outlook(problems=tuple(text for text in problems if text))
 
 
-def _judged(
-    spec: RunSpec,
-    problems: Sequence[str],
-    survey: Survey,
-    used_by: UsedBy,
-    *,
-    folder_problem: str | None,
-    old_s: Mapping[str, int],
-    held_by: HeldBy,
-) -> Outlook:
+def _judged(spec: RunSpec, problems: Sequence[str], now: Circumstances) -> Outlook:
     """Of a spec; `problems`: what is in its way already."""
+    survey = now.survey
     chosen = [device for device in survey.devices if device.id in spec.devices]
     found = (
-        *([folder_problem] if folder_problem else []),
+        *([now.folder_problem] if now.folder_problem else []),
         *problems,
         *_plain(catalog.problems(spec, survey.devices), spec),
         *lost(chosen, survey, "Untick it."),
     )
-    busy = tuple(_used(chosen, used_by))
-    doubts = _doubts(chosen, survey, old_s, held_by)
+    busy = tuple(_used(chosen, now.used_by))
+    doubts = _doubts(chosen, survey, now.old_s, now.held_by)
     ready = "" if found or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
     return Outlook(spec=spec, problems=found, busy=busy, ready=ready, wary=bool(ready and doubts))
 
@@ -156,7 +144,7 @@ def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
     return [f"{device.label} is lost: it no longer answers. {remedy}" for device in chosen if device.id in gone]
 
 
-def _used(chosen: Sequence[Device], used_by: UsedBy) -> list[str]:
+def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
     """Which of these devices runs are on, in a sentence for each set of runs."""
     labels: dict[tuple[str, ...], list[str]] = {}
     for device in chosen:

@@ -10,6 +10,7 @@ import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from core.book import SeriesBook
+from core.requests import unanswered
 from core.run import Run
 from core.state import Facts, row
 
@@ -62,8 +63,12 @@ class Session(QObject):
 
     @property
     def is_script(self) -> bool:
-        """Whether it is a program of the user's own, which cannot be asked to save or to pause."""
+        """Whether it is a program of the user's own."""
         return self.spec is not None and self.spec.script is not None
+
+    def refusal(self, what: str) -> str:
+        """Why the run cannot be asked to `pause` or to `save`: a sentence; no text where it can."""
+        return unanswered(self.spec, what) if self.spec else ""
 
     @property
     def asked(self) -> str:
@@ -88,6 +93,16 @@ class Session(QObject):
         """Look at the run in this directory. Raises `ValueError` with a sentence when there is none."""
         if self.run is None or self.run.dir != run_dir:
             self.attach(Run.attach(run_dir))
+
+    def leave(self, run_dir: Path) -> None:
+        """Look at nothing from now on, if this run is looked at."""
+        if self.run is not None and self.run.dir == run_dir:
+            self.run = self.book = self.spec = self.spec_problem = None
+            self.strays = ()
+            self._strides = Strides()
+            self._forget_what_was_asked()
+            self.attached.emit()
+            self.changed.emit()
 
     def poll(self) -> None:
         """Read what is new."""

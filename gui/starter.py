@@ -14,7 +14,7 @@ from core.run import Run
 
 from .inquirer import Inquirer, Question
 from .neighbours import Beside, beside
-from .outlook import Outlook, lost, outlook, refused, script_outlook
+from .outlook import Circumstances, Outlook, lost, outlook, refused, script_outlook
 from .runs_folder import folder_problem
 from .views.typed_script import TypedScript
 
@@ -138,18 +138,21 @@ class Starter(QObject):
             self.pressed.emit()
 
     def _outlook(self, folder: str) -> Outlook:
-        typed, survey, used_by, old_s = self._choices, self._survey, self._board.titles, self._monitor.old_s
+        typed, now = self._choices, self._circumstances(folder)
         assert typed is not None
         if not isinstance(typed, TypedScript):
-            return outlook(typed, survey, used_by, folder, old_s, held_by=self._held_by)
+            return outlook(typed, now)
         try:
             choices = typed.choices()
         except ValueError as error:
             return refused(folder, str(error))
-        answer = self._inquirer.ask(Question.of(choices))
-        return script_outlook(
-            choices, answer, survey, used_by, folder_problem=folder, old_s=old_s, held_by=self._held_by
-        )
+        return script_outlook(choices, self._inquirer.ask(Question.of(choices)), now)
+
+    def _circumstances(self, folder: str) -> Circumstances:
+        return Circumstances(
+            survey=self._survey, used_by=self._board.titles, held_by=self._held_by, old_s=self._monitor.old_s,
+            folder_problem=folder,
+        )  # fmt: skip
 
     def _start(self, spec: RunSpec, agreed: frozenset[Neighbour], *, again: bool = False) -> None:
         question = beside("Start", spec, self._survey, self._board.on_devices, agreed=agreed)

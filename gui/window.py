@@ -14,38 +14,28 @@ from resources import ROOT
 
 from .again import Again
 from .board import Board
-from .colours import device_colours, device_labels
 from .dropping import dropped_program, let_fall_through
 from .farewell import Farewell, farewell_sentence
 from .finder import Finder
 from .helm import Helm
 from .insight import Insight
 from .keeper import Keeper
-from .layout import SIZE, Layout, Parts
+from .layout import SIZE, Layout
 from .monitor import Monitor
-from .outlook import standing
-from .panels.details import Details
-from .panels.device_panel import DevicePanel
-from .panels.header import Header
-from .panels.leftovers_strip import LeftoversStrip
-from .panels.runs import RunList
-from .panels.setup import SetupPanel
-from .panels.strip import MessageStrip
+from .panes import Panes
+from .portrait import Portrait
 from .pulse import Pulse
+from .remover import Remover
 from .resumer import Resumer
+from .roster import Roster
 from .session import Session
-from .stage import Stage
 from .starter import Starter
 from .theme import Theme, apply
 from .trial import Trial
-from .views.devices import DeviceRows
-from .views.head import head
-from .views.messages import run_message
 from .views.runs import run_rows
-from .views.verdicts import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
@@ -53,7 +43,6 @@ if TYPE_CHECKING:
     from core.run import Run
 
     from .outlook import Outlook
-    from .views.devices import DeviceRow
 
 TITLE = "Trainyard"
 
@@ -78,15 +67,24 @@ class MainWindow(QMainWindow):
         for each in (self._board, self._session, self._starter, self._resumer, self._helm, self._finder):
             each.setParent(self)
         self._pulse = Pulse(self)
-        self._rows = DeviceRows()
         self._opened = False
-        self._judged: object = ([], [])
-        """What was known of the devices when the choices were judged last."""
-        self._make_parts()
+        self._make_panes()
         self._trial = Trial(self._setup.script)
         self._insight = Insight(self._monitor, self._board, self._session, self._details, self._leftovers)
         self._insight.setParent(self)
         self._insight.set_theme(self._theme)
+        self._portrait = Portrait(
+            self._panes, self._theme, session=self._session, monitor=self._monitor, resumer=self._resumer
+        )
+        self._roster = Roster(
+            self._devices,
+            self._theme,
+            setup=self._setup,
+            monitor=self._monitor,
+            insight=self._insight,
+            starter=self._starter,
+        )
+        self._roster.setParent(self)
         self._again = Again(
             self,
             board=self._board,
@@ -97,6 +95,8 @@ class MainWindow(QMainWindow):
             devices=self._devices.table,
         )
         self._again.setParent(self)
+        self._remover = Remover(self, self._board, self._session)
+        self._remover.setParent(self)
         self._keeper = Keeper(
             runs_root,
             window=self,
@@ -112,35 +112,22 @@ class MainWindow(QMainWindow):
         self._connect()
         self._show_session()
         self._monitor.poll()
-        self._show_devices()  # so that the first picture has them
+        self._roster.show()  # so that the first picture has them
         self._pulse.start()
 
     # -- its parts -------------------------------------------------------------------------------
 
-    def _make_parts(self) -> None:
+    def _make_panes(self) -> None:
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         self._app = app
         self._theme = Theme.current(app)
-        self._header = Header(self._theme)
-        self._message = MessageStrip("messageStrip", self._theme)
-        self._run_message = MessageStrip("runStrip", self._theme)
-        self._leftovers = LeftoversStrip(self._theme)
-        self._devices = DevicePanel(self._theme)
-        self._setup = SetupPanel(self._theme)
-        self._runs = RunList(self._theme)
-        self._details = Details(self._theme)
-        self._stage = Stage(self._theme)
-        parts = Parts(
-            top=(self._header, self._message, self._run_message, self._leftovers),
-            middle=self._stage,
-            devices=self._devices,
-            training=self._setup,
-            runs=self._runs,
-            details=self._details,
-        )
+        self._panes = panes = Panes(self._theme)
+        self._header, self._message, self._run_message = panes.header, panes.message, panes.run_message
+        self._devices, self._setup, self._runs = panes.devices, panes.setup, panes.runs
+        self._leftovers, self._details, self._stage = panes.leftovers, panes.details, panes.stage
         self.resize(SIZE)
-        self._layout = Layout(self, parts, self._theme)
+        self._layout = Layout(self, panes.parts, self._theme)
         apply(app, self._theme)  # once all is there: before, every part would be styled anew as it finds its place
 
     def _connect(self) -> None:
@@ -148,25 +135,27 @@ class MainWindow(QMainWindow):
         self._session.attached.connect(self._show_session)
         self._session.changed.connect(self._show_facts)
         self._board.changed.connect(self._show_board)
-        self._devices.table.ticks_changed.connect(self._take_ticks)
+        self._roster.others.connect(self._portrait.show_books)
+        self._roster.resized.connect(self._layout.spread)
         self._setup.changed.connect(self._starter.ask)
-        self._starter.choices_wanted.connect(self._give_choices)
         self._starter.judged.connect(self._show_outlook)
         self._starter.started.connect(self._take_started)
         self._starter.said.connect(self.show_message)
         self._insight.said.connect(self.show_message)
-        self._insight.changed.connect(self._show_devices)
         self._helm.listen(self._header.buttons)
         self._helm.said.connect(self.show_message)
-        self._helm.resuming.connect(self._show_head)
+        self._helm.resuming.connect(self._portrait.show_head)
         self._resumer.ended.connect(self._take_resumed)
         self._header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
         self._runs.chosen.connect(self._attach_to)
         for menu in (self._runs.run_menu, self._header.again.run_menu):
             self._again.listen(menu)
+            self._remover.listen(menu)
         self._again.listen_to_setups(self._setup.setups)
         self._again.said.connect(self.show_message)
         self._again.done.connect(self._message.show_passing)
+        self._remover.said.connect(self.show_message)
+        self._remover.done.connect(self._message.show_passing)
         self._setup.looked_near.connect(self._finder.look)
         self._finder.found.connect(self._setup.script.show_pythons)
         self._run_message.details_asked.connect(self._details.raise_error)
@@ -207,7 +196,7 @@ class MainWindow(QMainWindow):
         """Bring everything up to date. Nothing here waits."""
         fresh = self._monitor.poll()
         if fresh:
-            self._show_devices()
+            self._roster.show()
         self._session.poll()
         self._board.poll()
         self._insight.poll(fresh=fresh)
@@ -216,9 +205,10 @@ class MainWindow(QMainWindow):
         self._resumer.poll()
         self._starter.poll()
         self._again.poll()
+        self._remover.poll()
         self._finder.poll()
         self._trial.poll(self._session.run.dir if self._session.run else None)
-        self._show_head()
+        self._portrait.show_head()
         self._details.log.follow()
         self._stage.redraw()
 
@@ -232,84 +222,25 @@ class MainWindow(QMainWindow):
         self._starter.judge()
         self._insight.open()
 
-    def _show_devices(self) -> None:
-        survey = self._monitor.survey
-        before, size = [item.id for item in self._devices.table.rows], self._devices.sizeHint()
-        colours = device_colours(survey.devices, (), self._theme)
-        rows = self._rows.make(survey, colours, self._insight.on_devices())
-        self._judge_anew_where_due(rows)
-        self._devices.table.show_rows(rows)
-        self._devices.show_banner(survey.banner)
-        if before != [item.id for item in rows]:
-            self._setup.show_machine(survey.devices)
-            self._take_ticks()
-            self._show_books()
-        if self._devices.sizeHint() != size:
-            self._layout.spread()
-
-    def _judge_anew_where_due(self, rows: Sequence[DeviceRow]) -> None:
-        """What was said of the devices that are ticked may not be true any more."""
-        closed = [item.id for item in rows if item.lost or item.blocked]
-        held_by = {item.id: item.held_by for item in rows if item.held_by}
-        ticked = self._devices.table.ticked()
-        judged = (closed, standing(self._monitor.survey, self._monitor.old_s, held_by, ticked))
-        if judged != self._judged:
-            self._judged = judged
-            self._starter.ask()
-
     def _show_board(self) -> None:
         self._runs.show_rows(run_rows(self._board.summaries, time.time()))
-        self._mark_run()
-        self._show_devices()
+        self._portrait.mark_run()
+        self._roster.show()
         self._starter.ask()
 
     def _show_session(self) -> None:
-        run = self._session.run
-        self._details.log.show_run(run.dir if run else None)
-        self._show_books()
-        self._mark_run()
-        self._header.again.show_run(run.dir if run else None)
+        self._portrait.show_run()
         self._show_facts()
 
-    def _show_books(self) -> None:
-        present, spec = self._monitor.survey.devices, self._session.spec
-        colours = device_colours(present, spec.devices if spec else (), self._theme)
-        labels = device_labels(present, self._session.facts)
-        self._stage.show_books(self._session.book, self._monitor.book, colours, labels)
-
     def _show_facts(self) -> None:
-        facts, session = self._session.facts, self._session
         self._watch()
-        self._show_head()
-        self._details.log.show_over(over=session.run is not None and row(facts.state).over)
-        message = run_message(facts, session.strays, session.spec_problem, time.time())
-        self._run_message.show_message(message.text, message.tone, details=message.details)
-        self._stage.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
-        self._stage.show_facts(facts)
-        told = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
-        self._details.show_error("\n\n".join(text for text in told if text))
-        if session.run is not None and row(facts.state).over:
+        self._portrait.show_facts()
+        if self._session.run is not None and row(self._session.facts.state).over:
             self._board.poll(now=True)
-
-    def _show_head(self) -> None:
-        resuming = self._resumer.is_resuming(self._session.run)
-        self._header.show_head(head(self._session, resuming=resuming))
-
-    def _mark_run(self) -> None:
-        self._runs.mark_chosen(self._session.run.dir if self._session.run else None)
 
     def _show_outlook(self, outlook: Outlook) -> None:
         self._setup.show_outlook(outlook)
         self._header.buttons.allow_start("\n".join(outlook.problems))
-
-    def _take_ticks(self) -> None:
-        ticked = self._devices.table.ticked()
-        self._setup.show_devices([each for each in self._monitor.survey.devices if each.id in ticked])
-        self._starter.ask()
-
-    def _give_choices(self) -> None:
-        held_by = self._insight.on_devices().held_by
-        self._starter.take(self._setup.choices(self._devices.table.ticked()), held_by)
 
     def _follow_desktop(self) -> None:
         self.set_theme(Theme.current(self._app))
@@ -318,14 +249,8 @@ class MainWindow(QMainWindow):
         """Wear a theme."""
         self._theme = theme
         apply(self._app, theme)
-        strips = (self._message, self._run_message, self._leftovers)
-        for part in (
-            self._header, *strips, self._runs, self._setup, self._stage, self._layout, self._details, self._insight,
-        ):  # fmt: skip
-            part.set_theme(theme)
-        self._devices.table.set_theme(theme)
-        self._show_devices()
-        self._show_books()
+        for each in (self._panes, self._layout, self._insight, self._roster, self._portrait):
+            each.set_theme(theme)
 
     # -- its life --------------------------------------------------------------------------------
 

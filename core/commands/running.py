@@ -17,6 +17,7 @@ from core.commands.occupancy import in_a_sentence, occupancies
 from core.compose import Choices, KeptChoice, ScriptChoices, compose, compose_kept, compose_script
 from core.errors import RunError
 from core.follow import POLL_S, Stopping, follow, hard_end
+from core.requests import unanswered
 from core.run import Run
 from core.scripts import look_at
 from core.state import RunState, row
@@ -105,7 +106,7 @@ def stop(given: Namespace) -> int:
 def pause(given: Namespace) -> int:
     """Ask a run to save itself and end, and wait until it has; `resume` goes on with it."""
     asked = _live(given)
-    _check_answers(asked, "paused")
+    _check_answers(asked, "pause")
     if not row(asked.facts.state).can_pause and asked.facts.state is not RunState.CREATED:
         raise ValueError(f"Run {asked.id} cannot be paused: it is {row(asked.facts.state).label.lower()}.")
     asked.request("pause")
@@ -117,7 +118,7 @@ def pause(given: Namespace) -> int:
 def save(given: Namespace) -> int:
     """Ask a run for a checkpoint now, and wait until it is written."""
     asked = _live(given)
-    _check_answers(asked, "saved")
+    _check_answers(asked, "save")
     asked.request("save")
     try:
         written = _answer(asked, asked.facts.checkpoint)
@@ -165,9 +166,9 @@ def _follow(given: Namespace, followed: Run, *, stops: bool = True) -> int:
     return EXIT_CODES[followed.facts.state]
 
 
-def _check_answers(asked: Run, done: str) -> None:
-    if asked.spec().script is not None:
-        raise ValueError(f"Run {asked.id} is a script, which cannot be {done} from outside. `trainyard stop` ends it.")
+def _check_answers(asked: Run, what: str) -> None:
+    if why := unanswered(asked.spec(), what):
+        raise ValueError(f"Run {asked.id} goes on. {why}")
 
 
 def _live(given: Namespace) -> Run:

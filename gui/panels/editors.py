@@ -64,11 +64,15 @@ def one_of(name: str, title: str, tip: str, changed: Callable[[], None], items: 
     return Editor(widget=box, value=box.currentData, set_value=set_value)
 
 
-def text(name: str, title: str, tip: str, changed: Callable[[], None], *, empty_is_none: bool = False) -> Editor:
-    """For a text. Numbers with a point are texts too, where whether one fits is for somebody else to say."""
+def text(
+    name: str, title: str, tip: str, changed: Callable[[], None], *, empty: str = "", empty_is_none: bool = False
+) -> Editor:
+    """For a text; `empty`: what it means that there is none, in some words.
+
+    Numbers with a point are texts too, where whether one fits is for somebody else to say.
+    """
     edit: QLineEdit = line(name, title, tip)
-    if empty_is_none:
-        edit.setPlaceholderText("none")
+    edit.setPlaceholderText(empty or ("none" if empty_is_none else ""))
     edit.textChanged.connect(lambda _: changed())
 
     def value() -> SettingValue:

@@ -67,7 +67,7 @@ class Header(QWidget):
         self.progress.setToolTip(head.saved)
         self.buttons.pause.show_face(head.pause)
         self.buttons.save.show_save(
-            can_save=head.can_save, saving=head.saving, saved=head.saved, is_script=head.is_script
+            can_save=head.can_save, saving=head.saving, saved=head.saved, refusal=head.save_refusal
         )
         self.buttons.show_stop(can_stop=head.can_stop, can_force=head.can_force, stopping=head.stopping)
 

@@ -17,6 +17,7 @@ from .checkpoint_form import CheckpointForm
 from .fields import choice, form, label, select, stacked
 from .recipe_form import RecipeForm
 from .recipe_picker import RecipePicker
+from .run_form import RunForm
 from .strategy_box import StrategyBox
 from .training_form import TrainingForm
 
@@ -42,7 +43,8 @@ class RecipeSetup(QWidget):
         self._training = TrainingForm()
         self._settings = RecipeForm()
         self._checkpoints = CheckpointForm()
-        self.more = stacked(self._training.more, self._checkpoints)
+        self._run = RunForm()
+        self.more = stacked(self._training.more, self._checkpoints, self._run)
         self._strategy_chosen = False
         self._devices: tuple[Device, ...] = ()
         self._shown = ""
@@ -65,6 +67,7 @@ class RecipeSetup(QWidget):
             checkpoints=self._checkpoints.values(),
             release=release,
             cuda_ids=cuda_ids,
+            **self._run.chosen(),
         )
 
     def open_file(self, path: Path) -> None:
@@ -103,6 +106,7 @@ class RecipeSetup(QWidget):
             "training": self._training.remember(),
             "checkpoints": self._checkpoints.remember(),
             "settings": self._settings.remember(),
+            "run": self._run.remember(),
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -116,6 +120,7 @@ class RecipeSetup(QWidget):
         self._recipe.choose(str(kept.get("recipe")))
         self._training.restore(plain(kept.get("training")))
         self._checkpoints.restore(plain(kept.get("checkpoints")))
+        self._run.restore(plain(kept.get("run")))
         self._show_cell()
 
     def fill(self, spec: RunSpec) -> None:
@@ -133,6 +138,8 @@ class RecipeSetup(QWidget):
         self._show_cell()
         self._training.fill(asdict(spec.training))
         self._checkpoints.fill(asdict(spec.checkpoints))
+        name = "" if spec.name == recipe.name else spec.name
+        self._run.fill({"name": name, "working_dir": spec.working_dir})
         self.changed.emit()
 
     def _key(self, reference: str) -> str:
@@ -141,6 +148,7 @@ class RecipeSetup(QWidget):
 
     def _take_framework(self) -> None:
         self._left[self._shown] = self._own()
+        self._run.forget_filled()
         self._offer(self._framework.currentData())
         self.reread()
         self.changed.emit()
@@ -173,6 +181,7 @@ class RecipeSetup(QWidget):
         self.changed.emit()
 
     def _take_recipe(self) -> None:
+        self._run.forget_filled()
         self.reread()
         self.changed.emit()
 
@@ -180,7 +189,7 @@ class RecipeSetup(QWidget):
         self._framework.currentIndexChanged.connect(lambda _: self._take_framework())
         self._strategy.chosen.connect(self._take_strategy)
         self._recipe.changed.connect(self._take_recipe)
-        for part in (self._training, self._settings, self._checkpoints):
+        for part in (self._training, self._settings, self._checkpoints, self._run):
             part.changed.connect(self.changed)
 
     def _lay_out(self) -> None:

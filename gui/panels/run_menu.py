@@ -1,4 +1,4 @@
-"""What can be done with a run, whatever became of it: begin again from it."""
+"""What can be done with a run, whatever became of it: begin again from it, or delete it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class RunMenu(QMenu):
     edit_asked = Signal(str)
     copy_asked = Signal(str)
     keep_asked = Signal(str)
+    remove_asked = Signal(str)
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -34,7 +35,10 @@ class RunMenu(QMenu):
             ("Duplicate and edit", "Fill the training card with it, and tick its devices", self.edit_asked),
             ("Copy as command", "Copy the line that starts the same from a shell", self.copy_asked),
             ("Keep as setup…", "Keep it by a name, to begin from it another day", self.keep_asked),
+            ("Delete…", "Delete its folder, once you have been asked; only a run that is over", self.remove_asked),
         ):
+            if asked is self.remove_asked:
+                self.addSeparator()  # what cannot be taken back stands by itself
             action = self.addAction(text)
             action.setToolTip(tip)
             action.triggered.connect(lambda _, asked=asked: asked.emit(self._run_dir))
@@ -50,7 +54,7 @@ class RunMenuButton(QToolButton):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("runMenuButton")
-        self.setAccessibleName("Begin again from this run")
+        self.setAccessibleName("What to do with this run")
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setStyleSheet("QToolButton { padding: 5px 6px; } QToolButton::menu-indicator { image: none; }")
         self.run_menu = RunMenu(self)
@@ -63,7 +67,7 @@ class RunMenuButton(QToolButton):
         """Be about this run; None where none is looked at."""
         self.run_menu.show_run(run_dir or "")
         self.setEnabled(run_dir is not None)
-        self.setToolTip("Run again, duplicate, copy as command, keep as setup" if run_dir else NO_RUN)
+        self.setToolTip("Run again, duplicate, copy as command, keep as setup, delete" if run_dir else NO_RUN)
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 KEYS = "Ctrl+S"
 SIDE_PX = 15
-OF_SCRIPT = "A script saves, if it does, in a way of its own: it cannot be asked to from outside"
 NOTHING = "No run is going on whose state could be saved"
 
 
@@ -33,11 +32,11 @@ class SaveButton(QPushButton):
         self.set_theme(theme)
         self.show_save(can_save=False, saving=False, saved="")
 
-    def show_save(self, *, can_save: bool, saving: bool, saved: str, is_script: bool = False) -> None:
-        """Whether it can be pressed; `saved`: what the last checkpoint is, in some words."""
+    def show_save(self, *, can_save: bool, saving: bool, saved: str, refusal: str = "") -> None:
+        """Whether it can be pressed; `saved`: what the last checkpoint is, in some words; `refusal`: why not."""
         self.setEnabled(can_save and not saving)
-        if is_script:
-            what = OF_SCRIPT
+        if refusal:
+            what = refusal
         elif saving:
             what = "A checkpoint is being written"
         else:

@@ -9,7 +9,6 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from core.cells import LAUNCHES
-from core.pythons.default import for_script
 from gui.views.pythons import python_rows
 from gui.views.strategies import StrategyRow
 from gui.views.typed_script import TypedScript, folder_of, typed_of
@@ -49,10 +48,11 @@ class ScriptForm(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._script = line("scriptPath", "Script", SCRIPT_TIP)
-        self._script.setPlaceholderText("a Python program, or drop one")
+        self._script.setPlaceholderText("choose one, or drop it")
         self._arguments = line("argumentsEdit", "Arguments", "What follows the script's name, quoted as for a shell")
         self._arguments.setPlaceholderText("none")
         self._folder = line("workingDirEdit", "Working folder", "Where the script runs: its relative paths start here")
+        self._folder.setPlaceholderText("the script's folder")
         self._environment = QPlainTextEdit()
         self._launch = StrategyBox(theme, "launchBox", "Launch", "How the script is started on several devices")
         self._python = StrategyBox(theme, "pythonBox", "Python", "The Python that runs the script")
@@ -67,7 +67,7 @@ class ScriptForm(QWidget):
         self._trial.setVisible(False)
         self._offered = ""
         self._proposed, self._why = "", ""
-        self._chosen_python = ""
+        self._chosen_python, self._usual_python = "", ""
         self._entries: tuple[Entry, ...] = ()
         self._dress()
         self._lay_out()
@@ -134,6 +134,12 @@ class ScriptForm(QWidget):
             self._entries = tuple(entries)
             self._show_pythons()
 
+    def show_usual_python(self, path: str) -> None:
+        """This one is taken where none is chosen; no text while that is not known."""
+        if path != self._usual_python and not self._python.view().isVisible():
+            self._usual_python = path
+            self._show_pythons()
+
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
         self._launch.set_theme(theme)
@@ -176,9 +182,7 @@ class ScriptForm(QWidget):
         self._launch.show_rows(rows)
 
     def _show_pythons(self) -> None:
-        typed = TypedScript(script=self.script, working_dir=self._folder.text().strip())
-        usual = for_script(None, Path(typed.path).parent if typed.path else self.near or Path("/"))
-        self._python.show_rows(python_rows(self._entries, self._chosen_python, usual))
+        self._python.show_rows(python_rows(self._entries, self._chosen_python, self._usual_python))
         self._python.show_strategy(self._chosen_python)
 
     def _take_script(self) -> None:
@@ -193,7 +197,8 @@ class ScriptForm(QWidget):
         self._take_folder()
 
     def _take_folder(self) -> None:
-        self._show_pythons()
+        """Which Python is the usual one there has yet to be found out: not here, since a disk may take long."""
+        self.show_usual_python("")
         self.near_changed.emit()
         self.changed.emit()
 
@@ -236,7 +241,7 @@ class ScriptForm(QWidget):
         rows.addRow(label("Pyt&hon", self._python, LABEL_PX), beside(self._python, open_python))
         self.more = QWidget()
         more = form(self.more)
-        more.addRow(label("Read log &by", self._expression), self._expression)
+        more.addRow(label("Read log &by", self._expression, LABEL_PX), self._expression)
         more.addRow(self._trial)
         self.setFocusProxy(self._script)
 

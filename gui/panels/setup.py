@@ -100,6 +100,8 @@ class SetupPanel(QWidget):
         self.verdict.show_outlook(outlook)
         if self.is_script and outlook.proposed:
             self.script.show_proposal(outlook.proposed, outlook.why)
+        if self.is_script and outlook.usual_python:
+            self.script.show_usual_python(outlook.usual_python)
 
     def reread(self) -> None:
         """Look at the recipe's file again: it may have been edited."""

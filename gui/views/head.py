@@ -66,8 +66,8 @@ class Head:
     pause: PauseFace = NO_RUN
     can_save: bool = False
     saving: bool = False
-    is_script: bool = False
-    """It cannot be asked to save or to pause."""
+    save_refusal: str = ""
+    """Why it cannot be asked to save; no text where it can."""
 
 
 def head(session: Session, *, resuming: bool = False) -> Head:
@@ -100,10 +100,10 @@ def head(session: Session, *, resuming: bool = False) -> Head:
             resuming=resuming,
             now=now,
             spec_problem=session.spec_problem,
-            is_script=session.is_script,
+            refusal=session.refusal("pause"),
         ),
-        can_save=state.can_save and not session.is_script,
-        is_script=session.is_script,
+        can_save=state.can_save and not session.refusal("save"),
+        save_refusal=session.refusal("save"),
         saving=session.asked == "save",
     )
 

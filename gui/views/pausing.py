@@ -24,19 +24,17 @@ class PauseFace:
 
 
 NO_RUN = PauseFace(text="Pause", tip="No run is going on that could be paused")
-SCRIPT = "A script cannot be paused from outside. Stop sends SIGINT first."
-OF_SCRIPT = PauseFace(text="Pause", tip=SCRIPT)
 NOT_NOW = PauseFace(text="Pause", tip="This run cannot be paused now")
 
 
 def pause_face(
-    facts: Facts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None, is_script: bool = False
+    facts: Facts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None, refusal: str = ""
 ) -> PauseFace:
     """The face for a run. `asked`: what its workers have yet to answer; `resuming`: its supervisor is coming up;
-    `spec_problem`: why what was asked of the run cannot be read; `is_script`: it knows nothing of pauses."""
+    `spec_problem`: why what was asked of the run cannot be read; `refusal`: why it cannot be asked."""
     state = row(facts.state)
-    if is_script:
-        return OF_SCRIPT if state.can_pause or state.can_resume else NOT_NOW
+    if refusal:
+        return PauseFace(text="Pause", tip=refusal) if state.can_pause or state.can_resume else NOT_NOW
     if resuming:
         return PauseFace(text="Resume", tip="The run is coming up again", resumes=True)
     if state.can_resume:

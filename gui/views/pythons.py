@@ -19,7 +19,7 @@ AUTOMATIC = "That of the active environment, or the one beside the script; else 
 def python_rows(entries: Sequence[Entry], chosen: str, usual: str) -> list[StrategyRow]:
     """All of them, those that can be used first; `chosen`: also this one, be it known or not.
 
-    `usual`: the one that is taken where none is chosen.
+    `usual`: the one that is taken where none is chosen; no text while that is not known.
     """
     rows = [
         StrategyRow(
@@ -37,7 +37,9 @@ def python_rows(entries: Sequence[Entry], chosen: str, usual: str) -> list[Strat
 
 
 def usual_row(entries: Sequence[Entry], usual: str) -> StrategyRow:
-    """The row for no choice: with what it comes to."""
+    """The row for no choice: with what it comes to, once that is known."""
+    if not usual:
+        return StrategyRow(strategy="", title="Usual", summary=AUTOMATIC, obstacle="")
     entry = next((each for each in entries if each.found.path == usual), None)
     own = entry is not None and entry.found.place == "own"
     has = f"{AUTOMATIC}.\nNow: {_summary(entry) if entry else short(usual)}"

@@ -15,6 +15,7 @@ import pytest
 
 from core import processes
 from core.answers import log_of
+from core.cli import main
 from core.devices.cpu import cpu_devices
 from core.events import EVENTS
 from core.jobs import TRACEBACK, as_printed, last_traceback
@@ -234,15 +235,21 @@ def test_one_that_ignores_the_interrupt_climbs_the_ladder(tmp_path: Path, runs_r
     assert processes.tagged(ended.run.id) == []
 
 
-def test_it_can_be_neither_paused_nor_saved_and_says_so(tmp_path: Path, runs_root: Path) -> None:
+def test_it_can_be_neither_paused_nor_saved_and_says_so(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
 
     followed.run.request("pause")
     wait_until(lambda: followed.poll().run.facts.notices, 30, "an answer")
-    assert followed.run.facts.notices == (
-        "A script cannot be paused from outside. Stopping it sends SIGINT first.",
-    )  # fmt: skip
+    in_a_way = "from outside: it saves, if it does, in a way of its own. Stopping it sends SIGINT first."
+    assert followed.run.facts.notices == (f"A script cannot be paused {in_a_way}",)
     assert not (followed.run.dir / "control" / "pause").exists()
+
+    for command, done in (("pause", "paused"), ("save", "saved")):
+        assert main([command, followed.run.id, "--runs", str(runs_root)]) == 2
+        said = capsys.readouterr().err
+        assert said == f"trainyard: Run {followed.run.id} goes on. A script cannot be {done} {in_a_way}\n"
 
     followed.run.request("stop")
     followed.until_over()

@@ -1,4 +1,4 @@
-"""Windows for tests, closed after them."""
+"""Windows and plots for tests, closed after them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.book import SeriesBook
 from core.run import Run
 from core.runs import directories
 from core.state import row
+from gui.plots import PLOTS
+from gui.theme import DARK
 from tests.waiting import wait_until
 
 from .driving import Driver
 from .launching import Launcher
+from .plotted import choose, events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytestqt.qtbot import QtBot
+
+    from gui.plots.base import Plot
 
 
 @pytest.fixture
@@ -42,6 +48,27 @@ def launch() -> Iterator[Launcher]:
     launcher = Launcher()
     yield launcher
     launcher.close()
+
+
+@pytest.fixture
+def book() -> SeriesBook:
+    """The book of the made-up run."""
+    made = SeriesBook()
+    made.fold(events())
+    return made
+
+
+@pytest.fixture
+def plots(qtbot) -> dict[str, Plot]:
+    """Every plot, shown, 900 x 400 pixels; the loss over steps, which are easy to count."""
+    made = {row.name: row.make(DARK) for row in PLOTS}
+    for plot in made.values():
+        qtbot.addWidget(plot)
+        plot.resize(900, 400)
+        with qtbot.waitExposed(plot):
+            plot.show()
+    choose(made["lossPlot"], "axis_box", "step")
+    return made
 
 
 def _end_runs(runs_root: Path) -> None:

@@ -11,7 +11,7 @@ from core.compose import ScriptChoices
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
 from gui.inquirer import Answer, Inquirer, Question, find_out
-from gui.outlook import script_outlook
+from gui.outlook import Circumstances, script_outlook
 
 SURVEY = Survey(devices=tuple(cpu_devices()), samples=())
 
@@ -30,7 +30,7 @@ def choose(tmp_path):
 
 
 def look(choices: ScriptChoices, answer: Answer | None):
-    return script_outlook(choices, answer, SURVEY, {}, folder_problem=None, old_s={}, held_by={})
+    return script_outlook(choices, answer, Circumstances(survey=SURVEY))
 
 
 def test_until_it_is_known_it_is_being_looked_at(choose):

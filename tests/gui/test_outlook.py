@@ -14,7 +14,7 @@ from core.spec import write_spec
 from core.state import Facts, RunState
 from gui import resumer, starter
 from gui.neighbours import beside
-from gui.outlook import Outlook, outlook, standing
+from gui.outlook import Circumstances, Outlook, outlook, standing
 from gui.panels.verdict import Verdict
 from gui.resumer import Resumer
 from gui.starter import Starter
@@ -40,7 +40,7 @@ def survey(**sample) -> Survey:
 
 
 def ready(seen: Survey, *devices: str, old_s=None, held_by=None) -> str:
-    result = outlook(choices(*devices), seen, {}, "", old_s or {}, held_by=held_by or {})
+    result = outlook(choices(*devices), Circumstances(survey=seen, old_s=old_s or {}, held_by=held_by or {}))
     assert result.problems == ()
     assert result.wary is result.ready.startswith("Ready, but")
     return result.ready
@@ -141,9 +141,10 @@ def test_all_runs_on_a_device_are_known(tmp_path):
 
 def test_what_the_same_runs_are_on_is_told_once():
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
-    told = outlook(choices("GPU-0", "GPU-1"), survey(), used, "", {}, held_by={}).busy
+    told = outlook(choices("GPU-0", "GPU-1"), Circumstances(survey=survey(), used_by=used)).busy
     assert told == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
-    told = outlook(choices("GPU-0", "GPU-1"), survey(), {**used, "GPU-1": ("A", "B")}, "", {}, held_by={}).busy
+    now = Circumstances(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
+    told = outlook(choices("GPU-0", "GPU-1"), now).busy
     assert told == (
         "GPU 0 is used by A. Start asks before it puts another run beside it.",
         "GPU 1 is used by A and B. Start asks before it puts another run beside them.",

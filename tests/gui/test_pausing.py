@@ -48,9 +48,9 @@ def test_the_button_says_what_it_would_do(state, asked, resuming, text, enabled,
     "state", [RunState.STARTING, RunState.RUNNING, RunState.STOPPED, RunState.FAILED, RunState.LOST]
 )
 def test_a_script_is_neither_paused_nor_resumed_and_the_button_says_why(state):
-    face = pause_face(Facts(state=state), "", resuming=False, now=NOW, is_script=True)
+    face = pause_face(Facts(state=state), "", resuming=False, now=NOW, refusal="It is a script.")
     assert (face.text, face.enabled) == ("Pause", False)
-    assert face.tip == "A script cannot be paused from outside. Stop sends SIGINT first."
+    assert face.tip == "It is a script."
 
 
 @pytest.mark.parametrize("state", RunState)

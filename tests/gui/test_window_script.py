@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
@@ -99,10 +102,13 @@ def test_a_running_script_is_stopped_and_neither_paused_nor_saved(drive, script)
     panel.until_state("Running")
     panel.until(lambda: panel.points("lossPlot") > 5, "points of the loss")
     assert not panel.pause_button.isEnabled()
-    assert panel.pause_button.toolTip() == "A script cannot be paused from outside. Stop sends SIGINT first."
+    assert panel.pause_button.toolTip() == (
+        "A script cannot be paused from outside: it saves, if it does, in a way of its own. "
+        "Stopping it sends SIGINT first."
+    )
     save = panel.window.findChild(QPushButton, "saveButton")
     assert not save.isEnabled()
-    assert "A script saves, if it does, in a way of its own" in save.toolTip()
+    assert "A script cannot be saved from outside: it saves, if it does, in a way of its own" in save.toolTip()
     panel.stop()
     panel.until_state("Stopped")
     assert [rung.name for rung in panel.run.facts.rungs][-1:] == ["SIGINT"]
@@ -220,6 +226,44 @@ def test_pythons_are_found_and_shown_with_what_they_have(drive, script):
     assert spec_of(panel).python == sys.executable
 
 
+def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_holds_nothing_up(
+    drive, script, monkeypatch
+):
+    usual = script.parent / ".venv" / "bin" / "python"
+    usual.parent.mkdir(parents=True)
+    usual.symlink_to(sys.executable)
+    answers, asked_by = threading.Event(), []
+    can_access = os.access
+
+    def access(path, *mode, **more):
+        """A file server that is dead until `answers` is set."""
+        if str(path) == str(usual):
+            asked_by.append(threading.current_thread())
+            answers.wait(60)
+        return can_access(path, *mode, **more)
+
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "access", access)
+    panel = drive()
+    box = panel.box("pythonBox")
+    try:
+        panel.window._setup.open_script(script)
+        panel.tick("cpu:0")
+        panel.until(lambda: asked_by, "the question")
+        panel.set_text("argumentsEdit", "--lr 0.1")
+        panel.until(lambda: panel.verdict.text() == "Looking at train.py …", "that it is looked at")
+        read = panel.window._monitor.survey.samples
+        panel.until(lambda: panel.window._monitor.survey.samples != read, "newer readings")
+        assert box.itemText(0) == "Usual"
+    finally:
+        answers.set()
+    panel.until(lambda: box.itemText(0) == "Usual: .venv", "the usual Python")
+    assert threading.main_thread() not in asked_by
+    ready(panel)
+    assert spec_of(panel).python == str(usual)
+
+
 def test_run_again_starts_the_same_and_asks_where_a_device_is_in_use(drive, script, runs_root):
     first = train(script_spec(script, "5", cwd=script.parent), runs_root)
     panel = drive()
@@ -265,6 +309,7 @@ def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
         recipe, devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, learning_rate=0.25, seed=7,
         gradient_clip=1.5, settings={"noise": 0.25}, checkpoints={"unit": "steps", "every": 9},
     )  # fmt: skip
+    of_recipe = replace(of_recipe, name="nightly", working_dir=str(script.parent))
     runs = [train(spec, runs_root).run for spec in (of_script, of_recipe)]
     panel = drive()
     panel.until(lambda: panel.runs.count() == 2, "the runs")
@@ -279,10 +324,14 @@ def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
             spec.script, spec.recipe, spec.training, spec.checkpoints,
         )  # fmt: skip
         assert (made.devices, made.strategy, made.python) == (spec.devices, spec.strategy, spec.python)
+        assert (made.name, made.working_dir) == (spec.name, spec.working_dir)
     menu_action(menu, "Copy as command").trigger()
     line = QGuiApplication.clipboard().text()
     assert shlex.split(line)[:5] == ["cd", of_recipe.working_dir, "&&", "trainyard", "run"]
-    assert panel.message("messageStrip") == "Copied: the line that starts recipe the same from a shell."
+    assert panel.message("messageStrip") == "Copied: the line that starts nightly the same from a shell."
+    panel.choose(panel.recipe, "digits_mlp")  # the name and the folder were those of that run
+    made = spec_of(panel)
+    assert (made.name, made.working_dir) == ("digits_mlp", str(Path.cwd()))
 
 
 def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):

@@ -1,0 +1,82 @@
+"""A made-up run for the tests of the plots, and how they draw it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from core.book import SeriesBook
+    from gui.plots.base import Plot
+
+STEPS, PER_EPOCH, START = 460, 23, 1000.0
+COLOURS = {"cpu:0": "#4d9bff", "cpu:1": "#ff9f45"}
+LABELS = {"cpu:0": "CPU 0", "cpu:1": "CPU 1"}
+
+
+def losses() -> np.ndarray:
+    """A falling noisy loss with a gap and a value below zero, shape (STEPS,)."""
+    values = 2 * np.exp(-np.arange(STEPS) / 150) + np.random.default_rng(0).normal(0, 0.02, STEPS) + 0.1
+    values[100:110] = np.nan
+    values[200] = -1.0
+    return values
+
+
+def events() -> list[dict]:
+    """A run of STEPS steps, one a tenth of a second, begun 2 s after its start, and 60 s of samples."""
+    found: list[dict] = [
+        {"t": START, "kind": "state", "state": "starting"},
+        {"t": START, "kind": "plan", "steps_per_epoch": PER_EPOCH},
+    ]
+    values = losses()
+    for first in range(1, STEPS + 1, 10):
+        batch = values[first - 1 : first + 9].tolist()
+        ended = START + 2 + (first + 9) / 10
+        metrics = {"loss": batch, "accuracy": [1 - value for value in batch]}
+        found.append({"t": ended, "kind": "metrics", "since": ended - 0.9, "first": first, "values": metrics})
+    found += (
+        {"t": START + 2 + step / 10, "kind": "metrics", "first": step, "values": {"val_loss": [step / 100]}}
+        for step in range(PER_EPOCH, STEPS + 1, PER_EPOCH)
+    )
+    for second in range(60):
+        for device in COLOURS:
+            reading = None if device == "cpu:1" and 20 <= second < 30 else 80.0
+            found.append(
+                {
+                    "t": START + second,
+                    "kind": "sample",
+                    "device": device,
+                    "utilisation_percent": reading,
+                    "memory_used_bytes": 3 * 2**30,
+                }
+            )
+    found.append({"t": START + 50, "kind": "state", "state": "releasing"})
+    return sorted(found, key=lambda event: event["t"])
+
+
+def another_leg(step: int) -> list[dict]:
+    """The run goes on at `step`, 100 s after its start, with losses of 7."""
+    again = START + 100
+    return [
+        {"t": again, "kind": "state", "state": "starting"},
+        {"t": again + 1, "kind": "plan", "steps_per_epoch": PER_EPOCH},
+        {"t": again + 1, "kind": "rewind", "step": step},
+        {"t": again + 4, "kind": "metrics", "since": again + 2, "first": step + 1,
+         "values": {"loss": [7.0] * 30, "accuracy": [0.5] * 30}},
+    ]  # fmt: skip
+
+
+def draw(book: SeriesBook | None, *plots: Plot) -> None:
+    """Give the plots this book, as the window does, and let them draw."""
+    for plot in plots:
+        plot.show_book(book, COLOURS, LABELS)
+    for plot in plots:
+        plot.redraw()
+
+
+def choose(plot: Plot, box: str, data: object) -> None:
+    """Choose an entry of one of the plot's boxes by what it stands for."""
+    widget = getattr(plot.controls, box)
+    widget.setCurrentIndex(widget.findData(data))
+    plot.redraw()

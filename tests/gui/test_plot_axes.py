@@ -1,0 +1,41 @@
+"""The numbers on the axes: round, and as many places as they need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gui.plots.axes import clock, log_positions, number, round_spacing, time_spacing
+
+
+@pytest.mark.parametrize(
+    ("seconds", "spacing", "text"),
+    [
+        (0, 1, "0:00"),
+        (750, 30, "12:30"),
+        (3723, 1, "1:02:03"),
+        (59.99, 1, "1:00"),
+        (3599.7, 1, "1:00:00"),
+        (7.25, 0.25, "0:07.25"),
+        (-5, 1, "-0:05"),
+        (100_000, 60, "27:46:40"),
+    ],
+)
+def test_times_read_like_a_clock(seconds: float, spacing: float, text: str) -> None:
+    assert clock(seconds, spacing) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "spacing", "text"),
+    [(12_000, 500, "12\u2009000"), (0.25, 0.25, "0.25"), (2.5, 2.5, "2.5"), (-0.0, 0.1, "0.0"), (3e-6, 1e-6, "3e-06")],
+)
+def test_numbers_have_the_places_that_they_need(value: float, spacing: float, text: str) -> None:
+    assert number(value, spacing) == text
+
+
+def test_ticks_stand_at_round_places() -> None:
+    assert [round_spacing(least) for least in (0.03, 1, 1.1, 2.2, 30, 700)] == [0.05, 1, 2, 2.5, 50, 1000]
+    assert [time_spacing(least) for least in (0.2, 3, 16, 700, 50_000, 100_000)] == [0.2, 5, 30, 900, 86_400, 172_800]
+    np.testing.assert_allclose(log_positions(-1, 1, 20), np.log10([0.1, 0.2, 0.5, 1, 2, 5, 10]))
+    np.testing.assert_allclose(log_positions(-3, 3, 4), [-3, -1, 1, 3])
+    assert len(log_positions(0.31, 0.45, 10)) >= 2
