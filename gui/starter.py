@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core import catalog, recipes
+from core.needs import recipe_problems
 from core.run import Run
 
 from .inquirer import Inquirer, Question
@@ -90,7 +91,7 @@ class Starter(QObject):
         """Start what is chosen; when something is in the way, that is said, and nothing is started.
 
         `agreed`: also beside these runs; before it is started beside any other, that is asked. Raises `RunError` with
-        a sentence when the run cannot be written down.
+        a sentence when the run cannot be written down, or `ValueError` when the Python lacks what a recipe needs.
         """
         if time.monotonic() - self._started_at < SECOND_THOUGHT_S:
             return
@@ -159,6 +160,8 @@ class Starter(QObject):
         if question is not None:
             self.asked.emit(replace(question, again=spec if again else None))
             return
+        if problems := recipe_problems(spec):  # asked now only: it may take another Python's start to know
+            raise ValueError(" ".join(problems))
         run = Run.start(spec, self._board.root)
         self._started_at = time.monotonic()
         self._board.poll(now=True)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +34,14 @@ def tensorflow_build(tensorflow: ModuleType) -> tuple[str, int]:
 BUILDS = {"torch": ("PyTorch", torch_build), "tensorflow": ("TensorFlow", tensorflow_build)}
 
 
+def driver_is_here() -> bool:
+    """Whether an NVIDIA driver is present, whatever CUDA=1 says."""
+    script = Path(__file__).with_name("nvidia_driver.sh")
+    variables = {name: value for name, value in os.environ.items() if name != "CUDA"}
+    done = subprocess.run(["/bin/sh", script], check=False, env=variables, capture_output=True, text=True)
+    return done.stdout.strip() == "1"
+
+
 def sentence(module: str) -> str:
     """What the build at hand can do, and the remedy where it cannot use a GPU."""
     title, ask = BUILDS[module]
@@ -46,6 +56,10 @@ def sentence(module: str) -> str:
         return (
             f"{build} is a build without CUDA, which pip's own settings led it to: it trains on CPU devices only. "
             "docs/installing.md says how to have another."
+        )
+    if not gpus and not driver_is_here():
+        return (
+            f"{build} is built for CUDA {cuda}. No NVIDIA driver is here: until there is one, it trains on CPU devices."
         )
     if not gpus:
         return (

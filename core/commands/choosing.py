@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from core import catalog, scripts
+from core.needs import recipe_problems
 
 if TYPE_CHECKING:
     from core.devices.device import Survey
@@ -22,7 +23,8 @@ def refusal(spec: RunSpec, found: Survey) -> str | None:
     unknown = [name for name in spec.devices if name not in there]
     if unknown or not spec.devices:
         return _no_device(unknown, found)
-    return " ".join([*catalog.problems(spec, found.devices), *_script_problems(spec)]) or None
+    here = catalog.problems(spec, found.devices)
+    return " ".join([*recipe_problems(spec), *here, *_script_problems(spec)]) or None
 
 
 def _script_problems(spec: RunSpec) -> list[str]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MARK = "pyvenv.cfg"
 USUAL_NAMES = (".venv", "venv", "env")
+SHIMS = "shims"
+"""What pyenv, mise and asdf call the folder with a command for each program, which starts the one that is chosen."""
 MOST_ENTRIES = 2000
 """Of one folder; in one with more, only the usual names are looked at."""
 CONDA_ROOTS = (
@@ -43,6 +45,15 @@ class Machine:
         """The folder that a variable names; else this one below the home folder."""
         named = self.variables.get(variable, "")
         return Path(named) if named else self.home.joinpath(*otherwise)
+
+    def path_folders(self) -> list[Path]:
+        """The folders of PATH; what is relative depends on the working folder and is passed over."""
+        folders = map(Path, self.variables.get("PATH", "").split(os.pathsep))
+        return [folder for folder in folders if folder.is_absolute()]
+
+    def shims_roots(self) -> list[Path]:
+        """Where tools such as pyenv keep what the shims on PATH choose from: their roots, known by no variable."""
+        return [folder.parent for folder in self.path_folders() if folder.name == SHIMS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +130,13 @@ def _conda_roots(machine: Machine) -> Iterator[Path]:
 
 
 def pyenv(machine: Machine) -> Iterator[Path]:
-    """Versions and environments of pyenv."""
-    return _installed(machine.folder("PYENV_ROOT", ".pyenv") / "versions")
+    """Versions and environments of pyenv: where its variable says, in the home folder, and behind its shims on PATH.
+
+    The shims are looked behind, as a program need not have the variable of the shell, nor its home folder.
+    """
+    roots = (machine.folder("PYENV_ROOT", ".pyenv"), machine.home / ".pyenv", *machine.shims_roots())
+    for root in dict.fromkeys(roots):
+        yield from _installed(root / "versions")
 
 
 def uv(machine: Machine) -> Iterator[Path]:
@@ -134,14 +150,15 @@ def managed(machine: Machine) -> Iterator[Path]:
     data = machine.folder("XDG_DATA_HOME", ".local", "share")
     yield from _installed(machine.folder("MISE_DATA_DIR", str(data / "mise")) / "installs" / "python")
     yield from _installed(machine.folder("ASDF_DATA_DIR", ".asdf") / "installs" / "python")
+    for root in machine.shims_roots():
+        yield from _installed(root / "installs" / "python")
 
 
 def on_path(machine: Machine) -> Iterator[Path]:
-    """Commands. The shims of pyenv are passed over: what they start depends on the folder they are started in."""
-    for text in machine.variables.get("PATH", "").split(os.pathsep):
-        folder = Path(text)
-        if folder.is_absolute() and folder.name != "shims":
-            yield from (folder / name for name in COMMANDS if os.path.isfile(folder / name))
+    """Commands. Shims are passed over: which Python they start depends on the folder they are started in."""
+    for folder in machine.path_folders():
+        if folder.name != SHIMS:
+            yield from (folder / name for name in COMMANDS if _is_command(folder / name))
 
 
 PLACES = (
@@ -181,6 +198,11 @@ def _folders(folder: Path) -> list[Path]:
     except (OSError, ValueError):
         return []
     return sorted(Path(each.path) for each in found if os.path.isdir(each)) if len(found) <= MOST_ENTRIES else []
+
+
+def _is_command(path: Path) -> bool:
+    """Whether this is a program that is not a link to a shim."""
+    return os.path.isfile(path) and Path(os.path.realpath(path)).parent.name != SHIMS
 
 
 def _is_there(path: Path) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.pythons.facts import Facts, facts
+from core.pythons.facts import LEAST_FOR_SCRIPTS, Facts, facts
 from core.pythons.inquiry import NAP_S, TIMEOUT_S, Inquiry
 from core.pythons.remembered import Remembered
 from core.scripts.lacking import beside, lacking, nearby
@@ -45,9 +45,9 @@ class Checking:
 
     def __init__(
         self, look: Look, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S, memory: Memory | None = None,
+        timeout_s: float = TIMEOUT_S, memory: Memory | None = None, least: tuple[int, int] = LEAST_FOR_SCRIPTS,
     ) -> None:  # fmt: skip
-        self._look, self._python, self._memory = look, python, memory or _MEMORY
+        self._look, self._python, self._memory, self._least = look, python, memory or _MEMORY, least
         self._question = {"folder": look.folder, "modules": list(look.modules), "files": list(look.files)}
         self._key = json.dumps([self._question, sorted((variables or {}).items())])
         self._inquiry: Inquiry | None = None
@@ -94,7 +94,7 @@ class Checking:
 
     def _sentences(self, answer: Mapping[str, Any]) -> list[str]:
         told = facts(self._python, answer)
-        too_old = told.too_old()
+        too_old = told.too_old(self._least)
         if too_old:
             return [too_old]
         errors = answer.get("errors", {})
@@ -106,14 +106,17 @@ class Checking:
 
 def problems(
     look: Look, *, python: str, cwd: str, variables: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S,
-    memory: Memory | None = None,
+    memory: Memory | None = None, least: tuple[int, int] = LEAST_FOR_SCRIPTS,
 ) -> list[str]:  # fmt: skip
     """What would end this program at once under this Python, a sentence each with the remedy; none when all is well.
 
     Waits for the Python's answer for `timeout_s` at most, and only where it was not asked the same before; `Checking`
-    is the same without waiting. `variables` come on top of this process's environment.
+    is the same without waiting. `variables` come on top of this process's environment; a Python before `least` is too
+    old.
     """
-    checking = Checking(look, python=python, cwd=cwd, variables=variables, timeout_s=timeout_s, memory=memory)
+    checking = Checking(
+        look, python=python, cwd=cwd, variables=variables, timeout_s=timeout_s, memory=memory, least=least
+    )
     try:
         while (found := checking.poll()) is None:
             time.sleep(NAP_S)

@@ -141,7 +141,7 @@ def test_the_variable_overrides_what_is_seen_and_other_values_do_not(tmp_path: P
         (
             "torch",
             "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)",
-            "sees no GPU",
+            "sees no GPU: is the driver new enough for CUDA 13.0?",
         ),
         (
             "torch",
@@ -163,13 +163,29 @@ def test_the_variable_overrides_what_is_seen_and_other_values_do_not(tmp_path: P
     ],
 )
 def test_what_was_installed_is_said_in_a_sentence(tmp_path: Path, module: str, code: str, says: str) -> None:
-    (tmp_path / f"{module}.py").write_text(f"__version__ = '1.0'\n{code}\n", encoding="utf-8")
+    assert says in build_sentence(machine(tmp_path, libraries=("/usr/lib/libcuda.so.1",)), module, code)
+
+
+def test_a_build_for_cuda_without_a_driver_is_not_told_to_renew_it(tmp_path: Path) -> None:
+    """As after `make run CUDA=1`, before the driver is installed."""
+    code = "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)"
+    told = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
+    if os.path.exists("/proc/driver/nvidia/version"):  # noqa: PTH110
+        pytest.skip("This machine has the driver.")
+    assert "is built for CUDA 13.0. No NVIDIA driver is here: until there is one, it trains on CPU devices." in told
+
+
+def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:
+    """What is said of a framework of these lines, on a machine whose files lie below a folder."""
+    (root / f"{module}.py").write_text(f"__version__ = '1.0'\n{code}\n", encoding="utf-8")
+    path = f"{root}:{os.environ['PATH']}"
     done = subprocess.run(
         [sys.executable, str(BUILDS), module],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(root), "PATH": path, **variables},
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert says in done.stdout
     assert done.stdout.count("\n") == 1
+    return done.stdout
 
 
 def test_a_framework_in_an_environment_of_its_own_trains_there(environment: Path) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.pythons import find
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -68,16 +70,16 @@ def copy_of_python(path: Path) -> Path:
 
 
 def other_versions() -> Iterator[tuple[tuple[int, int], str]]:
-    """The Pythons that pyenv has here, by version."""
-    for folder in sorted(Path("~/.pyenv/versions").expanduser().glob("[0-9]*")):
-        major, minor, *_ = folder.name.split(".")
-        if (folder / "bin" / "python").is_file():
-            yield (int(major), int(minor)), str(folder / "bin" / "python")
+    """The Pythons that pyenv has here, by version; each version's folder is named after it."""
+    for found in find():
+        version = Path(found.path).parent.parent.name.split(".")
+        if found.place == "pyenv" and len(version) == 3 and all(map(str.isdecimal, version)):
+            yield (int(version[0]), int(version[1])), found.path
 
 
 def of_version(major: int, minor: int) -> str:
     """The interpreter of another version; the test is skipped where this machine has none."""
     found = dict(other_versions()).get((major, minor))
     if found is None:
-        pytest.skip(f"this machine has no Python {major}.{minor} in ~/.pyenv/versions")
+        pytest.skip(f"this machine has no Python {major}.{minor} from pyenv")
     return found

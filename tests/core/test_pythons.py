@@ -120,6 +120,37 @@ class TestFinding:
         assert [each.place for each in found] == ["conda", "pyenv", "uv"]
         assert {os.path.realpath(each.path) for each in found} == set(map(str, made.values()))
 
+    def test_versions_of_pyenv_are_found_behind_its_shims_alone(self, tmp_path: Path) -> None:
+        """As under a service or an emptied environment: the shims are on PATH, and nothing else tells of pyenv."""
+        root = tmp_path / "tools" / "pyenv"
+        python = write_program(root / "versions" / "3.12.1" / "bin" / "python", "ELF")
+        write_program(root / "shims" / "python3", "#!/bin/sh\n")
+        plugin = write_program(root / "plugins" / "virtualenv" / "shims" / "python3", "#!/bin/sh\n")
+        found = find(variables={"HOME": "/nowhere", "PATH": f"{plugin.parent}:{root}/shims/"})
+        assert [(each.path, each.place) for each in found if each.place != "own"] == [(str(python), "pyenv")]
+
+    def test_the_home_folders_pyenv_is_found_beside_the_one_that_the_variable_names(self, tmp_path: Path) -> None:
+        named, usual = tmp_path / "named", tmp_path / "home" / ".pyenv"
+        made = [write_program(root / "versions" / "3.12.1" / "bin" / "python", str(root)) for root in (named, usual)]
+        variables = {"HOME": str(tmp_path / "home"), "PYENV_ROOT": str(named), "PATH": f"{usual}/shims:{named}/shims"}
+        assert [each.path for each in find(variables=variables) if each.place == "pyenv"] == list(map(str, made))
+
+    def test_versions_of_asdf_are_found_behind_its_shims(self, tmp_path: Path) -> None:
+        python = write_program(tmp_path / "installs" / "python" / "3.12.1" / "bin" / "python", "ELF")
+        found = find(variables={"HOME": "/nowhere", "PATH": f"{tmp_path}/shims"})
+        assert [each.path for each in found if each.place == "managed"] == [str(python)]
+
+    def test_a_shim_is_no_python_under_any_name(self, tmp_path: Path) -> None:
+        """It starts now one Python and now another, by the folder it is started in."""
+        shim = write_program(tmp_path / "shims" / "python3", "#!/bin/sh\n")
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "python3").symlink_to(shim)
+        (tmp_path / "short").symlink_to(shim.parent)
+        real = write_program(tmp_path / "bin" / "python3.12", "ELF")
+        path = f"{tmp_path}/shims:{tmp_path}/bin:{tmp_path}/short"
+        found = [each for each in found_paths(None, PATH=path) if each.startswith(str(tmp_path))]
+        assert found == [str(real)]
+
     def test_this_applications_own_comes_first(self) -> None:
         first = next(find(variables={"PATH": ""}))
         assert (first.path, first.place) == (sys.executable, "own")

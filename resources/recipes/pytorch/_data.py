@@ -1,5 +1,6 @@
 """What the recipes of this folder train on: the arrays that all frameworks share, as tensors."""
 
+import numpy as np  # noqa: F401 (PyTorch may be installed without it, and then makes no tensor of an array)
 import torch
 from _shared import digits as _digits
 from _shared import mnist as _mnist
