@@ -59,10 +59,11 @@ def _nothing_left(tmp_path: Path) -> Iterator[None]:
 def _check(tmp_path: Path, threads: set[threading.Thread], environment: dict[str, str]) -> None:
     try:
         wait_until(lambda: not _processes(tmp_path), 10, "the processes of the test to end")
-        wait_until(lambda: not set(threading.enumerate()) - threads, 5, "the threads of the test to end")
-    finally:
+    except AssertionError:
         for process in _processes(tmp_path):
             process.kill()
+        raise
+    wait_until(lambda: not set(threading.enumerate()) - threads, 5, "the threads of the test to end")
     changed = {name for name in environment.keys() | os.environ.keys() if environment.get(name) != os.environ.get(name)}
     assert not changed - SET_BY_OTHERS, "the test changed the environment"
 

@@ -34,8 +34,33 @@ LONG = textwrap.dedent("""\
     def train_data(items=64):
         torch.manual_seed(0)
         return torch.randn(items, 4), torch.randint(0, 2, (items,))
+
+    class Descent:
+        def __init__(self, params, rate):
+            self.param_groups = [{"params": list(params), "lr": rate}]
+
+        def zero_grad(self):
+            for each in self.param_groups[0]["params"]:
+                each.grad = None
+
+        def step(self):
+            with torch.no_grad():
+                for each in self.param_groups[0]["params"]:
+                    each.sub_(each.grad, alpha=self.param_groups[0]["lr"])
+
+        def state_dict(self):
+            return {"lr": self.param_groups[0]["lr"]}
+
+        def load_state_dict(self, state):
+            self.param_groups[0]["lr"] = state["lr"]
+
+    def optimizer(params, learning_rate=0.001):
+        return Descent(params, learning_rate)
 """)
-"""A recipe that trains in no time: with a million epochs it goes on until it is ended."""
+"""A recipe that trains in no time: with a million epochs it goes on until it is ended.
+
+It comes up in little more than half the time, too: any optimizer of torch's own would first load torch's compiler.
+"""
 FOREVER = 1_000_000
 
 

@@ -60,13 +60,15 @@ STUBBORN_CHILD = (
 """Returns once the signals are ignored."""
 
 
-def played(folder: Path, *, steps: int = 1_000_000, pause_s: float = 0.02, before: str = "") -> RunSpec:
+def played(
+    folder: Path, *, name: str = "digits_mlp", steps: int = 1_000_000, pause_s: float = 0.02, before: str = ""
+) -> RunSpec:
     """A spec for a run whose worker is played; `before`: what it does before it trains, lines of Python."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "actor"
     script.write_text(ACTOR.format(python=sys.executable, steps=steps, pause_s=pause_s, before=before))
     script.chmod(0o755)
-    return replace(make_spec("digits_mlp"), python=str(script))
+    return replace(make_spec("digits_mlp"), name=name, python=str(script))
 
 
 def guards(run: Run) -> list[psutil.Process]:

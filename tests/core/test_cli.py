@@ -14,7 +14,10 @@ import pytest
 
 from core import cli
 from core.run import Run
+from core.spec import write_spec
+from core.starting import new_directory
 from core.state import RunState
+from tests.core.acting import played
 from tests.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.waiting import wait_until
 
@@ -185,7 +188,7 @@ def test_run_show_and_list_agree(call: Call, runs_root: Path) -> None:
 
 def test_an_ambiguous_run_is_refused(call: Call, runs_root: Path) -> None:
     for _ in range(2):
-        train(make_spec("digits_mlp", epochs=1), runs_root)
+        write_spec(new_directory(runs_root, "digits"), make_spec("digits_mlp"))
     code, _, err = call("show", "2")
     assert code == 2
     assert "'2' is the beginning of 2 runs" in err
@@ -200,7 +203,7 @@ def test_exit_codes_tell_how_it_ended(call: Call, runs_root: Path, tmp_path: Pat
     assert err.rstrip().endswith("log.txt.")
     assert "Traceback" not in err + out
 
-    spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER)
+    spec = played(tmp_path / "actor")
     stopped = start(spec, runs_root).until_trained(1)
     code, out, _ = call("stop", stopped.run.id)
     assert (code, out) == (0, f"{stopped.run.id}: stopped\n")
@@ -264,8 +267,8 @@ def test_a_core_on_the_python_path_takes_nobodys_place(runs_root: Path, tmp_path
     assert done.returncode == 0, done.stderr
 
 
-def test_a_spec_of_a_newer_version_is_told(call: Call, runs_root: Path) -> None:
-    followed = train(make_spec("digits_mlp", epochs=1), runs_root)
+def test_a_spec_of_a_newer_version_is_told(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
     file = followed.run.dir / "spec.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
     code, _, err = call("show", followed.run.id)
@@ -274,8 +277,8 @@ def test_a_spec_of_a_newer_version_is_told(call: Call, runs_root: Path) -> None:
     assert json.loads(call("runs", "--json")[1])[0]["state"] == "finished"
 
 
-def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path) -> None:
-    followed = train(make_spec("digits_mlp", epochs=1), runs_root)
+def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
     before = json.loads(call("show", followed.run.id, "--json")[1])
     rubbish = [
         b"\xff\xfe\x00garbage\n", b'{"kind": "metrics", "t": "soon"}\n', b"[1, 2]\n", b'{"t": 1}\n',
@@ -290,8 +293,9 @@ def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path) -> 
     assert "are no events and were passed over" in call("show", followed.run.id)[1]
 
 
-def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path) -> None:
-    command = [sys.executable, "-m", "core.cli", "run", "digits_mlp", "--devices", "cpu:0", "--epochs", "1", "--json"]
+def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    command = [sys.executable, "-m", "core.cli", "run", recipe, "--devices", "cpu:0", "--epochs", "1", "--json"]
     done = subprocess.run([*command, "--runs", str(runs_root)], capture_output=True, text=True, check=False)
     assert json.loads(done.stdout)["state"] == "finished"
     assert done.stderr == ""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from tests.running import Followed
+
 ALONE = Placement(
     rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
 )
@@ -279,13 +281,23 @@ def assert_complete(book: SeriesBook, *, epochs: int, per_epoch: int, validates:
         assert book.metrics["val_loss"].values.tolist() == list(map(validation, range(epochs)))
 
 
+OF_ONE_STEP = {"epochs": 200, "batch_size": 66, "learning_rate": 0.01, "checkpoints": {"unit": "epochs", "every": 70}}
+
+
+@pytest.fixture(scope="module")
+def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    """The curve that those of two ranks are compared with."""
+    root = tmp_path_factory.mktemp("one")
+    return train(make_spec(write_recipe(root, AWKWARD, "awkward"), **OF_ONE_STEP), root / "runs")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
-def test_epochs_of_one_step_are_complete_on_two_ranks(runs_root: Path, tmp_path: Path, strategy: str) -> None:
-    awkward = write_recipe(tmp_path, AWKWARD, "awkward")
-    often = {"epochs": 200, "batch_size": 66, "learning_rate": 0.01, "checkpoints": {"unit": "epochs", "every": 70}}
-    single = train(make_spec(awkward, **often), runs_root)
-    followed = train(make_spec(awkward, strategy=strategy, devices="cpu:0,cpu:1", **often), runs_root)
+def test_epochs_of_one_step_are_complete_on_two_ranks(
+    runs_root: Path, tmp_path: Path, on_one_device: Followed, strategy: str
+) -> None:
+    single, awkward = on_one_device, write_recipe(tmp_path, AWKWARD, "awkward")
+    followed = train(make_spec(awkward, strategy=strategy, devices="cpu:0,cpu:1", **OF_ONE_STEP), runs_root)
     assert followed.state is RunState.FINISHED
     for metric in ("loss", "val_loss", "val_accuracy"):
         one, other = followed.book.metrics[metric], single.book.metrics[metric]

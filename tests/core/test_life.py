@@ -18,6 +18,7 @@ from core.errors import RunError
 from core.run import Run, launch_supervisor
 from core.spec import StopLadder
 from core.state import RunState
+from tests.core.acting import CHILD, played
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.waiting import wait_until
 
@@ -203,14 +204,7 @@ def test_a_recipe_that_leaves_by_exit_is_not_taken_for_finished(runs_root: Path,
 
 
 def test_a_process_that_outlives_its_worker_is_ended_and_named(runs_root: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(
-        tmp_path,
-        f"""import subprocess
-child = subprocess.Popen(["sleep", "3600"], start_new_session=True)
-{LONG}""",
-        "leaves_a_child",
-    )
-    followed = train(make_spec(recipe, epochs=1), runs_root)
+    followed = train(played(tmp_path / "actor", before=CHILD, steps=3), runs_root)
     assert followed.states == FINISHED
     assert any(
         notice.startswith("A process outlived its worker and was sent SIGTERM: pid ") and " sleep (" in notice
@@ -235,8 +229,8 @@ def test_a_window_that_is_gone_changes_nothing(runs_root: Path, endless: str) ->
     assert followed.book.metrics["loss"].steps.tolist() == list(range(1, followed.run.facts.step + 1))
 
 
-def test_two_supervisors_cannot_run_one_directory(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+def test_two_supervisors_cannot_run_one_directory(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     second = launch_supervisor(followed.run.dir)
     wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
     assert "is being run already" in followed.run.log_end()
@@ -252,20 +246,20 @@ def test_two_supervisors_cannot_run_one_directory(runs_root: Path, endless: str)
 
 
 def test_a_run_that_is_started_from_within_a_training_is_none_of_it(
-    runs_root: Path, endless: str, monkeypatch: pytest.MonkeyPatch
+    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outer = f"outer-{os.getpid()}"
     monkeypatch.setenv(processes.TAG, outer)
     monkeypatch.setenv(processes.RUN_DIR, str(runs_root / outer))
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     assert processes.tagged(outer) == []
     assert processes.tagged(followed.run.id)
     followed.run.request("stop")
     followed.until_over()
 
 
-def test_a_run_that_never_came_up_is_lost(runs_root: Path) -> None:
-    spec = make_spec("digits_mlp")
+def test_a_run_that_never_came_up_is_lost(runs_root: Path, tmp_path: Path) -> None:
+    spec = played(tmp_path / "actor")
     followed = start(spec, runs_root)
     wait_until(lambda: processes.tagged(followed.run.id) or followed.poll().states, what="the supervisor")
     followed.run.request("stop")
@@ -281,9 +275,9 @@ def test_a_run_that_never_came_up_is_lost(runs_root: Path) -> None:
     assert str(lost.facts.error).startswith("The run never came up")
 
 
-def test_a_terminated_supervisor_stops_its_run_in_order(runs_root: Path, endless: str) -> None:
+def test_a_terminated_supervisor_stops_its_run_in_order(runs_root: Path, tmp_path: Path) -> None:
     """The machine is shut down: SIGTERM is a stop request."""
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     assert followed.run.facts.supervisor
     os.kill(followed.run.facts.supervisor.pid, signal.SIGTERM)
     followed.until_over()
@@ -395,8 +389,8 @@ def test_a_logout_is_a_stop(runs_root: Path, endless: str) -> None:
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_a_run_whose_folder_is_removed_ends(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+def test_a_run_whose_folder_is_removed_ends(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     shutil.rmtree(followed.run.dir)
     wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end")
     with pytest.raises(RunError, match="is not there any more"):
@@ -414,9 +408,9 @@ def _raise_no_space(run_dir: Path) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_run_in_another_place_is_not_judged(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_in_another_place_is_not_judged(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pids mean nothing here: on another machine, or in another container."""
-    followed = train(make_spec("digits_mlp", epochs=1), runs_root)
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
     supervisor = followed.run.facts.supervisor
     assert supervisor
     wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have left")
@@ -435,8 +429,8 @@ def test_a_run_in_another_place_is_not_judged(runs_root: Path, monkeypatch: pyte
         assert run.facts.state is state
 
 
-def test_a_clock_that_is_set_back_changes_no_conclusion(runs_root: Path) -> None:
-    followed = train(make_spec("digits_mlp", epochs=1), runs_root)
+def test_a_clock_that_is_set_back_changes_no_conclusion(runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
     log = followed.run.dir / "events" / "supervisor.jsonl"
     events = [json.loads(line) for line in log.read_text().splitlines()]
     for event in events[-2:]:

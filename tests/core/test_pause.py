@@ -16,6 +16,7 @@ from core.run import Run, launch_supervisor
 from core.runs import Index
 from core.spec import StopLadder
 from core.state import RunState
+from tests.core.acting import played
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.waiting import wait_until
 
@@ -138,8 +139,8 @@ def loss():
     assert again.book.metrics["loss"].steps.tolist() == list(range(1, 61))
 
 
-def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "endless"), runs_root).until_trained(1)
     with pytest.raises(ValueError, match="is being run already"):
         Run.resume(followed.run.dir)
     second = launch_supervisor(followed.run.dir, "--resume")
@@ -148,7 +149,7 @@ def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, endless: str) 
     assert followed.poll().state is RunState.RUNNING
     followed.run.request("stop")
     followed.until_over()
-    finished = train(make_spec(endless, epochs=2), runs_root)
+    finished = train(played(tmp_path / "short", steps=3), runs_root)
     with pytest.raises(ValueError, match="is finished: there is nothing to go on with"):
         Run.resume(finished.run.dir)
     third = launch_supervisor(finished.run.dir, "--resume")
@@ -252,8 +253,8 @@ def test_torn_lines_and_leftovers_of_a_killed_leg_cost_nothing(runs_root: Path, 
     assert again.book.metrics["loss"].steps.tolist() == list(range(1, 91))
 
 
-def test_a_run_that_never_came_up_can_be_resumed(runs_root: Path, endless: str) -> None:
-    followed = start(make_spec(endless, epochs=2), runs_root).until_over()
+def test_a_run_that_never_came_up_can_be_resumed(runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
     for file in (followed.run.dir / "events").iterdir():
         file.unlink()
     long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60

@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from core.spec import Placement, write_spec
+from core.starting import new_directory
 from core.state import RunState
+from core.worker.context import Context
+from core.worker.pytorch import single
+from core.worker.recipe import LoadedRecipe
 from tests.running import LONG, make_spec, train, train_both, write_recipe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    ContextOf = Callable[[str], Context]
+
+ALONE = Placement(
+    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
+)
 
 
 def data(returned: str) -> str:
     return f"{LONG}\nimport numpy\ndef train_data():\n    return {returned}\n"
+
+
+@pytest.fixture
+def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContextOf]:
+    """A worker's context for a recipe of these lines, in this process: no other has to load torch for a sentence."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the recipe's folder is added
+    contexts: list[Context] = []
+
+    def make(source: str) -> Context:
+        run_dir = new_directory(runs_root, "wrong")
+        write_spec(run_dir, make_spec(write_recipe(tmp_path, source, "wrong"), epochs=1))
+        contexts.append(Context(str(run_dir), ALONE))
+        return contexts[-1]
+
+    yield make
+    for context in contexts:
+        context.close()
+    sys.modules.pop("wrong", None)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +69,17 @@ def data(returned: str) -> str:
         ),
     ],
 )
-def test_what_cannot_be_used_is_told_in_a_sentence(runs_root: Path, tmp_path: Path, source: str, words: str) -> None:
-    followed = train(make_spec(write_recipe(tmp_path, source, "wrong"), epochs=1), runs_root)
+def test_what_cannot_be_used_is_told_in_a_sentence(context_of: ContextOf, source: str, words: str) -> None:
+    context = context_of(source)
+    with pytest.raises((TypeError, ValueError)) as refused:
+        single.train(LoadedRecipe(context.spec), context)
+    assert words in str(refused.value)
+
+
+def test_a_run_whose_recipe_cannot_be_used_fails_with_that_sentence(runs_root: Path, tmp_path: Path) -> None:
+    followed = train(make_spec(write_recipe(tmp_path, data("None"), "wrong"), epochs=1), runs_root)
     assert followed.state is RunState.FAILED
-    assert words in str(followed.run.facts.error)
+    assert "train_data() returned NoneType. Return a map-style torch Dataset" in str(followed.run.facts.error)
 
 
 def test_unused_parameters_are_named(runs_root: Path, tmp_path: Path) -> None:
@@ -94,11 +132,15 @@ def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Pa
     assert other.losses()[1] != one.losses()[1]
 
 
-def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(runs_root: Path, tmp_path: Path) -> None:
-    for name in ("random", "json", "it's a näme #1"):
-        recipe = write_recipe(tmp_path / "my folder #2", LONG, name)
-        spec = make_spec(recipe, epochs=1, devices="cpu:0,cpu:1")
-        assert train(spec, tmp_path / "runs #3").state is RunState.FINISHED
+def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(tmp_path: Path) -> None:
+    folder, runs = tmp_path / "my folder #2", tmp_path / "runs #3"
+    one, other = (
+        make_spec(write_recipe(folder, LONG, name), epochs=1, devices=device)
+        for name, device in (("random", "cpu:0"), ("json", "cpu:1"))
+    )
+    assert [followed.state for followed in train_both(one, other, runs)] == [RunState.FINISHED] * 2
+    meeting = make_spec(write_recipe(folder, LONG, "it's a näme #1"), epochs=1, devices="cpu:0,cpu:1")
+    assert train(meeting, runs).state is RunState.FINISHED
 
 
 def test_a_huge_seed_is_no_trouble(runs_root: Path, tmp_path: Path) -> None:

@@ -30,8 +30,6 @@ from tests.running import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from core.run import Run
     from core.spec import RunSpec
 
@@ -250,35 +248,33 @@ def test_a_checkpoint_of_another_model_is_told_by_name(runs_root: Path, finished
     assert "kernel has the shape" in str(again.run.facts.error)
 
 
-@pytest.mark.parametrize(
-    ("change", "strategy", "words"),
-    [
-        (
-            lambda source: source.replace("% 3", "% 4"),
-            "single",
-            "A label is 3, which is not among the model's 3 outputs",
-        ),
-        (
-            lambda source: source.replace("keras.Sequential([", "Own(["),
-            "placement",
-            "cannot be placed on 2 devices because it is a Own, not a keras.Sequential.",
-        ),
-        (
-            lambda source: source.replace("SGD(learning_rate", "SGD(keras.optimizers.schedules.CosineDecay(0.1, 9)"),
-            "single",
-            "has a learning rate schedule of its own",
-        ),
-    ],
-)
-def test_what_cannot_be_trained_is_told_in_a_sentence(
-    runs_root: Path, tmp_path: Path, change: Callable[[str], str], strategy: str, words: str
-) -> None:
-    own = (
-        "\nclass Own(keras.Model):\n    def __init__(self, row):\n        super().__init__()\n        self.row = row\n"
+OWN = """
+    class Own(keras.Model):
+        def __init__(self, row):
+            super().__init__()
+            self.row = row
+"""
+
+
+def test_what_cannot_be_trained_is_told_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+    labels = write_recipe(tmp_path, AWKWARD.replace("% 3", "% 4"), "labels")
+    schedule = AWKWARD.replace("SGD(learning_rate", "SGD(keras.optimizers.schedules.CosineDecay(0.1, 9)")
+    refused = train_both(
+        spec(labels, epochs=1),
+        spec(write_recipe(tmp_path, schedule, "schedule"), epochs=1, warmup_steps=2, devices="cpu:1"),
+        runs_root,
     )
-    source = change(textwrap.dedent(AWKWARD)) + own
-    followed = train(spec(write_recipe(tmp_path, source, "wrong"), strategy, epochs=1, warmup_steps=2), runs_root)
+    assert [followed.state for followed in refused] == [RunState.FAILED] * 2
+    label, own_schedule = (str(followed.run.facts.error) for followed in refused)
+    assert "A label is 3, which is not among the model's 3 outputs" in label
+    assert "has a learning rate schedule of its own" in own_schedule
+
+
+def test_a_model_that_cannot_be_placed_is_told_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, AWKWARD.replace("keras.Sequential([", "Own([") + OWN, "own")
+    followed = train(spec(recipe, "placement", epochs=1), runs_root)
     assert followed.state is RunState.FAILED
+    words = "cannot be placed on 2 devices because it is a Own, not a keras.Sequential."
     assert words in str(followed.run.facts.error)
 
 

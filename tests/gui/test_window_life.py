@@ -14,14 +14,15 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from core.state import RunState
 from gui.app import create_window
-from tests.running import FOREVER, LONG, make_spec, start, write_recipe
+from tests.core.acting import played
+from tests.running import start
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_DISPLAY = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
 
 
 def test_closing_leaves_the_run_and_says_so_once(drive, runs_root, tmp_path):
-    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained()
     panel = drive()
     panel.until_state("Running")
     panel.window.close()
@@ -37,7 +38,7 @@ def test_closing_leaves_the_run_and_says_so_once(drive, runs_root, tmp_path):
 
 
 def test_closing_never_waits_and_the_last_word_is_a_window_of_its_own(drive, runs_root, tmp_path, qtbot):
-    start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
     panel.window.tell = panel.window._say_farewell
@@ -72,7 +73,7 @@ def test_a_hidden_window_looks_less_often(drive):
 
 
 def test_it_looks_more_often_while_a_run_is_live(drive, runs_root, tmp_path):
-    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root)
+    followed = start(played(tmp_path / "actor"), runs_root)
     panel = drive()
     panel.until_state("Running")
     assert panel.window._pulse._timer.interval() == 100

@@ -31,8 +31,9 @@ from gui.views.holding import (
     memory_rows,
 )
 from gui.words import fine_gigabytes, moment
+from tests.core.acting import played
 from tests.recorded import BEGAN, ENDED, GB, finding, recorded
-from tests.running import FOREVER, LONG, make_spec, start, write_recipe
+from tests.running import start
 
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
 COLOURS = {"GPU-1": "#4d9bff", "cpu:0": "#ff9f45"}
@@ -194,7 +195,7 @@ def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
 
 
 def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_root, tmp_path):
-    start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
     panel.turn_to("Memory")

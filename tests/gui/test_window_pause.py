@@ -11,26 +11,22 @@ from core.errors import RunError
 from core.run import Run
 from core.runs import directories
 from core.state import RunState
-from tests.running import FOREVER, LONG, make_spec, start, write_recipe
+from tests.core.acting import played
+from tests.running import FOREVER, LONG, start, write_recipe
 
 STEPS = 250
-SLOW = """\
-    import time
-    import torch
-    from torch import nn
+SLOW = f"""{LONG}
+import time
 
-    print("a leg begins", flush=True)
+print("a leg begins", flush=True)
 
-    class Slow(nn.Linear):
-        def forward(self, x):
-            time.sleep(0.01)
-            return super().forward(x)
+class Slow(nn.Linear):
+    def forward(self, x):
+        time.sleep(0.01)
+        return super().forward(x)
 
-    def model():
-        return Slow(4, 2)
-
-    def train_data():
-        return torch.zeros(64, 4), torch.zeros(64).long()
+def model():
+    return Slow(4, 2)
 """
 """One step an epoch, of a hundredth of a second."""
 
@@ -120,7 +116,7 @@ def test_before_a_run_goes_on_beside_another_that_is_asked(drive, runs_root, tmp
     start_slow(panel, tmp_path, epochs=FOREVER)
     press(panel, "pauseButton")
     panel.until_state("Paused")
-    start(make_spec(write_recipe(tmp_path, LONG, "other"), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    start(played(tmp_path / "actor", name="other"), runs_root).until(RunState.RUNNING)
     press(panel, "pauseButton")
     asked = panel.question()
     assert asked.text.startswith("Resume slow beside ")

@@ -20,7 +20,7 @@ from gui.panels.leftovers_strip import LeftoversStrip
 from gui.views.processes import MEMORY, PID, Person, Runs, ordered, process_rows, why_not_end
 from tests.core.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
 from tests.recorded import GB
-from tests.running import FOREVER, LONG, make_spec, start, write_recipe
+from tests.running import start
 from tests.waiting import wait_until
 
 from .launching import WAITS
@@ -115,7 +115,7 @@ def on_gpu(nvml, *held: str) -> None:
 
 
 def test_the_processes_of_a_run_on_a_cpu_device_are_listed_marked_and_not_to_be_ended(drive, runs_root, tmp_path, view):
-    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    followed = start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
     panel.turn_to("Processes")

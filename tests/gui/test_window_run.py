@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit
 from core.runs import directories
 from core.spec import StopLadder
 from core.state import RunState
+from tests.core.acting import played
 from tests.recorded import recorded
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
 
@@ -82,12 +83,12 @@ def test_a_double_click_starts_one_run(drive, runs_root, qtbot):
 
 
 def test_another_run_beside_it_on_another_device(drive, runs_root, tmp_path):
-    first = start(make_spec(write_recipe(tmp_path, LONG), devices="cpu:0", epochs=FOREVER), runs_root)
+    first = start(played(tmp_path / "actor"), runs_root)
     first.until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
     panel.tick("cpu:1")
-    panel.choose(panel.recipe, "digits_mlp")
+    panel.open_recipe(write_recipe(tmp_path, LONG))
     panel.set_number("epochsBox", 1)
     panel.start()
     panel.until_state("Finished")
@@ -186,7 +187,7 @@ def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_ro
 
 
 def test_a_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
-    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained()
     panel = drive()
     panel.until_state("Running")
     os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)

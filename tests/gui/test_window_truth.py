@@ -20,8 +20,9 @@ from gui.panels.devices import ROW, DeviceTable
 from gui.theme import DARK
 from gui.views.devices import DeviceRow, DeviceRows, OnDevices, device_rows
 from gui.views.ticking import obstacles
+from tests.core.acting import played
 from tests.nvml.standin import mig_uuid, uuid
-from tests.running import FOREVER, LONG, make_spec, start, write_recipe
+from tests.running import LONG, start, write_recipe
 
 GB = 2**30
 SLOW = "slow_ms.nvmlDeviceGetUtilizationRates"
@@ -330,14 +331,14 @@ def test_the_reason_of_a_blocked_row_is_painted_also_when_somebody_is_on_it(qtbo
 
 
 def test_the_rows_of_a_live_run_say_so(drive, runs_root, tmp_path):
-    start(make_spec(write_recipe(tmp_path, LONG, "mine"), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    start(played(tmp_path / "actor", name="mine"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until(lambda: panel.table.item(0, 3).text() == "runs mine", "the run in the row")
     assert panel.table.item(1, 3).text() == ""
 
 
 def test_a_second_run_on_a_device_is_asked_for_and_both_are_named(drive, runs_root, tmp_path):
-    start(make_spec(write_recipe(tmp_path, LONG, "first"), epochs=FOREVER), runs_root).until(RunState.RUNNING)
+    start(played(tmp_path / "actor", name="first"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
     panel.tick("cpu:0")
