@@ -7,8 +7,10 @@ does, or a hundredth of it, or the quotient of two, is that; what is the same in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
+from typing import Any
 
 from core.sources.reading import Reading
 from core.sources.statement import Statement
@@ -16,93 +18,75 @@ from core.sources.statement import Statement
 SCALES = (1e3, 1e6, 1e9, 1e12, 1e15)
 """`1.50k/3.00k` on tqdm's bars."""
 
+OF_READING = ("step", "epoch", "done", "total", "time")
+OF_STATEMENT = ("epochs", "length")
+NOTHING = -1
+"""The place of None, behind all numbers."""
 Making = Callable[[Sequence[float]], float]
 """Makes a number of those of a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """All that a line of the shape says. Numbers are named by their place among those of the line and those `made`."""
+    """All that a line of the shape says."""
 
     example: Statement
     made: tuple[Making, ...]  # of the line's numbers: shares, quotients
     names: tuple[str, ...]
-    values: tuple[int, ...]
-    step: int | None
-    epoch: int | None
-    done: int | None
-    total: int | None
-    time: int | None
-    epochs: int | None
-    length: int | None
+    fetch: Callable[[Sequence[float | None]], tuple[Any, ...]]
+    """Of the line's numbers, those made of them, and None: the fields of reading and statement, and all values."""
 
-    def state(self, numbers: list[float]) -> Statement:
+    def state(self, numbers: Sequence[float]) -> Statement:
         """What a line with these numbers says."""
         example = self.example
         if example.reading is None:
             return example
-        if self.made:
-            numbers = numbers + [make(numbers) for make in self.made]
+        _, dialect, _, over, heading, bar, _ = example
+        step, epoch, done, total, time, epochs, length, *values = self.fetch(
+            [*numbers, *[make(numbers) for make in self.made], None] if self.made else [*numbers, None]
+        )
         reading = Reading(
-            values=dict(zip(self.names, [numbers[at] for at in self.values], strict=True)),
-            step=None if self.step is None else int(numbers[self.step]),
-            epoch=None if self.epoch is None else numbers[self.epoch],
-            done=None if self.done is None else numbers[self.done],
-            total=None if self.total is None else numbers[self.total],
+            values=dict(zip(self.names, values, strict=True)),
+            step=None if step is None else int(step),
+            epoch=epoch,
+            done=done,
+            total=total,
             unit=example.reading.unit,
-            time=None if self.time is None else numbers[self.time],
+            time=time,
         )
-        return Statement(
-            reading=reading,
-            dialect=example.dialect,
-            epochs=None if self.epochs is None else numbers[self.epochs],
-            over=example.over,
-            heading=example.heading,
-            bar=example.bar,
-            length=None if self.length is None else numbers[self.length],
-        )
+        return Statement(reading, dialect, epochs, over, heading, bar, length)
 
 
-class Unclear(ValueError):
+class UnclearError(ValueError):
     """What a shape's lines say cannot be learned from these."""
 
 
 def learn(statements: Sequence[Statement], lines: Sequence[Sequence[float]]) -> Learned:
     """What all lines of a shape say, of which some have said `statements` and have these numbers.
 
-    Raises `Unclear` when they do not agree, or when it cannot be told where one of their numbers comes from.
+    Raises `UnclearError` when they do not agree, or when it cannot be told where one of their numbers comes from.
     """
     if len({_without_numbers(each) for each in statements}) > 1:
-        raise Unclear("the lines say different things")
+        raise UnclearError("the lines say different things")
     readings = [each.reading for each in statements if each.reading is not None]
-    sources = _Sources(lines)
-
-    def field(name: str, of: Sequence[Statement | Reading]) -> int | None:
-        found = [getattr(each, name) for each in of]
-        return None if not found or found[0] is None else sources.place(found)
-
     names = tuple(readings[0].values) if readings else ()
-    places = {name: field(name, readings) for name in ("step", "epoch", "done", "total", "time")}
-    learned = Learned(
-        example=statements[0],
-        names=names,
-        values=tuple([sources.place([reading.values[name] for reading in readings]) for name in names]),
-        **places,
-        epochs=field("epochs", statements),
-        length=field("length", statements),
-        made=(),
-    )
-    return replace(learned, made=tuple(sources.made))
+    wanted = [[getattr(reading, name) for reading in readings] for name in OF_READING]
+    wanted += [[getattr(statement, name) for statement in statements] for name in OF_STATEMENT]
+    wanted += [[reading.values[name] for reading in readings] for name in names]
+    sources = _Sources(lines)
+    places = [sources.place(each) for each in wanted]
+    return Learned(example=statements[0], made=tuple(sources.made), names=names, fetch=itemgetter(*places))
 
 
 def _without_numbers(said: Statement) -> object:
     """All of a statement but what its numbers are."""
     reading = said.reading
-    counts = reading and (reading.step, reading.epoch, reading.done, reading.total, reading.time)
+    told = [getattr(said, name) is not None for name in OF_STATEMENT]
+    told += [getattr(reading, name) is not None for name in OF_READING] if reading else []
     return (
-        (said.dialect, said.over, said.heading, said.bar, said.epochs is None, said.length is None),
-        reading and (tuple(reading.values), reading.unit),
-        counts and tuple([count is None for count in counts]),
+        (said.dialect, said.over, said.heading, said.bar),
+        (tuple(reading.values), reading.unit) if reading else None,
+        tuple(told),
     )
 
 
@@ -115,19 +99,25 @@ class _Sources:
         self.made: list[Making] = []
         changing = [column for column in self._columns if any(column)]
         if len(set(changing)) < len(changing) or any(len(set(column)) == 1 for column in changing):
-            raise Unclear("numbers that are alike cannot be told apart")
+            raise UnclearError("numbers that are alike cannot be told apart")
 
-    def place(self, wanted: Sequence[float]) -> int:
-        """Where a number comes from: its place among the line's and those made of them. Raises `Unclear`."""
-        if len(set(map(repr, wanted))) == 1:
-            return self._make(partial(_always, wanted[0]))
+    def place(self, wanted: Sequence[float | None]) -> int:
+        """Where a number comes from: its place among the line's and those made of them, or that of None.
+
+        Raises `UnclearError`.
+        """
+        if all(number is None for number in wanted):
+            return NOTHING
+        first = wanted[0]
+        if first is not None and len(set(map(repr, wanted))) == 1:
+            return self._make(partial(_always, first))
         if tuple(wanted) in self._columns:
             return self._columns.index(tuple(wanted))
         for makings in (self._of_one, self._of_two):
             fitting = [make for make in makings() if [make(line) for line in self._lines] == list(wanted)]
             if len(fitting) == 1:
                 return self._make(fitting[0])
-        raise Unclear("a number comes from nowhere")
+        raise UnclearError("a number comes from nowhere")
 
     def _of_one(self) -> Iterator[Making]:
         for at in range(len(self._columns)):

@@ -20,9 +20,10 @@ NUMBER = re.compile(r"(?<![A-Za-z_@0-9])((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]
 """Digits behind a letter belong to a name, and stay in the shape; so do signs, `nan` and `inf`."""
 MARK = "\0"  # in no line: `text.CONTROL`
 STRUCK = str.maketrans("123456789", "0" * 9)
-LEADING_ZERO = re.compile(r"(?<![0-9.eE+-])0[0-9]")
+LEADING_ZERO = re.compile(r"\x000[0-9]")
 """JSON knows no such numbers, and Python no such integers."""
-LIMITS = (0.0, 1e9, math.nextafter(4e9, 0), math.nextafter(2.0**53, 0))
+COUNT = 1e9
+LIMITS = (0.0, COUNT, math.nextafter(4e9, 0), math.nextafter(2.0**53, 0))
 """The largest that is zero, that is no unix time, that is one, and that counts."""
 TRIES = 64
 
@@ -32,17 +33,19 @@ class Shape(NamedTuple):
 
     between: str  # the text between the numbers
     struck: str  # the numbers, each digit a zero
-    sizes: tuple[int, ...]  # of each number, which of `LIMITS` it is not above
+    sizes: tuple[int, ...]  # of each number, which of `LIMITS` it is not above; () where all are just counts
     whole: tuple[bool, ...]
     zeros: tuple[int, ...]  # where in `struck` a number begins with a zero too many
 
+
 def shape_of(parts: Sequence[str], numbers: Sequence[float]) -> Shape:
-    """Of a line that was split by `NUMBER`, and its numbers."""
-    texts = MARK.join(parts[1::2])
+    """Of a line that was split by `NUMBER`, and its numbers, of which there is one at least."""
+    texts = MARK + MARK.join(parts[1::2])
+    are_counts = min(numbers) > 0 and max(numbers) <= COUNT
     return Shape(
         MARK.join(parts[::2]),
         texts.translate(STRUCK),
-        tuple([bisect_left(LIMITS, number) for number in numbers]),
+        () if are_counts else tuple([bisect_left(LIMITS, number) for number in numbers]),
         tuple([number.is_integer() for number in numbers]),
         tuple([match.start() for match in LEADING_ZERO.finditer(texts)]) if LEADING_ZERO.search(texts) else (),
     )
@@ -51,7 +54,7 @@ def shape_of(parts: Sequence[str], numbers: Sequence[float]) -> Shape:
 def other_line(parts: Sequence[str], shape: Shape, chance: random.Random) -> list[str] | None:
     """The pieces of another line of the same shape, with digits by chance; None where none is found, or where a number
     is too large for float64 to tell it from its neighbours."""
-    if max(shape.sizes) == len(LIMITS):
+    if max(shape.sizes, default=0) == len(LIMITS):
         return None
     pieces = list(parts)
     for at in range(1, len(parts), 2):

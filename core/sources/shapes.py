@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, TypeVar
 
-from core.sources.learned import Unclear, learn
+from core.sources.learned import UnclearError, learn
 from core.sources.shape import NUMBER, other_line, shape_of
 from core.sources.statement import state
 
@@ -71,7 +71,7 @@ class Shapes:
             lines.append([float(number) for number in other[1::2]])
         try:
             return learn(statements, lines)
-        except Unclear:
+        except UnclearError:
             return None
 
 

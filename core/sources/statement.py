@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.sources import dialects
 from core.sources.dialects import bars, counters, pairs
@@ -18,9 +17,8 @@ OVER = re.compile(r"\b(?:done|finished|completed?|ended|end)\b", re.IGNORECASE)
 """A line that says of an epoch that it is over, not that it begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """What one line says."""
+class Statement(NamedTuple):
+    """What one line says. (A tuple: one is made for every line.)"""
 
     reading: Reading | None = None  # None: no dialect reads it
     dialect: str = ""
