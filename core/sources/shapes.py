@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, TypeVar
 
+from core.sources.dialects import bars
 from core.sources.learned import UnclearError, learn
 from core.sources.shape import NUMBER, other_line, shape_of
 from core.sources.statement import state
@@ -44,7 +45,9 @@ class Shapes:
 
     def state(self, text: str) -> Statement:
         """What a line says: the same as if it were read in full."""
-        parts = NUMBER.split(text) if len(text) <= LONGEST else []
+        if len(text) > LONGEST or bars.KERAS.match(text):  # Keras' bars are read in full sooner than their shape is known
+            return self._read(text)
+        parts = NUMBER.split(text)
         if not 1 < len(parts) <= 2 * MOST_NUMBERS + 1:
             return self._read(text)
         numbers = [float(number) for number in parts[1::2]]
