@@ -69,7 +69,7 @@ class Bars:
         """A dictionary's reading. The Hugging Face trainer prints no step in it, and its bar, drawn anew just behind,
         says it: then the reading is held until the bar has come."""
         given = self._gone_on() if self._waiting else []
-        if reading.step is not None or not reading.values or not self._main or self._position.epoch is not None:
+        if reading.step is not None or not reading.values or self._main == NONE or self._position.epoch is not None:
             return [*given, reading]
         self._waiting, self._patience = [reading], PATIENCE
         return given
