@@ -9,19 +9,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core.sources.dialects import bars, counters, pairs
+from core.sources.dialects import bars, pairs
 from core.sources.redraws import Bar
 
 if TYPE_CHECKING:
     from core.sources.position import Position
     from core.sources.reading import Reading
+    from core.sources.statement import Statement
     from core.sources.text import Line
 
 MOST = 32
 """Bars that are remembered at a time."""
 PATIENCE = 8
 """A dictionary without a step waits for so many redraws of bars for one that says it."""
-KERAS = "keras"
+Title = tuple[str, float | None]
+"""A bar's name, and of how many it counts."""
+KERAS: Title = (bars.KERAS_BAR, None)
+NONE: Title = ("", None)
 
 
 class Bars:
@@ -30,30 +34,29 @@ class Bars:
     def __init__(self, position: Position) -> None:
         """`position` learns from the bars how far the training is."""
         self._position = position
-        self._bars: dict[str, Bar] = {}
-        self._main = ""
+        self._bars: dict[Title, Bar] = {}
+        self._main = NONE
         self._size: tuple[bool, float] = (False, 0)  # of the main bar: whether it shows metrics, and of how many steps
         self._waiting: list[Reading] = []
         self._patience = 0
 
-    def draw(self, line: Line, reading: Reading) -> list[Reading]:
-        """A bar is drawn anew: what is known now."""
-        keras = bars.is_keras(line.text)
-        title = KERAS if keras else bars.title(line.text) or ""
+    def draw(self, line: Line, said: Statement, reading: Reading) -> list[Reading]:
+        """A bar is drawn anew, and its line has said `reading`: what is known now."""
+        keras, title = said.bar == bars.KERAS_BAR, (said.bar, said.length)
         given = self.release(but=title)
         if not keras and reading.done is not None and reading.unit != "epochs":
             self._weigh(title, reading)
         given += self._answered(title, reading)
         bar = self._bar(title, repeats=not keras)
         if "poch" in line.text:
-            bar.epochs = counters.place(line.text).epochs
+            bar.epochs = said.epochs
         given += self._placed(title, bar, bar.draw(reading))
         if not line.redrawn:
             given += self._placed(title, bar, bar.release())
             self._ended(title, reading)
         return given
 
-    def release(self, but: str = "") -> list[Reading]:
+    def release(self, but: Title = NONE) -> list[Reading]:
         """What is held of all bars but one: something else was printed, and they are not drawn at that place again."""
         return [
             reading
@@ -66,7 +69,7 @@ class Bars:
         """A dictionary's reading. The Hugging Face trainer prints no step in it, and its bar, drawn anew just behind,
         says it: then the reading is held until the bar has come."""
         given = self._gone_on() if self._waiting else []
-        if reading.step is not None or not reading.values or not self._main or self._position.epoch is not None:
+        if reading.step is not None or not reading.values or self._main == NONE or self._position.epoch is not None:
             return [*given, reading]
         self._waiting, self._patience = [reading], PATIENCE
         return given
@@ -79,7 +82,7 @@ class Bars:
         waiting, self._waiting = self._waiting, []
         return waiting
 
-    def _answered(self, title: str, reading: Reading) -> list[Reading]:
+    def _answered(self, title: Title, reading: Reading) -> list[Reading]:
         """What waited for a step, when it has come, or when the patience is over."""
         if not self._waiting:
             return []
@@ -89,17 +92,17 @@ class Bars:
         self._patience -= 1
         return [] if self._patience else self._gone_on()
 
-    def _weigh(self, title: str, reading: Reading) -> None:
+    def _weigh(self, title: Title, reading: Reading) -> None:
         """Take a bar for the training's if it shows metrics, or is longer."""
         size = (bool(reading.values), reading.total or 0)
         if title == self._main:
             self._size = max(size, self._size)
         elif size > self._size:
-            if self._main:
+            if self._main != NONE:
                 self._position.switch(counted=self._size[0])
             self._main, self._size = title, size
 
-    def _ended(self, title: str, reading: Reading) -> None:
+    def _ended(self, title: Title, reading: Reading) -> None:
         """A bar's line has ended; where the bar was full, so is what it counted."""
         if reading.done is None or reading.total is None or reading.done < reading.total:
             return
@@ -108,17 +111,17 @@ class Bars:
         if title == self._main and not self._size[0]:
             self._size = (False, 0)
 
-    def _bar(self, title: str, *, repeats: bool) -> Bar:
+    def _bar(self, title: Title, *, repeats: bool) -> Bar:
         if title not in self._bars:
             if len(self._bars) >= MOST:
                 del self._bars[next(iter(self._bars))]
             self._bars[title] = Bar(repeats=repeats)
         return self._bars[title]
 
-    def _placed(self, title: str, bar: Bar, readings: list[Reading]) -> list[Reading]:
+    def _placed(self, title: Title, bar: Bar, readings: list[Reading]) -> list[Reading]:
         return [self._place(title, bar, reading) for reading in readings]
 
-    def _place(self, title: str, bar: Bar, reading: Reading) -> Reading:
+    def _place(self, title: Title, bar: Bar, reading: Reading) -> Reading:
         if reading.unit == "epochs":
             return self._position.place(reading, None)
         if reading.done is None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .growing import Growing
-from .growing_lines import GrowingLines
+from .line_file import LineFile
 from .record import reading_of
-from .repeats import Repeats
 from .table import cells_of, header_of, number
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from .table import Header
 
 
-class CsvFile:
+class CsvFile(LineFile):
     """One table. Its first line names the columns; an empty cell, or one that is no number, is no value.
 
     Lightning writes the whole file anew when a column is added, and some programs at every save: rows that
@@ -27,32 +26,12 @@ class CsvFile:
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         """`offset`: the end of a row; those before it were there before the run."""
-        self.path = path
-        self._lines = GrowingLines(path, offset)
+        super().__init__(path, offset)
         self._header: Header | None = header_of(Growing(path).read().split(b"\n")[0]) if offset else None
-        self._repeats = Repeats()
 
-    @property
-    def more(self) -> bool:
-        """Whether the last poll left something that is there already."""
-        return self._lines.more
-
-    @property
-    def trouble(self) -> str:
-        """Why the file could not be read, in a sentence; "" when it could."""
-        return self._lines.trouble
-
-    def poll(self, *, ended: bool = False) -> list[Reading]:
-        """The rows that were completed since the last call, at most a block: `more` tells whether to call again.
-
-        With `ended`, the program is gone: then the last row needs no end.
-        """
-        lines = self._lines.read(ended=ended)
-        if self._lines.restarted:
-            self._header = None
-            self._repeats.begin_anew()
-        readings = [self._read(line) for line in lines]
-        return [reading for reading in readings if reading is not None]
+    def _begin_anew(self) -> None:
+        super()._begin_anew()
+        self._header = None
 
     def _read(self, line: bytes) -> Reading | None:
         if self._header is None:

@@ -14,10 +14,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from .growing_lines import GrowingLines
+from .line_file import LineFile
 from .names import VALIDATION
 from .record import reading_of
-from .repeats import Repeats
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +32,7 @@ PARTS = ("mode", "split", "phase")
 SHOWN_CHARACTERS = 80
 
 
-class JsonLines:
+class JsonLines(LineFile):
     """One file of JSON lines. What is no object with a number under a metric's name is passed over and counted.
 
     Of a file that is written anew as a whole, lines that come again as they were are not told again.
@@ -41,36 +40,15 @@ class JsonLines:
 
     def __init__(self, path: Path, offset: int = 0) -> None:
         """`offset`: the end of a line; what is before it was there before the run."""
-        self.path = path
-        self._lines = GrowingLines(path, offset)
-        self._repeats = Repeats()
+        super().__init__(path, offset)
         self.not_understood = 0
         """How many lines were passed over."""
         self.complaint = ""
         """Which was the first of them and why, in sentences for the user; "" when there was none."""
 
-    @property
-    def more(self) -> bool:
-        """Whether the last poll left something that is there already."""
-        return self._lines.more
-
-    @property
-    def trouble(self) -> str:
-        """Why the file could not be read, in a sentence; "" when it could."""
-        return self._lines.trouble
-
-    def poll(self, *, ended: bool = False) -> list[Reading]:
-        """The lines that were completed since the last call, at most a block: `more` tells whether to call again.
-
-        With `ended`, the program is gone: then the last line needs no end.
-        """
-        lines = self._lines.read(ended=ended)
-        if self._lines.restarted:
-            self._repeats.begin_anew()
-        readings = [self._read(line) for line in lines if not self._repeats.is_again(line)]
-        return [reading for reading in readings if reading is not None]
-
     def _read(self, line: bytes) -> Reading | None:
+        if self._repeats.is_again(line):
+            return None
         try:
             return read_object(line)
         except ValueError as error:

@@ -5,32 +5,36 @@ A reading is given once. Of a bar that is redrawn it is given when the bar has g
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from core.sources import dialects
 from core.sources.barring import Bars
-from core.sources.dialects import bars, counters, pairs
+from core.sources.dialects import pairs
 from core.sources.expression import Matcher
 from core.sources.position import Position
+from core.sources.shapes import Shapes
+from core.sources.statement import BARS, PAIRS
 from core.sources.text import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from core.sources.expression import Expression
     from core.sources.reading import Reading
+    from core.sources.statement import Statement
     from core.sources.text import Line
-
-OVER = re.compile(r"\b(?:done|finished|completed?|ended|end)\b", re.IGNORECASE)
-"""A line that says of an epoch that it is over, not that it begins."""
 
 
 class LogReader:
     """Takes a log's bytes as they come, cut anywhere, and gives what they say, in their order."""
 
-    def __init__(self, expression: Expression | None = None) -> None:
-        """`expression`: the user's own, in place of the dialects. `end` must be called then: it ends a process."""
+    def __init__(
+        self, expression: Expression | None = None, *, state: Callable[[str], Statement] | None = None
+    ) -> None:
+        """`expression`: the user's own, in place of the dialects. `end` must be called then: it ends a process.
+
+        `state`: says what a line says; without, it is `statement.state`, with the shapes of lines learned.
+        """
+        self._state = state or Shapes().state
         self._lines = Lines(all_of_them=expression is not None)
         self._matcher = Matcher(expression) if expression else None
         self._position = Position()
@@ -73,23 +77,20 @@ class LogReader:
         return reading.done is None and reading.epoch not in {None, self._place[3]}
 
     def _line(self, line: Line) -> list[Reading]:
-        after_heading, self._validation_next = self._validation_next, False
-        found = dialects.read(line.text)
-        if found is None:
-            self._validation_next = pairs.announces_validation(line.text)
+        after_heading = self._validation_next
+        said = self._state(line.text)
+        self._validation_next = said.heading
+        if said.reading is None:
             return []
-        dialect, reading = found
-        if dialect.read is bars.read:
-            return self._bars.draw(line, reading)
+        if said.dialect == BARS:
+            return self._bars.draw(line, said, said.reading)
         given = self._bars.release()
-        if after_heading:
-            reading = pairs.as_validation(reading)
-        if dialect.read is not pairs.read:
+        reading = pairs.as_validation(said.reading) if after_heading else said.reading
+        if said.dialect != PAIRS:
             return [*given, *self._bars.awaiting_step(self._position.stepped(reading))]
-        return [*given, self._pairs(line.text, reading)]
+        return [*given, self._pairs(said, reading)]
 
-    def _pairs(self, text: str, reading: Reading) -> Reading:
-        epochs = counters.place(text).epochs if reading.epoch is not None else None
+    def _pairs(self, said: Statement, reading: Reading) -> Reading:
         if not reading.values and reading.epoch is not None and reading.unit != "steps":
-            return self._position.announce(reading, epochs, over=OVER.search(text) is not None)
-        return self._position.place(reading, epochs)
+            return self._position.announce(reading, said.epochs, over=said.over)
+        return self._position.place(reading, said.epochs)

@@ -45,6 +45,8 @@ MOST_KEPT = 10_000
 FARTHEST = 2**53
 """Steps beyond it are no counts; columns of float64 would not keep them apart."""
 
+NO_NAMES: frozenset[str] = frozenset()
+
 Claim = tuple[bool, bool, int]
 """Whether the user asked for it, whether it counts steps, how sure its kind is: the greater tells the metric."""
 
@@ -96,17 +98,38 @@ class Merge:
         told: list[Told] = []
         for reading in readings:
             self._steps.learn(kind, source, reading)
-            told += _joined([each for name in reading.values for each in self._take(name, source, reading, left[name])])
+            claim = _claim(kind, reading)
+            if self._all_go_on(source, claim, reading):
+                told.append(Told(values=reading.values, step=reading.step, epoch=reading.epoch, time=reading.time))
+                continue
+            taken = (self._take(name, source, claim, reading, left.get(name, 0)) for name in reading.values)
+            told += _joined([each for of_name in taken for each in of_name])
             if _is_of_epoch(reading):
                 left.subtract(reading.values.keys())
         return told + self._placed_anew()
 
-    def _take(self, name: str, source: str, reading: Reading, left: int) -> Iterator[Told]:
+    def _all_go_on(self, source: str, claim: Claim, reading: Reading) -> bool:
+        """Whether all metrics of a reading simply go on with their curves, as nearly all do; then they have done so."""
+        step = reading.step
+        if step is None or not reading.values:
+            return False
+        curves = [(self._curves.get(name), value) for name, value in reading.values.items()]
+        for curve, _ in curves:
+            if curve is None or curve.source != source or curve.claim != claim or curve.begins_anew:
+                return False
+            if curve.last is not None and step <= curve.last:
+                return False
+        for curve, value in curves:
+            assert curve is not None
+            curve.last, curve.value, curve.held, curve.of_epochs = step, value, None, None
+        return True
+
+    def _take(self, name: str, source: str, claim: Claim, reading: Reading, left: int) -> Iterator[Told]:
         """What is to be recorded of one metric: nothing, a value, or two where the first had been held back.
 
         `left`: how many of its values of epochs have come at once, from this one on.
         """
-        curve = self._curve(name, source, reading)
+        curve = self._curve(name, source, claim, reading)
         step = None if curve is None else self._step(curve, reading, reading.values[name], left)
         if curve is None or step is None:
             return
@@ -115,7 +138,7 @@ class Merge:
             step=step,
             epoch=reading.epoch,
             time=reading.time,
-            anew=frozenset({name}) if curve.begins_anew else frozenset(),
+            anew=frozenset({name}) if curve.begins_anew else NO_NAMES,
         )
         if curve.last is not None and step <= curve.last:
             if curve.held is None or _step_of(curve.held) >= step:
@@ -126,10 +149,11 @@ class Merge:
         _keep(curve, value if _is_of_epoch(reading) else None)
         yield value
 
-    def _curve(self, name: str, source: str, reading: Reading) -> _Curve | None:
+    def _curve(self, name: str, source: str, claim: Claim, reading: Reading) -> _Curve | None:
         """The curve that this reading of a metric begins or goes on with; None when it is passed over."""
-        claim = _claim(source, reading)
         curve = self._curves.get(name)
+        if curve is not None and curve.source == source and curve.claim == claim:
+            return curve
         if curve is None:
             curve = self._curves[name] = _Curve(source, claim)
         elif curve.source == source:
@@ -210,16 +234,17 @@ def _joined(told: list[Told]) -> list[Told]:
     """Those of one step as one, in the order in which the steps came."""
     if len(told) < 2:
         return told
-    joined: dict[int, Told] = {}
+    by_step: dict[int, list[Told]] = {}
     for each in told:
-        step = _step_of(each)
-        before = joined.get(step)
-        joined[step] = each if before is None else _both(before, each)
-    return list(joined.values())
+        by_step.setdefault(_step_of(each), []).append(each)
+    return [each[0] if len(each) == 1 else _as_one(each) for each in by_step.values()]
 
 
-def _both(one: Told, other: Told) -> Told:
-    return replace(one, values={**one.values, **other.values}, anew=one.anew | other.anew)
+def _as_one(told: list[Told]) -> Told:
+    first = told[0]
+    values = {name: value for each in told for name, value in each.values.items()}
+    anew = first.anew.union(*[each.anew for each in told])
+    return Told(values=values, step=first.step, epoch=first.epoch, time=first.time, anew=anew)
 
 
 def _kind(source: str) -> str:
@@ -230,8 +255,7 @@ def _folder(source: str) -> Path:
     return Path(source.partition(":")[2]).parent
 
 
-def _claim(source: str, reading: Reading) -> Claim:
-    kind = _kind(source)
+def _claim(kind: str, reading: Reading) -> Claim:
     return kind == OWN, reading.step is not None, SURENESS[kind]
 
 
@@ -245,7 +269,7 @@ def _is_beyond(curve: _Curve, reading: Reading) -> bool:
 
 def _is_sound(reading: Reading) -> bool:
     """Whether its counts are such; a source says what it read, not that it makes sense."""
-    return all(count is None or abs(count) < FARTHEST for count in (reading.step, reading.epoch))
+    return abs(reading.step or 0) < FARTHEST and abs(reading.epoch or 0) < FARTHEST
 
 
 def _is_same(one: float, other: float) -> bool:

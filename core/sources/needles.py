@@ -7,6 +7,7 @@ words. The table says "perhaps" too often, never "no" too often: what it finds i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,12 +76,22 @@ def lines_with(data: bytes) -> Iterator[tuple[int, int]]:
     Lines end at newlines alone: a line of progress bars is one.
     """
     passed = 0
-    for at, words in _places(data):
-        if at >= passed and _holds(data[max(0, at - BEFORE) : at + AFTER], words):
+    for places, keys in _places(data):
+        number = bisect_left(places, passed)
+        while number < len(places):
+            at, words = places[number], WORDS_BY_KEY[keys[number]]
+            number += 1
+            near = data[max(0, at - BEFORE) : at + AFTER]
+            if not _holds(near, words):
+                continue
             begin = data.rfind(b"\n", 0, at) + 1
-            passed = data.find(b"\n", at)
-            passed = len(data) if passed < 0 else passed
-            yield begin, passed
+            end = data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            if b"\n" in near and not _holds(data[max(begin, at - BEFORE) : min(end, at + AFTER)], words):
+                continue  # it is in a neighbour
+            yield begin, end
+            passed = end
+            number = bisect_left(places, passed, number)
 
 
 def holds(line: bytes) -> bool:
@@ -89,20 +100,18 @@ def holds(line: bytes) -> bool:
 
 
 def _holds(line: bytes, words: tuple[bytes, ...]) -> bool:
-    low = line.lower()
-    return any(word in low for word in words)
+    return any(map(line.lower().__contains__, words))
 
 
-def _places(data: bytes) -> Iterator[tuple[int, tuple[bytes, ...]]]:
-    """Where one of these words may be, in order."""
+def _places(data: bytes) -> Iterator[tuple[list[int], list[int]]]:
+    """Where words may be, in order, and the keys of these words; a window at a time."""
     for window in range(0, len(data), WINDOW):
         codes = np.frombuffer(data, np.uint8, count=min(WINDOW + 3, len(data) - window), offset=window)
         keys = _keys(codes)
         places = np.flatnonzero(TABLE.take(keys))
         if len(places):
             places = places[_closer(codes, keys, places)]
-            for at, key in zip(places.tolist(), keys[places].tolist(), strict=True):
-                yield at + window, WORDS_BY_KEY[key]
+            yield (places + window).tolist(), keys[places].tolist()
 
 
 def _keys(codes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint16]:

@@ -90,7 +90,8 @@ class Position:
         reading = self._with_epoch(reading)
         if reading.step is None:
             return reading
-        return replace(reading, step=self._steps.whole(reading.step, reading.epoch))
+        step = self._steps.whole(reading.step, reading.epoch)
+        return reading if step == reading.step else replace(reading, step=step)
 
     def within(self, reading: Reading, epochs: float | None) -> Reading:
         """A reading whose `done` of `total` count within its epoch, or, where there are no epochs, within a pass."""

@@ -8,8 +8,7 @@ a line without end is cut.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.sources.needles import holds, lines_with
 
@@ -26,8 +25,7 @@ SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 CONTROL = dict.fromkeys((*range(9), *range(11, 32), 127))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """One line, without its end."""
 
     text: str
@@ -60,7 +58,11 @@ class Lines:
 
     def _lines(self, data: bytes) -> Iterator[Line]:
         for begin, end in _every_line(data) if self._all else lines_with(data):
-            yield from self._drawn(data[begin:end], ended=data[end : end + 1] == b"\n")
+            line = data[begin:end]
+            if b"\r" in line or b"\x08" in line:
+                yield from self._drawn(line, ended=data[end : end + 1] == b"\n")
+            elif text := _text(line[:LIMIT]):
+                yield Line(text)
 
     def _drawn(self, line: bytes, *, ended: bool) -> Iterator[Line]:
         """What stood at that place one after the other; the last of them stayed there if a newline `ended` it."""
@@ -103,7 +105,9 @@ def _text(line: bytes) -> str:
         text = SEQUENCE.sub("", text)
     if "\x08" in text:
         text = _taken_back(text)
-    return text.translate(CONTROL).strip()
+    if not text.isprintable():  # which is asked sooner than done
+        text = text.translate(CONTROL)
+    return text.strip()
 
 
 def _taken_back(text: str) -> str:

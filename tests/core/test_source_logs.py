@@ -109,6 +109,12 @@ def test_the_trainers_dictionaries_get_their_steps_from_its_bar(tmp_path: Path) 
     assert (told[0], told[-1]) == ((0, 12, "steps"), (12, 12, "steps"))
 
 
+def test_a_dictionary_before_any_bar_waits_for_none() -> None:
+    reader = LogReader()
+    (reading,) = reader.take(b"{'accuracy': 0.68, 'f1': 0.81}\n")
+    assert (reading.step, reading.values) == (None, {"accuracy": 0.68, "f1": 0.81})
+
+
 def test_lightning() -> None:
     readings = read(printed.LIGHTNING)
     assert series(readings, "loss") == [(1, 2.31), (2, 2.2), (4, 2.0), (5, 1.8), (8, 1.5)]

@@ -28,6 +28,7 @@ ENDLESS = re.compile(
     r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
 )
 """tqdm's bar where it does not know of how many."""
+KERAS_BAR = "keras"
 LONGEST_NAME = 400
 PASSING = re.compile(
     r"download|load|map\b|mapping|filter|token|generat|fetch|shard|process|sav|writ|extract|sanity|predict|convert|"
@@ -67,18 +68,20 @@ def read(line: str) -> Reading | None:
     return _tqdm(match) if match else None
 
 
-def is_keras(line: str) -> bool:
-    """Whether a line is Keras' bar."""
-    return KERAS.match(line) is not None
+def title(line: str) -> tuple[str, float | None]:
+    """What the bar on a line is called, its numbers left out, and of how many it counts: the same for all its redraws.
 
-
-def title(line: str) -> str | None:
-    """What tqdm's bar on a line is called, its numbers left out: the same for all redraws of a bar; None for no bar."""
+    Keras' bars have no names, and tell of how many each for itself: to us all of them are one.
+    """
+    if KERAS.match(line):
+        return KERAS_BAR, None
     match = _found(line)
     if match is None:
-        return None
-    total = match["total"] + match["scale"] if "total" in match.groupdict() else ""
-    return re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", _name(match)).strip() + "/" + total
+        return "", None
+    total = match["total"] if "total" in match.groupdict() else ""
+    form = re.sub(r"\d", "0", total) + match["scale"] if total else ""
+    name = re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", _name(match)).strip()
+    return f"{name}/{form}", float(total) if total else None
 
 
 def _found(line: str) -> re.Match[str] | None:
