@@ -16,6 +16,8 @@ from .recipe import LoadedRecipe
 
 PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
 """By framework, the package that has its exporter: one for both that train Keras models."""
+GONE = "Checkpoint {} gave way to newer ones before it was read. Export again, or pause the run first."
+"""A run that goes on keeps so many and no more, and a framework takes its time to load."""
 LEAST_BYTES = 64 * 1024
 """A disk that does not take so much more is full."""
 
@@ -29,7 +31,9 @@ def main(request_json: str) -> int:
         told = _export(request)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
         traceback.print_exception(error)
-        told = {"error": _sentence(error), "full": _is_full(Path(request["folder"]), error)}
+        source = Path(request["checkpoint"])
+        sentence = _sentence(error) if source.exists() else GONE.format(source.name)
+        told = {"error": sentence, "full": _is_full(Path(request["folder"]), error)}
     answer.write_text(json.dumps(told), encoding="utf-8")
     return 1 if "error" in told else 0
 

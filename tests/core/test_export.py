@@ -212,3 +212,18 @@ def test_a_model_that_does_not_fit_on_the_disk_is_told_so(
     with pytest.raises(RunError, match=r"is full\. Free some space, or name a folder on another disk"):
         export_model(run_dir, small_disk / "model")
     assert list(small_disk.iterdir()) == []
+
+
+def test_a_checkpoint_that_gave_way_meanwhile_is_said_to_have(tmp_path: Path) -> None:
+    """The run under way keeps its newest alone, and the exporter has its framework to load first."""
+    request = {
+        "run_dir": str(tmp_path), "checkpoint": str(tmp_path / "checkpoints" / "step-00000007"),
+        "folder": str(tmp_path), "format": "state_dict", "answer": str(tmp_path / "answer.json"),
+    }  # fmt: skip
+    write_spec(tmp_path, make_spec("digits_mlp"))
+    boot = Path(exporter.__file__).with_name("boot.py")
+    command = [sys.executable, str(boot), "--export", json.dumps(request)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        assert process.wait(60) == 1
+    told = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
+    assert told["error"].startswith("Checkpoint step-00000007 gave way to newer ones before it was read. Export again")

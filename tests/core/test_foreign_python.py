@@ -46,14 +46,17 @@ def foreign() -> str:
 
 @pytest.fixture(scope="module")
 def foreign_with() -> Callable[[str], str]:
-    """Gives another Python in which somebody installed a framework: one of this machine's, or beside the project."""
+    """Gives another Python, of another version rather than ours, in which somebody installed a framework.
+
+    It is one of this machine's, or lies beside the project.
+    """
     told = [each for each in map(_facts, find(Path(core.__file__).parent)) if each is not None]
 
     def choose(framework: str) -> str:
         module = {"pytorch": "torch"}.get(framework, framework)
         fit = [
             each.path
-            for each in sorted(told, key=lambda each: each.version)
+            for each in sorted(told, key=lambda each: (each.version[:2] == sys.version_info[:2], each.version))
             if getattr(each, module) and each.prefix != sys.prefix and each.too_old(LEAST_FOR_RECIPES) is None
         ]
         lacking = [path for path in fit if recipe_problems(replace(make_spec("digits_mlp"), python=path))]
