@@ -5,6 +5,7 @@ A reading is given once. Of a bar that is redrawn it is given when the bar has g
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.sources.barring import Bars
@@ -30,7 +31,8 @@ class LogReader:
     def __init__(
         self, expression: Expression | None = None, *, state: Callable[[str], Statement] | None = None
     ) -> None:
-        """`expression`: the user's own, in place of the dialects. `end` must be called then: it ends a process.
+        """`expression`: the user's own, in place of the dialects until it is given up. `end` must be called then: it
+        ends a process.
 
         `state`: says what a line says; without, it is `statement.state`, with the shapes of lines learned.
         """
@@ -39,13 +41,19 @@ class LogReader:
         self._matcher = Matcher(expression) if expression else None
         self._position = Position()
         self._bars = Bars(self._position)
-        self._validation_next = False
+        self._seen = self._found = 0  # lines that the expression was tried on, and such as it found a number in
+        self._ended = self._validation_next = False
         self._place: tuple[float | None, float | None, str, float | None] = (None, None, "", None)
 
     @property
     def problem(self) -> str | None:
-        """Why the user's expression is not used any more, in a sentence; None while it is."""
-        return self._matcher.problem if self._matcher else None
+        """Why the user's expression is not used any more, or was of no use, in a sentence; None while it is."""
+        if self._matcher is None or self._matcher.problem or not (self._ended and self._seen) or self._found:
+            return self._matcher.problem if self._matcher else None
+        return (
+            f"The expression found nothing in the {self._seen} lines that were printed, so no curve was read from "
+            "them. Try another on this log (trainyard try), or leave it out: most programs are understood without."
+        )
 
     def take(self, data: bytes) -> list[Reading]:
         """What is known now that these bytes have come, too."""
@@ -54,16 +62,26 @@ class LogReader:
     def end(self) -> list[Reading]:
         """What was held back, when nothing more will come."""
         given = self._read(self._lines.end())
+        self._ended = True
         if self._matcher:
             self._matcher.close()
         return [*given, *self._new(self._bars.end())]
 
     def _read(self, lines: list[Line]) -> list[Reading]:
-        if self._matcher:
-            expression = self._matcher.expression
-            found = self._matcher.match([line.text for line in lines])
-            return [reading for groups in found if groups and (reading := expression.reading(groups))]
+        if self._matcher and not self._matcher.problem:
+            return list(self._expressed(self._matcher, lines))
         return [reading for line in lines for reading in self._new(self._line(line))]
+
+    def _expressed(self, matcher: Matcher, lines: list[Line]) -> Iterator[Reading]:
+        """What the user's expression finds; steps that begin anew with an epoch are counted on."""
+        self._seen += len(lines)
+        for groups in matcher.match([line.text for line in lines]):
+            reading = matcher.expression.reading(groups) if groups else None
+            if reading is not None:
+                self._found += 1
+                within = reading.unit == "steps" and reading.epoch is not None
+                position = self._position
+                yield position.within(replace(reading, step=None), None) if within else position.stepped(reading)
 
     def _new(self, readings: list[Reading]) -> Iterator[Reading]:
         """Those that say something that the one before did not say."""

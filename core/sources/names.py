@@ -18,17 +18,17 @@ ALIASES = {"acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_r
 
 STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
                    "num_updates", "num_update", "trainer_global_step", "train_global_step", "train_step"})  # fmt: skip
-EPOCHS = frozenset({"epoch", "epochs", "ep", "current_epoch", "train_epoch", "train_epochs"})
+EPOCHS = frozenset({"epoch", "ep", "current_epoch", "train_epoch"})
 _OTHERS = """
-    batch batches batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank world_size node nodes gpu
-    gpus gpu_id device devices worker workers num_workers pid tid port line version v_num id run_id timestamp ts t
-    time date datetime data eta elapsed remaining duration dt secs seconds sec ms wall walltime wall_time wps ups fps
-    tps speed throughput it/s s/it img/s memory mem max_mem gpu_mem cuda_mem mfu tflops flops total_flos
-    tokens num_tokens tokens_seen num_input_tokens_seen train_num_samples samples n_samples num_samples
-    sample examples num_examples items size length len num_params params parameters max_steps max_iters
+    batch batches batch_size bs bsz micro_batch_size global_batch_size seed rank local_rank world_size node nodes
+    gpu gpus gpu_id device devices worker workers num_workers pid tid port line version v_num id run_id timestamp ts
+    t time date datetime data eta elapsed remaining duration dt secs seconds sec ms wall walltime wall_time wps ups
+    fps tps speed throughput it/s s/it img/s memory mem max_mem gpu_mem cuda_mem mfu tflops flops total_flos tokens
+    num_tokens tokens_seen num_input_tokens_seen train_num_samples samples n_samples num_samples sample examples
+    num_examples items size length len num_params params parameters max_steps max_iters epochs train_epochs
     num_epochs max_epochs total_steps total_epochs num_train_epochs patience hidden_size layers num_layers heads dim
-    save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches
-    ckpt checkpoint train_wall gb_free loss_scale bsz_per_gpu level episode episodes
+    save_steps eval_iters log_interval gradient_accumulation_steps warmup_steps num_batches ckpt checkpoint
+    train_wall gb_free loss_scale bsz_per_gpu level episode episodes
 """
 OTHERS = frozenset(_OTHERS.split())
 """What stands beside metrics and is none: counts, times, speeds, sizes, settings."""

@@ -111,7 +111,7 @@ class LossPlot(Plot):
     def _has_something(self, book: SeriesBook) -> bool:
         families = _families(book)
         self.controls.offer_families(families)
-        self.title.setVisible(len(families) == 1)
+        self.title.setVisible(families == ["loss"])
         self.controls.offer_epochs("epoch" in book.axes)
         return self.axis_name() in book.axes and any(
             series.min is not None for ranks in self._pair(book) for series in ranks
@@ -237,9 +237,11 @@ class LossPlot(Plot):
 
 
 def _families(book: SeriesBook) -> list[str]:
-    """The metrics without their `val_` twins and those of other ranks, the loss first."""
+    """The metrics without their `val_` twins and those of other ranks: the loss first, else what is called a loss."""
     names = {own_name(name, book.metrics).removeprefix(VALIDATION): None for name in book.metrics}
-    return ["loss", *(name for name in names if name != "loss")]
+    if not names.keys() - {"learning_rate"}:
+        names = {"loss": None, **names}
+    return sorted(names, key=lambda name: (name != "loss", "loss" not in name, name == "learning_rate"))
 
 
 def _raw(axis: Axis, span: Span) -> Floats:

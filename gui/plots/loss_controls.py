@@ -80,7 +80,7 @@ class LossControls(QWidget):
             self.metric_box.setItemData(self.metric_box.count() - 1, family, Qt.ItemDataRole.ToolTipRole)
         self.metric_box.setCurrentIndex(max(self.metric_box.findData(self._wanted), 0))
         self.metric_box.blockSignals(False)
-        self.metric_box.setVisible(len(families) > 1)
+        self.metric_box.setVisible(families != ["loss"])
         if before not in {None, self.family}:
             self.changed.emit()
 

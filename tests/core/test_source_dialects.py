@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from core.sources import dialects
+from core.sources.log import LogReader
+
+if TYPE_CHECKING:
+    from core.sources.reading import Reading
 
 READ: dict[str, dict[str, float]] = {
     "loss: 0.123": {"loss": 0.123},
@@ -100,3 +105,27 @@ def test_where_it_belongs(line: str) -> None:
     assert found is not None
     told = {name: value for name in PLACE_FIELDS if (value := getattr(found[1], name)) not in {None, ""}}
     assert told == PLACES[line]
+
+
+def test_a_configuration_that_is_printed_is_no_measurement() -> None:
+    assert read(b'{"lr": 0.0003, "epochs": 8}\n') == []
+    assert read(b"{'lr': 0.1, 'batch_size': 64, 'loss': 'mse', 'margin_loss': 0.5}\n") == []
+    (reading,) = read(b"{'epoch': 3, 'loss': 0.5, 'lr': 0.1}\n")
+    assert (reading.epoch, reading.values) == (3, {"loss": 0.5, "learning_rate": 0.1})
+
+
+def test_a_record_of_the_level_warning_is_read_and_a_warning_is_not() -> None:
+    (reading,) = read(b"07:22:11 - WARNING - train -   eval loss: 0.0333 ppl: 1.034\n")
+    assert reading.values == {"val_loss": 0.0333, "val_perplexity": 1.034}
+    assert read(b"Warning: loss: 0.5 is low\n") == []
+
+
+def test_a_loss_that_is_no_number_is_one_whatever_follows_it() -> None:
+    for rest in ("acc 11%", "acc 0.1", "", ", acc 0.1", "| acc 0.1", "(nan)"):
+        (reading,) = read(f"step 9 loss nan {rest}\n".encode())
+        assert math.isnan(reading.values["loss"]), rest
+
+
+def read(log: bytes) -> list[Reading]:
+    reader = LogReader()
+    return [*reader.take(log), *reader.end()]

@@ -65,6 +65,30 @@ def test_a_log_is_read_with_it_and_not_with_the_dialects() -> None:
     assert reader.problem is None
 
 
+def test_steps_that_begin_anew_with_an_epoch_are_counted_on() -> None:
+    reader = LogReader(compile_expression(r"E(?P<epoch>\d+)/\d+ \[(?P<step>\d+)/(?P<total>\d+)\] L=(?P<loss>\S+)"))
+    log = "".join(f"E{epoch}/3 [{step}/100] L=0.5\n" for epoch in range(3) for step in (0, 25, 50, 75))
+    readings = [*reader.take(log.encode()), *reader.end()]
+    assert [reading.step for reading in readings] == [0, 25, 50, 75, 100, 125, 150, 175, 200, 225, 250, 275]
+
+
+def test_one_that_finds_nothing_is_told_at_the_end() -> None:
+    reader = LogReader(compile_expression(r"nope (?P<loss>\d+)"))
+    assert reader.take(b"step 1 loss 0.5\nstep 2 loss 0.4\n") == []
+    assert reader.problem is None
+    reader.end()
+    assert str(reader.problem).startswith("The expression found nothing in the 2 lines that were printed")
+
+
+def test_after_one_was_given_up_the_dialects_read() -> None:
+    reader = LogReader(compile_expression(r"(a+)+$(?P<loss>.)"))
+    slow = b"".join(b"step %d loss 0.5 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\n" % step for step in range(4))
+    assert reader.take(slow) == []
+    assert "is not used" in str(reader.problem)
+    assert [reading.step for reading in reader.take(b"step 5 loss 0.4\n")] == [5]
+    reader.end()
+
+
 def test_slow_lines_are_passed_over_until_there_are_too_many() -> None:
     matcher = Matcher(compile_expression(r"^(?P<loss>1)$|(a+)+b"), seconds=0.1)
     try:

@@ -236,3 +236,17 @@ def test_a_long_metric_name_does_not_widen_the_plot(plots) -> None:
     named.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0], "x" * 500: [2.0]}}])
     draw(named, loss)
     assert loss.minimumSizeHint().width() < 900
+
+
+def test_where_no_loss_is_measured_what_is_called_one_is_drawn_until_it_is(plots) -> None:
+    loss, book = plots["lossPlot"], SeriesBook()
+    values = {"learning_rate": [0.1, 0.1], "accuracy": [0.5, 0.6], "loss_d": [3.0, 2.0], "val_loss_g": [5.0, 4.0]}
+    book.fold([{"t": START + 1, "kind": "metrics", "since": START, "first": 1, "values": values}])
+    draw(book, loss)
+    box = loss.controls.metric_box
+    assert [box.itemData(row) for row in range(box.count())] == ["loss_d", "loss_g", "accuracy", "learning_rate"]
+    assert (box.isVisible(), loss.title.isVisible()) == (True, False)
+    assert loss.curves()["loss_d"][1].tolist() == [3.0, 2.0]
+    book.fold([{"t": START + 2, "kind": "metrics", "since": START, "first": 1, "values": {"loss": [9.0, 8.0]}}])
+    loss.redraw()
+    assert loss.curves()["loss"][1].tolist() == [9.0, 8.0]

@@ -20,6 +20,11 @@ LONGEST = 8192
 """Characters of a dictionary that is read; Python's parser needs some microseconds for each hundred."""
 NO_LITERAL = re.compile(r"(?<=[:,\[\s(])(-?)(nan|inf)(?=\s*[,}\])])", re.IGNORECASE)
 WRAPPED = re.compile(r"(?:np\.float\d+|np\.int\d+|tensor|array)\(([^(),]*)(?:,[^()]*)?\)")
+CONFIGURED = frozenset({
+    "epochs", "num_epochs", "max_epochs", "n_epochs", "batch_size", "bs", "seed", "max_steps", "max_iters",
+    "num_workers",
+})  # fmt: skip
+"""What is chosen before a training, and printed with all else that was: the learning rate there is no measurement."""
 SUMMARY = "train_runtime"
 """The trainer's last words: their `train_loss` is a mean over the run and belongs to no step."""
 LARGEST_STEP = 1 << 53
@@ -31,6 +36,8 @@ def read(line: str) -> Reading | None:
     """The metrics of the dictionary on a line, or None where there is none, or none with metrics."""
     fields = _fields(line)
     if fields is None:
+        return None
+    if not CONFIGURED.isdisjoint(fields):
         return None
     if SUMMARY in fields:
         return Reading(values={}, epoch=_number(fields.get("epoch")))

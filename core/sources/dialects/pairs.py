@@ -43,8 +43,12 @@ PHASE = re.compile(
     re.IGNORECASE,
 )
 """A line about validation: `Test set: ...`, `[val] ...`, the summary ` * Acc@1 76.1` of PyTorch's example."""
-SETTINGS = re.compile(r"^\W*(?:\w*(?:namespace|config|args|arguments|parameters|settings|usage|saving|saved|loading"
-                      r"|loaded|warning|traceback)\b)|^(?-i:[A-Z]\w*(?:Error|Exception))\b", re.IGNORECASE)  # fmt: skip
+SETTINGS = re.compile(
+    r"^\W*(?:(?!(?-i:WARNING)\b)\w*(?:namespace|config|args|arguments|parameters|settings|usage|saving|saved|loading"
+    r"|loaded|warning|traceback)\b)|^(?-i:[A-Z]\w*(?:Error|Exception))\b",
+    re.IGNORECASE,
+)
+"""Lines about something else. `WARNING`, as it is written there, is the level of a record."""
 BARE = re.compile(r"^[\W_]*(?:(?:start|begin)(?:ning)?(?:ing)? (?:of )?)?epochs?\W{0,3}\d+(?:\s*(?:/|of)\s*\d+)?[\W_]*"
                   r"(?:started|starting|start|begins?|done|finished|completed?|ended|end)?[\W_]*$",
                   re.IGNORECASE)  # fmt: skip
@@ -52,6 +56,8 @@ BARE = re.compile(r"^[\W_]*(?:(?:start|begin)(?:ning)?(?:ing)? (?:of )?)?epochs?
 CLOSING = re.compile(r"^\s*(?:$|[,;|)\]}'\"%(]|\.(?:\s|$)|[-–]\s|[A-Za-z_][\w@/.\-]*(?:\s[A-Za-z]+)?\s*[=:])")
 """What may follow a number that could be one in a sentence: "error 0.5 of" is none."""
 
+NEXT = re.compile(r"^\s+[A-Za-z_][\w@/.\-]*\s+[-+]?[\d.]")
+"""What may follow `nan` besides, which no sentence has behind a metric's name: another name, and its number."""
 
 HEAD = 200
 """Characters that are looked at for what the whole line is about."""
@@ -143,7 +149,9 @@ def _plausible(line: str, match: re.Match[str], sort: str) -> bool:
     if sort == "cautious" and whole:
         return False
     if sort == "cautious" or (not tight and (whole or not text[-1].isdigit())):
-        return CLOSING.match(line[match.end() :]) is not None
+        rest = line[match.end() :]
+        unreal = sort == "known" and not text[-1].isdigit() and text[-1] != "."
+        return CLOSING.match(rest) is not None or (unreal and NEXT.match(rest) is not None)
     return True
 
 
