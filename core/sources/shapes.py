@@ -45,9 +45,8 @@ class Shapes:
 
     def state(self, text: str) -> Statement:
         """What a line says: the same as if it were read in full."""
-        if len(text) > LONGEST or bars.KERAS.match(
-            text
-        ):  # Keras' bars are read in full sooner than their shape is known
+        # Keras' bars are read in full sooner than their shape is known.
+        if len(text) > LONGEST or bars.KERAS.match(text):
             return self._read(text)
         parts = NUMBER.split(text)
         if not 1 < len(parts) <= 2 * MOST_NUMBERS + 1:

@@ -36,7 +36,7 @@ def state(text: str) -> Statement:
     """What a line says; a statement without a reading where no dialect reads it.
 
     Of the numbers in it, this decides by nothing but how many digits they have, where their points stand, and what
-    `shapes.Sort` says of them: lines that agree in that say the same, but for the numbers.
+    `shape.Shape` has of them: lines that agree in that say the same, but for the numbers.
     """
     found = dialects.read(text)
     if found is None:
