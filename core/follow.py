@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.findings import Verdict
 from core.ladder import rungs
+from core.sources.reading import IN_EPOCH
 from core.spec import StopLadder
 from core.state import row
 
@@ -84,6 +85,8 @@ def _rung_sentence(rung: Rung) -> str:
 
 def _far(progress: Progress) -> str:
     """`step 340/1000`, in whole numbers where they are; without what it counts where that is not known."""
+    if progress.unit == IN_EPOCH:
+        return f"{progress.done:g}/{progress.total:g} {IN_EPOCH}"
     unit = progress.unit.removesuffix("s")
     return f"{unit} {progress.done:g}/{progress.total:g}".strip()
 

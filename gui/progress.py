@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.sources.reading import IN_EPOCH
 from core.state import RunState, row
 
 if TYPE_CHECKING:
@@ -106,9 +107,11 @@ def _of_plan(facts: Facts, plan: Plan, losses: Series | None, now: float) -> Pro
     )
 
 
-def _of_script(facts: Facts, told: Told, leg: _Leg, now: float) -> Progress:
+def _of_script(facts: Facts, told: Told, leg: _Leg, now: float) -> Progress | None:
     """As it tells. Whoever has begun the last of ten epochs may tell that ten are done: then there is no forecast."""
     over = row(facts.state).over
+    if over and told.unit == IN_EPOCH:
+        return None  # where it was in its last epoch says nothing of the whole
     pace = leg.whole_pace() if over else leg.pace(PACE_S, now)
     forecast = leg.pace(FORECAST_S, now) if facts.state is RunState.RUNNING and told.done < told.total else None
     since_s = max(now - float(leg.times[-1]), 0.0) if len(leg.times) else 0.0

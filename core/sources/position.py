@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from core.sources.reading import IN_EPOCH
+
 if TYPE_CHECKING:
     from core.sources.reading import Reading
 
@@ -105,7 +107,7 @@ class Position:
         if self.epoch is None or self._whole:
             return reading
         if self.epochs is None or reading.total is None or reading.done is None:
-            return replace(reading, unit="")  # of this epoch, whose share of the whole is not known
+            return replace(reading, unit=IN_EPOCH)  # its share of the whole is not known
         done = (self.epoch - self.first) * reading.total + reading.done
         return replace(reading, done=done, total=self.epochs * reading.total)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from core import catalog, cells
 from core.ladder import rungs
+from core.sources.reading import IN_EPOCH
 from core.spec import StopLadder
 from core.state import RunState, row
 from gui.plots.axes import number
@@ -131,8 +132,10 @@ def _what(spec: RunSpec) -> str:
 
 
 def _place(progress: Progress) -> str:
-    """`epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, `epoch 2.34 of 3`."""
+    """`epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, `epoch 2.34 of 3`, `91 of 100 in this epoch`."""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
+    if progress.unit == IN_EPOCH:
+        return f"{done} of {total} {IN_EPOCH}"
     return f"{progress.unit.removesuffix('s')} {done} of {total}".lstrip()
 
 
@@ -170,7 +173,8 @@ def _pace(facts: Facts, progress: Progress) -> str:
     if progress.took_s is not None:
         parts.append(f"took {duration(progress.took_s)}")
     elif facts.state is RunState.RUNNING:
-        parts.append(f"{duration(progress.left_s) if progress.left_s is not None else DASH} left")
+        left = f"{duration(progress.left_s) if progress.left_s is not None else DASH} left"
+        parts.append(f"{left} {IN_EPOCH}" if progress.unit == IN_EPOCH else left)
     return " · ".join(part for part in parts if part)
 
 

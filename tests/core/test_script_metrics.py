@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.sources.reading import IN_EPOCH
 from core.state import Progress, RunState
 from tests.running import Followed, script_spec, train
 
@@ -99,7 +100,7 @@ def test_a_bar_of_tqdm(tmp_path: Path) -> None:
 
     loss = points(followed.book.metrics["loss"])
     assert loss == pytest.approx({step: round(1 / step, 6) for step in range(1, 101)})
-    assert followed.run.facts.progress == Progress(done=50, total=50, unit="")
+    assert followed.run.facts.progress == Progress(done=50, total=50, unit=IN_EPOCH)
 
 
 def test_tensorboard_alone(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.sources.log import LogReader
+from core.sources.reading import IN_EPOCH
 from tests.core import printed
 from tests.core.printed import printed_by, progress, read, series
 
@@ -27,7 +28,7 @@ def test_the_mnist_example_of_pytorch() -> None:
     assert series(readings, "loss") == [(None, 2.28255), (None, 1.384441), (None, 0.037512)]
     assert series(readings, "val_loss") == [(None, 0.0488)]
     assert series(readings, "val_accuracy") == [(None, 0.9839)]
-    assert progress(readings) == [(0, 60000, ""), (640, 60000, ""), (0, 60000, "")]
+    assert progress(readings) == [(0, 60000, IN_EPOCH), (640, 60000, IN_EPOCH), (0, 60000, IN_EPOCH)]
     assert [reading.epoch for reading in readings if "loss" in reading.values] == [1, 1, 2]
 
 
@@ -36,7 +37,7 @@ def test_the_imagenet_example_of_pytorch() -> None:
     assert series(readings, "loss") == [(1, 7.1093), (11, 7.0421), (392, 6.5093)]
     assert series(readings, "acc@1") == [(1, 0.0), (11, 0.78), (392, 1.0)]
     assert series(readings, "val_acc@1") == [(None, 0.39), (None, 0.512)]
-    assert progress(readings) == [(1, 391, ""), (11, 391, ""), (1, 391, "")]
+    assert progress(readings) == [(1, 391, IN_EPOCH), (11, 391, IN_EPOCH), (1, 391, IN_EPOCH)]
 
 
 def test_the_quickstart_of_pytorch_says_in_a_heading_what_is_validation() -> None:
@@ -120,7 +121,7 @@ def test_lightning() -> None:
     assert series(readings, "loss") == [(1, 2.31), (2, 2.2), (4, 2.0), (5, 1.8), (8, 1.5)]
     assert series(readings, "val_loss") == [(4, 1.9), (8, 1.4)]
     assert {name for reading in readings for name in reading.values} == {"loss", "val_loss"}
-    assert progress(readings) == [(at, 4, "") for at in (0, 1, 2, 4, 0, 1, 4)]
+    assert progress(readings) == [(at, 4, IN_EPOCH) for at in (0, 1, 2, 4, 0, 1, 4)]
 
 
 def test_keras_2() -> None:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.book import SeriesBook
+from core.sources.reading import IN_EPOCH
 from core.spec import RunSpec, Script
 from core.state import Facts, RunState, fold
 from gui.session import Session
@@ -104,6 +105,14 @@ def test_what_is_counted_may_not_be_told(shown):
     assert shown(told(2.345, 3, "epochs", at=1), at=2).epoch == "epoch 2.35 of 3"
     assert shown(told(3, 0, "steps", at=1), at=2).fraction is None
     assert shown(told(9, 7, "steps", at=1), at=2).fraction == 1.0
+
+
+def test_where_it_is_in_an_epoch_says_nothing_of_the_whole(shown):
+    batches = [told(10 * second, 100, IN_EPOCH, at=second) for second in range(1, 8)]
+    now = shown(*batches, at=7)
+    assert (now.epoch, now.fraction, now.detail) == ("70 of 100 in this epoch", 0.7, "0:03 left in this epoch")
+    end = shown(*batches, at=9, over=True)
+    assert (end.epoch, end.fraction, end.detail) == ("", None, "took 0:09")
 
 
 def test_another_count_begins_anew(shown):
