@@ -45,7 +45,7 @@ LONG = textwrap.dedent("""\
 
         def step(self):
             with torch.no_grad():
-                for each in self.param_groups[0]["params"]:
+                for each in (each for each in self.param_groups[0]["params"] if each.grad is not None):
                     each.sub_(each.grad, alpha=self.param_groups[0]["lr"])
 
         def state_dict(self):

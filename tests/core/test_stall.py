@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from core import supervisor
+from core import oversight, supervisor
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
 from core.jobs import RecipeJob
@@ -106,7 +106,7 @@ def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None
 
 
 def test_a_run_that_stands_still_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "StallWatch", partial(StallWatch, patience_s=1.0))
+    monkeypatch.setattr(oversight, "StallWatch", partial(StallWatch, patience_s=1.0))
     gate = tmp_path / "gate"
     spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate))), epochs=FOREVER)
     run_dir = new_directory(tmp_path / "runs", "silent")
