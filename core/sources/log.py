@@ -43,6 +43,8 @@ class LogReader:
         self._bars = Bars(self._position)
         self._seen = self._found = 0  # lines that the expression was tried on, and such as it found a number in
         self._ended = self._validation_next = False
+        self._estimated: int | None = None  # the last step of which a training and a validation loss were told together
+        self._estimates = False  # and whether that training loss was none of the step's
         self._place: tuple[float | None, float | None, str, float | None] = (None, None, "", None)
 
     @property
@@ -111,4 +113,20 @@ class LogReader:
     def _pairs(self, said: Statement, reading: Reading) -> Reading:
         if not reading.values and reading.epoch is not None and reading.unit != "steps":
             return self._position.announce(reading, said.epochs, over=said.over)
-        return self._position.place(reading, said.epochs)
+        return self._without_estimates(self._position.place(reading, said.epochs))
+
+    def _without_estimates(self, reading: Reading) -> Reading:
+        """nanoGPT's `step 100: train loss 2.8, val loss 2.7` stands beside `iter 100: loss 2.6`, which is that step's.
+
+        Once the same step was told in both ways, the former is an estimate over several batches, and no second value.
+        """
+        values = reading.values
+        if "loss" not in values:
+            return reading
+        if "val_loss" not in values:
+            self._estimates |= reading.step is not None and reading.step == self._estimated
+        elif self._estimates:
+            return replace(reading, values={name: each for name, each in values.items() if f"val_{name}" not in values})
+        else:
+            self._estimated = reading.step
+        return reading

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def test_nanogpt() -> None:
     readings = read(printed.NANOGPT)
-    assert series(readings, "loss") == [(0, 4.2874), (0, 4.2654), (10, 3.2362), (250, 1.9651), (250, 2.0315)]
+    assert series(readings, "loss") == [(0, 4.2874), (0, 4.2654), (10, 3.2362), (250, 2.0315)]
     assert series(readings, "val_loss") == [(0, 4.2823), (250, 2.0585)]
     assert {name for reading in readings for name in reading.values} == {"loss", "val_loss"}
 
@@ -205,3 +205,17 @@ def test_where_a_log_is_cut_makes_no_difference(name: str) -> None:
             for reading in reader.take(data[begin:end])
         ]
         assert repr([*given, *reader.end()]) == repr(whole)
+
+
+def test_an_estimate_beside_the_loss_of_the_same_step_is_no_second_value() -> None:
+    log = "".join(
+        f"step {step}: train loss {step + 0.5}, val loss {step + 0.25}\n" * (step % 50 == 0)
+        + f"iter {step}: loss {step}.0, time 12.00ms, mfu 1.0%\n"
+        for step in range(0, 151, 10)
+    )
+    readings = read(log.encode())
+    # The first is told before it can be known, and each step has one value.
+    assert dict(reversed(series(readings, "loss"))) == {0: 0.5, **{step: float(step) for step in range(10, 151, 10)}}
+    assert series(readings, "val_loss") == [(step, step + 0.25) for step in (0, 50, 100, 150)]
+    alone = "".join(f"step {step}: train loss 2.5, val loss 2.7\n" for step in (0, 50, 100))
+    assert series(read(alone.encode()), "loss") == [(0, 2.5), (50, 2.5), (100, 2.5)]
