@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from core import catalog, recipes
 from core.compose import Choices, default_learning_rate
+from core.interpreters import interpreter
 from gui.views.strategies import strategy_rows
 
 from .checkpoint_form import CheckpointForm
@@ -139,7 +140,9 @@ class RecipeSetup(QWidget):
         self._training.fill(asdict(spec.training))
         self._checkpoints.fill(asdict(spec.checkpoints))
         name = "" if spec.name == recipe.name else spec.name
-        self._run.fill({"name": name, "working_dir": spec.working_dir})
+        usual = interpreter(catalog.framework(self._framework.currentData()))
+        python = "" if spec.python == usual else spec.python
+        self._run.fill({"name": name, "working_dir": spec.working_dir, "python": python})
         self.changed.emit()
 
     def _key(self, reference: str) -> str:

@@ -1,4 +1,4 @@
-"""What a recipe's run is called, and where it trains."""
+"""What a recipe's run is called, where it trains, and which Python trains it."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ class RunForm(FieldGroup):
             working_dir=editors.text(
                 "recipeDirEdit", "Folder to train in", "Where a recipe's relative paths start", self.changed.emit,
                 empty="this window's folder",
+            ),
+        )  # fmt: skip
+        self._add(
+            "Python",
+            python=editors.text(
+                "recipePythonEdit", "Python that trains it",
+                "An interpreter or the folder of an environment: it needs the framework, and nothing of Trainyard's",
+                self.changed.emit, empty="the usual one",
             ),
         )  # fmt: skip
 

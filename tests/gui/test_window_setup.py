@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
@@ -39,6 +42,22 @@ def test_what_is_in_the_way_is_said_in_sentences(drive, tmp_path):
     panel.open_recipe(write_recipe(tmp_path, "def model(): pass", "half"))
     panel.until(lambda: "no function train_data()" in panel.verdict.text())
     assert not panel.start_button.isEnabled()
+
+
+def test_another_python_may_train_a_recipe(drive, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Ready" in panel.verdict.text())
+    python = panel.window.findChild(QLineEdit, "recipePythonEdit")
+    python.setText(str(tmp_path / "bare"))
+    inside = tmp_path / "bare" / "bin" / "python"
+    panel.until(lambda: f"PyTorch is not installed in {inside}." in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+    python.setText("python-that-is-none")
+    panel.until(lambda: "There is no Python called 'python-that-is-none' on PATH." in panel.verdict.text())
+    python.setText(sys.executable)
+    panel.until(lambda: "Ready" in panel.verdict.text())
 
 
 @pytest.mark.parametrize("typed", ["much", "-1", "0"])
