@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .cores import shares
 from .device import Device, Sample
 from .memory import ProcessMemory
 from .reader import Options, Tier
@@ -14,7 +15,6 @@ from .reader import Options, Tier
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-COUNT_VARIABLE = "TRAINYARD_CPU_DEVICES"
 STAT = Path("/proc/stat")
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -23,38 +23,15 @@ Ticks = tuple[int, int]
 
 
 def open_reader(options: Options) -> CpuReader:
-    """A reader of the CPU devices. Raises `ValueError` for a bad TRAINYARD_CPU_DEVICES."""
+    """A reader of the CPU devices. Raises `ValueError` as `cpu_devices` does."""
     return CpuReader([device for device in cpu_devices() if options.wants(device.id)])
 
 
 def cpu_devices() -> list[Device]:
-    """The CPU devices of this process. Raises `ValueError` for a bad TRAINYARD_CPU_DEVICES."""
-    cores = sorted(os.sched_getaffinity(0))
-    shares = deal(cores, device_count(os.environ.get(COUNT_VARIABLE), len(cores)))
+    """The CPU devices of this process. Raises `ValueError` for a bad setting of which cores they have."""
     model = _model_name()
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return [_device(number, share, model, total) for number, share in enumerate(shares)]
-
-
-def device_count(setting: str | None, cores: int) -> int:
-    """How many CPU devices there are to be. Raises `ValueError` for a setting that cannot be followed."""
-    if setting is None:
-        return min(2, cores)
-    # Not int() alone: it would take "+2", "1_0" and " 2 ".
-    count = int(setting) if setting.isascii() and setting.isdecimal() else 0
-    if not 1 <= count <= cores:
-        raise ValueError(
-            f"{COUNT_VARIABLE}={setting} does not fit this machine: "
-            f"set it to a whole number from 1 to {cores}, the number of cores, or unset it."
-        )
-    return count
-
-
-def deal(cores: Sequence[int], count: int) -> list[tuple[int, ...]]:
-    """Cores in `count` neighbouring shares whose sizes differ by one at most, the larger ones first."""
-    size, larger = divmod(len(cores), count)
-    remaining = iter(cores)
-    return [tuple(islice(remaining, size + (number < larger))) for number in range(count)]
+    return [_device(number, share, model, total) for number, share in enumerate(shares())]
 
 
 def _device(number: int, cores: tuple[int, ...], model: str, memory_total_bytes: int) -> Device:

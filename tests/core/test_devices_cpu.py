@@ -1,4 +1,4 @@
-"""CPU devices: how cores are dealt, and what is read of them."""
+"""CPU devices: which there are, and what is read of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from core.devices.cpu import COUNT_VARIABLE, CpuReader, cpu_devices, deal, device_count, open_reader
+from core.devices.cores import CORES_VARIABLE, COUNT_VARIABLE
+from core.devices.cpu import CpuReader, cpu_devices, open_reader
 from core.devices.reader import ALL_TIERS, Options
 from core.devices.sampler import Sampler
 from tests.waiting import wait_until
@@ -32,30 +33,19 @@ def child(request):
         process.kill()
 
 
-def test_cores_are_dealt_contiguously_and_completely():
-    assert deal([0, 1, 2, 3, 4, 5, 6], 2) == [(0, 1, 2, 3), (4, 5, 6)]
-    assert deal([4, 5, 8], 3) == [(4,), (5,), (8,)]
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for name in (COUNT_VARIABLE, CORES_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
 
 
-def test_there_are_two_devices_where_there_are_two_cores_or_more():
-    assert [device_count(None, cores) for cores in (1, 2, 7, 128)] == [1, 2, 2, 2]
-    assert device_count("3", 7) == 3
-
-
-def test_the_devices_of_this_process(monkeypatch):
-    monkeypatch.delenv(COUNT_VARIABLE, raising=False)
+def test_the_devices_of_this_process():
     devices = cpu_devices()
     assert [device.id for device in devices] == [f"cpu:{number}" for number in range(len(devices))]
     assert [core for device in devices for core in device.cores] == CORES
     assert devices[0].label == "CPU 0"
     assert devices[0].name.endswith((" core", " cores"))
     assert devices[0].memory_total_bytes == psutil.virtual_memory().total
-
-
-@pytest.mark.parametrize("setting", ["0", "-1", "two", "", "1.5", "100000", "1_0"])
-def test_a_bad_setting_is_refused_with_value_and_remedy(setting):
-    with pytest.raises(ValueError, match=rf"^{COUNT_VARIABLE}={setting} .* from 1 to 8, .* unset it\.$"):
-        device_count(setting, 8)
 
 
 def test_a_bad_setting_is_a_banner_and_the_rest_goes_on(monkeypatch):
