@@ -4,7 +4,9 @@ A user's own package of one of these names may stand on PYTHONPATH, before all t
 """
 
 import importlib
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 OURS = ("core", "gui", "resources")
@@ -12,6 +14,15 @@ OURS = ("core", "gui", "resources")
 
 def main() -> int:
     """Run the command line."""
+    try:
+        return _command()()
+    except KeyboardInterrupt:  # what the command itself catches comes not so far
+        sys.stderr.write("trainyard: interrupted before anything was done.\n")
+        return 128 + signal.SIGINT
+
+
+def _command() -> Callable[[], int]:
+    """The command line, loaded: a second's work on a slow disk."""
     here = str(Path(__file__).resolve().parent)
     sys.path.insert(0, here)
     try:
@@ -21,4 +32,4 @@ def main() -> int:
         sys.path.remove(here)
     from core.cli import main as command
 
-    return command()
+    return command

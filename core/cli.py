@@ -36,12 +36,9 @@ INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    # Given, not set as a default: that would be the default of `--runs` behind each command, too, and take its place.
     words = list(sys.argv[1:] if arguments is None else arguments)
-    cut = words.index("--") if "--" in words else len(words)  # what follows is not for us, whatever it looks like
-    given = argparse.Namespace(runs=runs.default_root(), arguments=words[cut + 1 :])
-    options = _parser().parse_args(words[:cut], given)
     try:
+        options = _parsed(words)
         command: Command = options.command
         return command(options)
     except (ValueError, RunError) as error:
@@ -57,6 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         warn(f"{error.filename or 'the output'} cannot be used: {error.strerror}.")
         return WRONG_USE
+
+
+def _parsed(words: list[str]) -> argparse.Namespace:
+    # Given, not set as a default: that would be the default of `--runs` behind each command, too, and take its place.
+    cut = words.index("--") if "--" in words else len(words)  # what follows is not for us, whatever it looks like
+    given = argparse.Namespace(runs=runs.default_root(), arguments=words[cut + 1 :])
+    return _parser().parse_args(words[:cut], given)
 
 
 def window(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import trainyard
 from core import cli
 from core.run import Run
 from core.spec import write_spec
@@ -149,6 +150,15 @@ def test_a_runs_folder_that_cannot_be_written_is_told(call: Call, runs_root: Pat
     assert code == 2
     assert f"{runs_root} cannot be a folder of runs" in err
     assert "Keep runs elsewhere with --runs DIR" in err
+
+
+def test_an_interruption_while_the_command_is_loaded_is_a_sentence(monkeypatch, capsys) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    assert trainyard.main() == 130
+    assert capsys.readouterr() == ("", "trainyard: interrupted before anything was done.\n")
 
 
 def test_facts_are_one_json_document(call: Call) -> None:
