@@ -22,6 +22,8 @@ CUDA_IDS = ("uuid", "integer")
 CHECKPOINT_UNITS = ("auto", "epochs", "steps", "minutes", "never")
 SCRIPT = "script"
 """The framework of runs that start a program of the user's own: it brings its framework itself."""
+OF_OUR_LOOPS = frozenset({"recipe", "training", "checkpoints"})
+"""The parts of a spec that a script has no use for."""
 
 RECIPE_FUNCTIONS = ("model", "train_data", "val_data", "loss", "optimizer", "metrics", "stages", "placed_model")
 """The functions a recipe may have; the first two it must have."""
@@ -234,8 +236,10 @@ class RunSpec:
         return self.recipe
 
     def to_json(self) -> dict[str, Any]:
-        """The content of `spec.json`."""
-        return {"version": VERSION, **asdict(self), "devices": list(self.devices)}
+        """The content of `spec.json`; a script's has no settings of our own loops, which it knows nothing of."""
+        parts = asdict(self)
+        told = {name: value for name, value in parts.items() if self.script is None or name not in OF_OUR_LOOPS}
+        return {"version": VERSION, **told, "devices": list(self.devices)}
 
     @classmethod
     def from_json(cls, data: object) -> RunSpec:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.spec import Placement, ReleaseWatch, RunSpec, Training, read_spec, write_spec
-from tests.running import make_spec
+from tests.running import make_spec, script_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +24,15 @@ def test_a_spec_survives_its_file(tmp_path: Path) -> None:
     write_spec(tmp_path, spec)
     assert read_spec(tmp_path) == spec
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["spec.json"]
+
+
+def test_a_scripts_spec_has_no_settings_of_loops_that_are_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    spec = script_spec("train.py", "--lr", "3", cwd=tmp_path)
+    told = json.loads(json.dumps(spec.to_json()))
+    assert not {"recipe", "training", "checkpoints"} & told.keys()
+    assert told["script"]["arguments"] == ["--lr", "3"]
+    assert RunSpec.from_json(told) == spec
 
 
 def test_fields_of_another_day_are_passed_over(data: dict[str, Any]) -> None:
