@@ -19,7 +19,7 @@ run: $(VENV)/run-$(BUILDS)
 	@$(BIN)/trainyard
 
 test: $(VENV)/test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from core.devices.cores import CORES_VARIABLE
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ SET_BY_OTHERS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}  # by pytest;
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.nvml.fixtures"]
+
+
+def _cores_of_our_own() -> str:
+    """All cores, in an order in which no other process of tests (pytest-xdist) has the same `cpu:0`."""
+    cores = sorted(os.sched_getaffinity(0))
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = number * len(cores) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return ",".join(str(core) for core in [*cores[first:], *cores[:first]])
+
+
+os.environ[CORES_VARIABLE] = _cores_of_our_own()  # here, since modules of tests ask for devices when they are imported
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
 import textwrap
 from dataclasses import replace
@@ -11,6 +12,7 @@ from core.book import SeriesBook
 from core.compose import Choices, ScriptChoices, compose, compose_script
 from core.devices.cpu import cpu_devices
 from core.run import Run
+from core.runs import directories
 from core.state import RunState, row
 from tests.waiting import wait_until
 
@@ -160,12 +162,22 @@ def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed,
 
 
 class Trained(dict[Key, Followed]):
-    """Runs that several tests look at and none changes: each is trained when it is first asked for."""
+    """Runs that several tests look at and none changes: each is trained when it is first asked for.
 
-    def __init__(self, spec_of: Callable[[Key], RunSpec], runs_root: Path) -> None:
+    Where tests run in several processes, by the first of them that asks; the others wait for it.
+    """
+
+    def __init__(self, spec_of: Callable[[Key], RunSpec], root: Path) -> None:
         super().__init__()
-        self._spec_of, self._runs_root = spec_of, runs_root
+        self._spec_of, self._root = spec_of, root
 
     def __missing__(self, key: Key) -> Followed:
-        self[key] = train(self._spec_of(key), self._runs_root)
+        runs_root = self._root / str(key)
+        runs_root.mkdir(parents=True, exist_ok=True)
+        with (runs_root / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            trained = directories(runs_root)
+            self[key] = (
+                Followed(Run.attach(trained[0])).until_over() if trained else train(self._spec_of(key), runs_root)
+            )
         return self[key]

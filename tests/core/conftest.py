@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.core.cells import CellRuns, spec_of
@@ -11,4 +13,6 @@ from tests.running import Trained
 @pytest.fixture(scope="session")
 def cell_runs(tmp_path_factory: pytest.TempPathFactory) -> CellRuns:
     """Finished runs by framework, strategy and accumulation; to be read only."""
-    return Trained(lambda key: spec_of(*key), tmp_path_factory.mktemp("cells"))
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # by all processes of tests
+    return Trained(lambda key: spec_of(*key), shared / "cells")
