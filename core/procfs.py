@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -18,6 +19,10 @@ ENDED = frozenset("ZXx")
 """The states of processes that have ended: what is left of them is an entry in a table."""
 KERNEL_THREAD = 0x00200000
 """PF_KTHREAD of the kernel's `include/linux/sched.h`: such a process has no files, and no command line."""
+
+
+Inode = tuple[int, int]
+"""A file, by device and number: whatever it is called."""
 
 
 class Stat(NamedTuple):
@@ -119,6 +124,26 @@ def variable(entries: list[bytes], name: str) -> str | None:
     """The value of one of these `variables`."""
     start = f"{name}=".encode()
     return next((os.fsdecode(entry.removeprefix(start)) for entry in entries if entry.startswith(start)), None)
+
+
+def working_dir(pid: int, proc: Path = PROC) -> str | None:
+    """The folder in which a process works."""
+    try:
+        return os.readlink(proc / str(pid) / "cwd")  # noqa: PTH115 (of a process in another root it is no path here)
+    except OSError:
+        return None
+
+
+def open_files(pid: int, proc: Path = PROC) -> set[Inode]:
+    """The files that a process has open."""
+    folder = proc / str(pid) / "fd"
+    found = set()
+    with contextlib.suppress(OSError):  # it has ended
+        for name in os.listdir(folder):  # noqa: PTH208 (names are what is wanted)
+            with contextlib.suppress(OSError):  # closed meanwhile
+                state = os.stat(folder / name)  # noqa: PTH116
+                found.add((state.st_dev, state.st_ino))
+    return found
 
 
 def namespace(pid: int | str, proc: Path = PROC) -> str | None:

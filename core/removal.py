@@ -65,12 +65,15 @@ def size_bytes(run_dir: Path) -> int:
 
 
 def remove(run_dir: Path) -> Removed:
-    """Remove a run. Raises `RunError` with a sentence, and nothing has been removed, where `why_not` has one."""
-    with held(run_dir):  # so that nobody resumes it meanwhile
-        if problem := why_not(run_dir):
-            raise RunError(problem)
-        removal = _Removal()
-        removal.clear(run_dir)
+    """Remove a run; nothing of it where `why_not` has a sentence, or where somebody runs it."""
+    try:
+        with held(run_dir):  # so that nobody resumes it meanwhile
+            if problem := why_not(run_dir):
+                return Removed(freed_bytes=0, problem=problem)
+            removal = _Removal()
+            removal.clear(run_dir)
+    except RunError as error:
+        return Removed(freed_bytes=0, problem=str(error))
     return Removed(freed_bytes=removal.freed_bytes, problem=_not_whole(run_dir, removal.problems))
 
 

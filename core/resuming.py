@@ -38,7 +38,7 @@ class _Remnant:
 
 
 def claim_again(run_dir: Path) -> tuple[int, Facts]:
-    """The same for a run that is over, to go on with it; also what is known of it.
+    """Hold the directory of a run that is over, as `claim` does, to go on with it; also what is known of the run.
 
     Raises `RunError` when it runs, when there is nothing to go on with, or when the last leg is not cleared away.
     """

@@ -11,13 +11,13 @@ from core.processes import TAG
 from core.procfs import PROC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from core.procfs import Inode
 
 FRESH_S = 1.0
 """Who runs is looked up anew after so long."""
-
-Inode = tuple[int, int]
 
 
 class Writers:
@@ -37,11 +37,12 @@ class Writers:
         Not while another run has it open, and ours has not. Of one that nobody has open it cannot be told: it is taken,
         unless another run is at work in the same folder.
         """
-        others = [pid for pid, run_id in self._tagged().items() if run_id != self._run_id]
+        tagged = self._tagged()
+        others = [pid for pid, run_id in tagged.items() if run_id != self._run_id]
         if not others:
             return True
         inode = state.st_dev, state.st_ino
-        own = [pid for pid, run_id in self._tagged().items() if run_id == self._run_id]
+        own = [pid for pid, run_id in tagged.items() if run_id == self._run_id]
         if any(inode in self._open(pid) for pid in own):
             return True
         return not any(inode in self._open(pid) or self._is_near(pid, path) for pid in others)
@@ -55,25 +56,11 @@ class Writers:
         return self._runs
 
     def _open(self, pid: int) -> set[Inode]:
-        return set(self._files(pid))
-
-    def _files(self, pid: int) -> Iterator[Inode]:
-        folder = self._proc / str(pid) / "fd"
-        try:
-            names = os.listdir(folder)  # noqa: PTH208 (names are what is wanted)
-        except OSError:
-            return  # it has ended
-        for name in names:
-            try:
-                state = os.stat(folder / name)  # noqa: PTH116
-            except OSError:
-                continue  # closed meanwhile
-            yield state.st_dev, state.st_ino
+        return procfs.open_files(pid, self._proc)
 
     def _is_near(self, pid: int, path: str) -> bool:
         """Whether it works where this run does, or where the file is."""
-        try:
-            where = os.readlink(self._proc / str(pid) / "cwd")  # noqa: PTH115
-        except OSError:
+        where = procfs.working_dir(pid, self._proc)
+        if where is None:
             return False
         return where == self._folder or os.path.realpath(path).startswith(where.rstrip("/") + "/")

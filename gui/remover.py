@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core import removal
-from core.errors import RunError
 from core.removal import Removed
 from core.state import row
 from core.units import disk
@@ -95,7 +94,7 @@ class Remover(QObject):
         run_dir = self._waiting[0].dir
         self._session.leave(run_dir)
         self._removing.start(
-            lambda: remove(run_dir),
+            lambda: removal.remove(run_dir),
             lambda error: Removed(freed_bytes=0, problem=f"{run_dir} could not be deleted: {reason(error)}."),
         )
 
@@ -111,14 +110,6 @@ def look(run_dir: Path) -> Look:
     """Whether it can be deleted, and what it takes; that may take seconds."""
     why_not = removal.why_not(run_dir)
     return Look(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
-
-
-def remove(run_dir: Path) -> Removed:
-    """Delete it; what is in the way is in what comes of it."""
-    try:
-        return removal.remove(run_dir)
-    except RunError as error:
-        return Removed(freed_bytes=0, problem=str(error))
 
 
 def _not_looked(error: Exception) -> Look:

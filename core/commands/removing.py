@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from core import removal, runs
 from core.answers import say, say_json, say_rows, warn
-from core.errors import RunError
-from core.removal import Removed
 from core.state import row
 from core.units import disk
 
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
+    from core.removal import Removed
     from core.runs import Summary
 
 DAY_S = 86_400.0
@@ -40,7 +39,7 @@ def remove(options: Namespace) -> int:
         _show(options, chosen)
     if chosen and not _agreed(options, len(chosen)):
         return 0
-    done = {run_dir: _remove(run_dir) for run_dir in chosen}
+    done = {run_dir: removal.remove(run_dir) for run_dir in chosen}
     if options.json:
         say_json(_document(done))
     else:
@@ -100,13 +99,6 @@ def _agreed(options: Namespace, count: int) -> bool:
     except EOFError:
         say("")
         return False
-
-
-def _remove(run_dir: Path) -> Removed:
-    try:
-        return removal.remove(run_dir)
-    except RunError as error:
-        return Removed(freed_bytes=0, problem=str(error))
 
 
 # -- what is said --------------------------------------------------------------------------------

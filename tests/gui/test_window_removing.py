@@ -6,6 +6,7 @@ from threading import Event
 
 import pytest
 
+from core import removal
 from core.state import RunState
 from gui import remover
 from tests.running import LONG, make_spec, script_spec, start, train, write_recipe
@@ -69,13 +70,13 @@ def test_the_window_turns_while_a_run_is_deleted(drive, script, runs_root, monke
     run = train(script_spec(script, cwd=script.parent), runs_root).run
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
-    goes_on, remove = Event(), remover.remove
+    goes_on, remove = Event(), removal.remove
 
     def slow(run_dir):
         goes_on.wait(60)
         return remove(run_dir)
 
-    monkeypatch.setattr(remover, "remove", slow)
+    monkeypatch.setattr(removal, "remove", slow)
     wait_until(lambda: not remover.look(run.dir).why_not, what="that nobody holds it")
     panel.runs.run_menu.show_run(run.dir)
     delete(panel, panel.runs.run_menu)
