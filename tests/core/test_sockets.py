@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from core.sockets import remove_sockets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CODE = """
     import multiprocessing, os, pathlib, signal, sys
@@ -52,12 +57,10 @@ def temporary(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    if len(str(folder)) > 70:
-        pytest.skip("the tests' own folder is too deep for sockets")
-    return folder
+def run_dir() -> Iterator[Path]:
+    """Right below the system's folder: a test's own may be too deep for sockets."""
+    with tempfile.TemporaryDirectory(prefix="run-") as folder:
+        yield Path(folder)
 
 
 def test_a_killed_data_loader_worker_leaves_nothing(run_dir: Path, temporary: Path) -> None:
