@@ -48,6 +48,7 @@ class Course:
 
     At the end of an epoch ranks meet only where something may be decided there. Else each goes on with the next
     epoch at once, as a hand-written loop does, and the end is told with the next report, at which they meet anyway.
+    So does one rank alone: to write a line at the end of each of many short epochs would take its time, too.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 OFTEN = 8
-"""Ranks that meet so many times in an epoch, two seconds of steps, lose nothing by meeting at its end, too."""
+"""Who reports so many times in an epoch, two seconds of steps, loses nothing by reporting at its end, too."""
 
 
 class NotFiniteError(RuntimeError):
@@ -57,6 +57,8 @@ class Meter:
         self._until: float | None = None
         self._learning_rate: float | None = None
         self._told_of_nan = False
+        self._interval = 1  # steps between two reports
+        self._reported = time.monotonic()
         self._due = 0.0  # the first step is reported at once, so that the curve begins when training does
 
     def step(self, loss: Any, share: float = 1.0) -> int:  # noqa: ANN401, ARG002 (a scalar of the framework's; ranks share)
@@ -88,12 +90,19 @@ class Meter:
         if self._context.rank == 0:
             self._context.measured(self.steps if step is None else step, values, until=ended)
 
-    def steps_end(self, *, meets: bool) -> None:  # noqa: ARG002 (ranks may have to meet)
-        """Something else begins, such as a validation, which may be long: the curve is up to date meanwhile.
+    def steps_end(self, *, meets: bool) -> None:
+        """Something else begins, such as a validation: while one that may be long goes on, the curve is up to date.
 
         `meets`: whether all that is measured is told at its end, too.
         """
-        self.report()
+        if meets and self._is_behind:
+            self.report()
+        self._until = time.time()  # what is reported later was measured until now
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether the curve lacks more than a moment."""
+        return True
 
     def put_off(self, numbers: Sequence[float], tell: Callable[[Sequence[float]], None]) -> None:
         """An epoch ends here, which the next report tells: it calls `tell` with the sums of `numbers` over all ranks.
@@ -105,18 +114,20 @@ class Meter:
         if numbers:  # what `tell` records comes between the losses: the next ones are a batch of their own
             self._since = None
 
-    def meets_often_in(self, steps: int) -> bool:  # noqa: ARG002 (ranks may)
-        """Whether meeting once more in so many steps is nothing: here there is nobody to wait for."""
-        return True
+    def meets_often_in(self, steps: int) -> bool:
+        """Whether reports come so often that one more in so many steps is nothing: the same on all ranks."""
+        return self._interval == 1 or steps >= OFTEN * self._interval
 
     def report(self, numbers: Sequence[float] = ()) -> list[float]:
         """Fetch what was gathered (the only wait for the device), record it, look for requests.
 
         Returns the sums of `numbers` over all ranks, each of which has to give as many.
         """
+        self._interval = self._next_interval()
         self._tell(self._fetch(self._losses) if self._losses else [], self._of_ends)
         self.asked = self.look()
-        self._due = time.monotonic() + REPORT_EVERY_S
+        self._reported = time.monotonic()
+        self._due = self._reported + REPORT_EVERY_S
         return list(numbers)
 
     def agree(self, number: float) -> float:
@@ -130,6 +141,14 @@ class Meter:
     def add_up(self, numbers: list[float]) -> list[float]:
         """Their sums over all ranks, each of which has to ask for as many."""
         return numbers
+
+    def _next_interval(self) -> int:
+        """Steps until the next report: about a quarter of a second of them, at most twice as many as before."""
+        elapsed = time.monotonic() - self._reported
+        if not self._losses or elapsed <= 0:
+            return self._interval
+        wanted = int(len(self._losses) / elapsed * REPORT_EVERY_S)
+        return max(1, min(wanted, 2 * self._interval))
 
     def _fetch(self, losses: list[Any]) -> list[float]:
         """The losses as numbers, in one transfer from the device."""
@@ -189,8 +208,7 @@ class SharedMeter(Meter):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._shares: list[float] = []
-        self._interval = self._countdown = 1
-        self._reported = time.monotonic()
+        self._countdown = 1
 
     def step(self, loss: Any, share: float = 1.0) -> int:  # noqa: ANN401 (a scalar of the framework's, on its device)
         """Count one step with this rank's mean loss, which weighs `share` in the global batch's."""
@@ -219,15 +237,9 @@ class SharedMeter(Meter):
         self._reported = time.monotonic()
         return added_up
 
-    def steps_end(self, *, meets: bool) -> None:
-        """Something else begins: what may be long finds the curve nearly up to date; for less, ranks do not meet."""
-        if meets and 2 * self._countdown <= self._interval:
-            self.report()
-        self._until = time.time()  # what is reported later was measured until now
-
-    def meets_often_in(self, steps: int) -> bool:
-        """Whether ranks wait for each other so often that once more in so many steps is nothing: the same on all."""
-        return self._interval == 1 or steps >= OFTEN * self._interval
+    @property
+    def _is_behind(self) -> bool:
+        return 2 * self._countdown <= self._interval  # for less, ranks do not meet
 
     def agree(self, number: float) -> float:
         """The number that rank 0 gives here."""
@@ -244,14 +256,6 @@ class SharedMeter(Meter):
     def _reduce(self, losses: list[Any], shares: list[float], numbers: list[float]) -> list[float]:
         """In one reduction, the sums over all ranks of each loss times its share, and of each number."""
         raise NotImplementedError
-
-    def _next_interval(self) -> int:
-        """Steps until the next report: about a quarter of a second of them, at most twice as many as before."""
-        elapsed = time.monotonic() - self._reported
-        if not self._losses or elapsed <= 0:
-            return self._interval
-        wanted = int(len(self._losses) / elapsed * REPORT_EVERY_S)
-        return max(1, min(wanted, 2 * self._interval))
 
 
 class _Mean:

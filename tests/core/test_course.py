@@ -55,6 +55,13 @@ def mean(sums: Sequence[float]) -> dict[str, list[float]]:
     return {"val_loss": [sums[0] / sums[1]]}
 
 
+def measured(log: Path) -> list[tuple[int, str, int]]:
+    """First step, name and how many values, in their order; without the learning rate, which is told once."""
+    lines = [each for each in Tail(log).read() if each["kind"] == "metrics"]
+    every = [(each["first"], name, len(values)) for each in lines for name, values in each["values"].items()]
+    return [each for each in every if each[1] != "learning_rate"]
+
+
 @pytest.mark.parametrize(("settings", "expected"), [({}, [1, 0, 1]), ({"patience": 5}, [2, 2, 2])])
 def test_ranks_meet_once_at_the_end_of_an_epoch_or_not_at_all(
     runs_root: Path, settings: dict[str, int], expected: list[int]
@@ -77,6 +84,28 @@ def test_ranks_meet_once_at_the_end_of_an_epoch_or_not_at_all(
         assert values == ({"val_loss": [2.0]} if meetings else None)
         assert not course.validated(values)
         assert meter.meetings - before == meetings, f"epoch {epoch}"
+
+
+def test_one_device_writes_nothing_at_the_end_of_a_short_epoch_and_loses_nothing(runs_root: Path) -> None:
+    """At the first it is not known yet how long a validation takes, and training ends at the last."""
+    course, meter, run_dir = course_of(runs_root, Meter, epochs=3)
+    log, told = run_dir / EVENTS / "worker-0.jsonl", []
+    for _ in range(3):
+        course.stepped(1.0)
+        meter.report()
+        before = len(measured(log))
+        meter._interval, meter._due = 1000, float("inf")  # no report is due by itself, and an epoch is a moment
+        for _ in range(STEPS - 1):
+            course.stepped(2.0)
+        course.epoch_trained(0.1)
+        assert not course.validated(course.conclude([3.0, 1.5], mean))
+        told.append([(first, name) for first, name, _ in measured(log)[before:]])
+    assert told == [[(2, "loss"), (3, "val_loss")], [], [(8, "loss"), (9, "val_loss")]]
+    kept = measured(log)
+    losses = [(first, count) for first, name, count in kept if name == "loss"]
+    assert [first + at for first, count in losses for at in range(count)] == list(range(1, 10))
+    assert [first for first, name, _ in kept if name == "val_loss"] == [3, 6, 9]
+    assert kept.index((5, "loss", 2)) < kept.index((6, "val_loss", 1)) < kept.index((7, "loss", 1))
 
 
 @pytest.mark.parametrize("meter", [Meter, Alone])

@@ -54,7 +54,7 @@ class Reporter(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         now = time.monotonic()
         if now >= self._due:
             self._due = now + REPORT_EVERY_S
-            self._cut_short = self._cut_short or self._context.end_requested()
+            self._cut_short = self._cut_short or (self._course.meets and self._context.end_requested())
             self.model.stop_evaluating = self._cut_short
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
