@@ -15,10 +15,11 @@ OURS = ("core", "gui", "resources")
 def main() -> int:
     """Run the command line."""
     try:
-        return _command()()
-    except KeyboardInterrupt:  # what the command itself catches comes not so far
+        command = _command()
+    except KeyboardInterrupt:
         sys.stderr.write("trainyard: interrupted before anything was done.\n")
         return 128 + signal.SIGINT
+    return command()
 
 
 def _command() -> Callable[[], int]:
