@@ -92,6 +92,7 @@ class Batches:
         self._batch_size = batch_size
         self._rank, self._world_size, self._accumulation = rank, world_size, accumulation
         self.device = device
+        self._moves = device.type != "cpu"
         self._order = torch.arange(self.items)
         self._skip = 0
         self._tensors = dataset.tensors if isinstance(dataset, TensorDataset) and not loader_workers else None
@@ -135,7 +136,8 @@ class Batches:
         size = self.size(step)
         if size == self._batch_size:
             return 1 / self._world_size
-        return len(torch.arange(size).tensor_split(self._world_size)[self._rank]) / size
+        least, more = divmod(size, self._world_size)  # as `tensor_split` deals them out in `slices`
+        return (least + (self._rank < more)) / size
 
     def _batches(self, skip: int = 0) -> Iterator[list[MicroBatch]]:
         self._skip = skip
@@ -153,11 +155,11 @@ class Batches:
             yield [tensor.index_select(0, index) for tensor in self._tensors]
 
     def _micro_batches(self, tensors: Sequence[Tensor], share: float) -> list[MicroBatch]:
-        if self.device.type != "cpu":
+        if self._moves:
             tensors = [tensor.to(self.device, non_blocking=True) for tensor in tensors]
-        items = len(tensors[-1])
-        if self._accumulation == 1 or items == 1:
+        if self._accumulation == 1:
             return [MicroBatch(tensors[:-1], tensors[-1], share)]
+        items = len(tensors[-1])
         parts = zip(*(tensor.tensor_split(self._accumulation) for tensor in tensors), strict=True)
         return [MicroBatch(part[:-1], part[-1], share * len(part[-1]) / items) for part in parts if len(part[-1])]
 

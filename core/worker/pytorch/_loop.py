@@ -104,27 +104,32 @@ class Validation:
         Shape (1 + metrics + 2), on the device. A request to stop or to pause cuts a long validation short; not where
         ranks do not meet at its end, since the others would not know.
         """
-        task, batches = self._task, self._task.val
+        batches = self._task.val
         assert batches is not None
-        names = list(task.metrics)
-        total = torch.zeros(len(names) + 3, dtype=torch.float64, device=batches.device)
+        tally, cut = Tally(), False
         due = time.monotonic() + REPORT_EVERY_S
         self._model.eval()
         for step, (batch,) in enumerate(batches.in_order()):
             if batch.share:
-                items = batch.share * batches.size(step)
-                total[:-1] += items * torch.stack(self._measure(batch)).double()
+                tally.add(batch.share * batches.size(step), self._measure(batch))
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_EVERY_S
                 if self._course.meets and self._context.end_requested():
-                    total[-1] = 1
+                    cut = True
                     break
         self._model.train()
-        return total
+        return self._ended(tally, cut=cut)
+
+    def _ended(self, tally: Tally, *, cut: bool) -> Tensor:
+        """What `sums` gives."""
+        assert self._task.val is not None
+        return tally.sums(1 + len(self._task.metrics), self._task.val.device, 1.0 if cut else 0.0)
 
     def _measure(self, batch: MicroBatch) -> list[Tensor]:
-        """Loss, metrics and 1, each the mean over the batch."""
-        with self._task.autocast or contextlib.nullcontext():
+        """Loss and metrics, each the mean over the batch."""
+        if self._task.autocast is None:
+            return self._judge(self._model(*batch.inputs), batch.target)
+        with self._task.autocast:
             output = self._model(*batch.inputs)
         return self._judge(output, batch.target)
 
@@ -133,5 +138,45 @@ class Validation:
         task = self._task
         with task.autocast or contextlib.nullcontext():
             loss = task.loss(output, target)
-        values = [loss, *(metric(output, target) for metric in task.metrics.values())]
-        return [torch.as_tensor(value, device=loss.device).float() for value in values] + [loss.new_ones(()).float()]
+        return [loss, *(_scalar(metric(output, target), loss.device) for metric in task.metrics.values())]
+
+
+def _scalar(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 (a number or a tensor, as the metric likes)
+    return value if isinstance(value, torch.Tensor) else torch.tensor(value, device=device)
+
+
+class Tally:
+    """Sums of what is measured batch by batch, on its device, and weighted by size.
+
+    Added up many batches at a time, since each operation on so little costs microseconds; as many every time, so that
+    the same measurements have the same sums to the last bit.
+    """
+
+    AT_ONCE = 64
+
+    def __init__(self) -> None:
+        self._items: list[float] = []
+        self._means: list[Tensor] = []
+        self._sums: Tensor | float = 0.0
+        self._count = 0.0
+
+    def add(self, items: float, means: Sequence[Tensor]) -> None:
+        """The means over a batch of so many items, each a scalar."""
+        self._items.append(items)
+        self._means.append(torch.stack([mean.float() for mean in means]))
+        if len(self._items) == self.AT_ONCE:
+            self._add_up()
+
+    def sums(self, size: int, device: torch.device, cut: float) -> Tensor:
+        """The sums of all `size` means, the items that they are over, and `cut`: float64, shape (size + 2)."""
+        self._add_up()
+        ends = torch.tensor([self._count, cut], dtype=torch.float64, device=device)
+        return torch.cat([torch.zeros(size, dtype=torch.float64, device=device) + self._sums, ends])
+
+    def _add_up(self) -> None:
+        if self._items:
+            means = torch.stack(self._means).double()
+            weights = torch.tensor(self._items, dtype=torch.float64, device=means.device)
+            self._sums = self._sums + weights @ means
+            self._count += sum(self._items)
+            self._items, self._means = [], []

@@ -33,7 +33,8 @@ def in_turn(model: nn.Module, devices: Sequence[torch.device], recipe: str) -> n
         why = f"it has no more than {len(allowed) + 1} part(s) with parameters to train, one after the other"
         raise ValueError(_cannot(recipe, len(devices), why))
     for device, begin, end in zip(devices, begins, [*begins[1:], len(layers)], strict=True):
-        layers[begin].register_forward_pre_hook(_bring_to(device))
+        if begin != begins[0]:  # the batches come to the first device as they are
+            layers[begin].register_forward_pre_hook(_bring_to(device))
         for layer in layers[begin:end]:
             layer.to(device)
     return model
@@ -53,12 +54,16 @@ def _cannot(recipe: str, devices: int, why: str) -> str:
 def across(measure: Callable[..., Any], home: torch.device) -> Callable[..., Any]:
     """A loss or metric whose target is brought to where the output is, and its value home, where all is added up."""
 
+    moved_to: torch.device | None = None
+
     def measured(output: Any, target: Tensor) -> Any:  # noqa: ANN401 (whatever the recipe's functions take and give)
-        there = tensors(output)[0].device
-        if isinstance(measure, nn.Module):
-            measure.to(there)  # its class weights; nothing moves from the second time on
-        value = measure(output, target.to(there))
-        return value.to(home) if isinstance(value, Tensor) else value
+        nonlocal moved_to
+        there = (output if isinstance(output, Tensor) else tensors(output)[0]).device
+        if there != moved_to and isinstance(measure, nn.Module):
+            measure.to(there)  # its class weights
+            moved_to = there
+        value = measure(output, target if target.device == there else target.to(there))
+        return value.to(home) if isinstance(value, Tensor) and value.device != home else value
 
     return measured
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ._loop import Validation
+from ._loop import Tally, Validation
 from ._ranks import Lookout, share_buffers
 
 if TYPE_CHECKING:
@@ -30,20 +30,18 @@ class LockstepValidation(Validation):
     @torch.no_grad()
     def sums(self) -> Tensor:
         """This rank's sums, as `Validation.sums`."""
-        assert self._task.val is not None
-        total = torch.zeros(len(self._task.metrics) + 3, dtype=torch.float64, device=self._task.val.device)
+        tally, cut = Tally(), False
         self._lookout.begin()
         self._model.eval()
         for own in self._batches():
             if own is not None:
-                items, values = own
-                total[:-1] += items * torch.stack(values).double()
+                tally.add(*own)
             if self._lookout.ends():
-                total[-1] = 1
+                cut = True
                 self._course.meets = True  # all ranks have heard it
                 break
         self._model.train()
-        return total
+        return self._ended(tally, cut=cut)
 
     def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
         """For each batch how many items this rank has judged, and what it found; None where it judged none."""
