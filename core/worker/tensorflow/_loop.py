@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     """A function of (target, output)."""
 
+ADDED_AT_ONCE = 64  # sums of batches of a validation: each operation on so little costs microseconds
+
 
 @dataclass
 class Task:
@@ -131,6 +133,7 @@ def loop(
     course = Course(context, meter, saver or Saver(task.model, task.optimizer, context), **task.size)
     set_rate = rate_setter(task.optimizer, course)
     course.begin(learning_rate(task.optimizer))
+    rate = rate_reader(task.optimizer)
     set_rate()
     for epoch in course.epochs():
         for loss in each(step, task.train.shuffled(epoch, skip=course.done_in_epoch)):
@@ -138,7 +141,7 @@ def loop(
                 return
             set_rate()
 
-        course.epoch_trained(learning_rate(task.optimizer))
+        course.epoch_trained(rate())
         means = validate(task, context, course, each(measure, task.val.in_order())) if task.val is not None else {}
         if course.validated(means):
             return
@@ -147,10 +150,12 @@ def loop(
 
 def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Tensor]) -> Values | None:
     """The means by Keras' names from the sums over each batch; nothing when a request cut them short."""
-    total, cut = tf.zeros(len(task.metrics) + 2, tf.float64), False
+    parts, cut = [tf.zeros(len(task.metrics) + 2, tf.float64)], False
     due = time.monotonic() + REPORT_EVERY_S
     for each in sums:
-        total += each
+        parts.append(each)
+        if len(parts) == ADDED_AT_ONCE:
+            parts = [tf.add_n(parts)]
         if time.monotonic() >= due:
             due = time.monotonic() + REPORT_EVERY_S
             cut = course.meets and context.end_requested()  # else the end of the epoch is told later, and it is whole
@@ -164,7 +169,19 @@ def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Ten
         names = ["val_loss", *(f"val_{name}" for name in task.metrics)]
         return {name: [value / items] for name, value in zip(names, totals, strict=True)}
 
-    return course.conclude([*total.numpy().tolist(), float(cut)], means)
+    return course.conclude([*tf.add_n(parts).numpy().tolist(), float(cut)], means)
+
+
+def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
+    """Tells the rate where it is no schedule of the run's own that changes it, from the state the optimizer has now on.
+
+    A plain variable is read once: a recipe has no callback that could change it, and where it lies on a parameter
+    server each reading is a message to another process and back, half a step for a small model.
+    """
+    if not isinstance(optimizer.learning_rate, keras.Variable):
+        return lambda: learning_rate(optimizer)
+    constant = learning_rate(optimizer)
+    return lambda: constant
 
 
 def rate_setter(optimizer: keras.optimizers.Optimizer, course: Course) -> Callable[[], object]:
