@@ -1,10 +1,10 @@
 """Training throughput of every cell under the panel over a script of the same strategy, written by hand.
 
-    python -m tests.benchmarks.bench_throughput [--only NAME ...] [--pairs N] [--epochs N]
+    python -m tests.benchmarks.bench_throughput [--only NAME ...] [--epochs N] [--turn SECONDS]
 
-The scripts (`by_hand/`) report nothing and write no checkpoints. The two sides in turn, pair by pair, on the same
-pinned cores, with the same data, order, weights, batches and validations; timed from the end of the first epoch to the
-end of the last. That both end at about the same loss shows that both have done the same work.
+The scripts (`by_hand/`) report nothing and write no checkpoints. Both sides are alive, on the same pinned cores, and are
+let go in turn; with the same data, order, weights, batches and validations. A pair is a turn of each, one after the other.
+That both end at about the same loss shows that both have done the same work.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING
 from core import catalog
 from core.cells import CELLS, Cell
 from core.devices.cpu import cpu_devices
-from tests.benchmarks.hand import by_hand
-from tests.benchmarks.panel import Work, under_the_panel
-from tests.benchmarks.report import Stolen, table, write_json
+from tests.benchmarks.panel import Work
+from tests.benchmarks.report import Stolen, interval, table, write_json
+from tests.benchmarks.turns import TURN_S, compare
 
 if TYPE_CHECKING:
     from core.devices.device import Device
 
-PAIRS = 5
 MARK = 0.97
 MARKS = {"pytorch.single": 0.98, "pytorch.ddp": 0.98}
 APART = 0.10
@@ -34,23 +33,25 @@ APART = 0.10
 APART_OTHER_ORDER = 0.50
 """The same where the script sees the items in another order, or the strategy is asynchronous."""
 EPOCHS = {
-    "pytorch.single": 150,
-    "pytorch.ddp": 100,
-    "pytorch.fsdp": 80,
-    "pytorch.pipeline": 40,
-    "pytorch.placement": 150,
-    "tensorflow.single": 150,
-    "tensorflow.mirrored": 100,
-    "tensorflow.central_storage": 100,
-    "tensorflow.multi_worker_mirrored": 100,
-    "tensorflow.parameter_server": 50,
-    "tensorflow.towers": 100,
-    "tensorflow.placement": 120,
-    "keras.single": 100,
-    "keras.mirrored": 20,
-    "keras.placement": 80,
+    "pytorch.single": 600,
+    "pytorch.ddp": 400,
+    "pytorch.fsdp": 320,
+    "pytorch.pipeline": 160,
+    "pytorch.placement": 600,
+    "tensorflow.single": 600,
+    "tensorflow.mirrored": 400,
+    "tensorflow.central_storage": 400,
+    "tensorflow.multi_worker_mirrored": 300,
+    "tensorflow.parameter_server": 200,
+    "tensorflow.towers": 400,
+    "tensorflow.placement": 480,
+    "keras.single": 300,
+    "keras.mirrored": 40,
+    "keras.placement": 320,
 }
-"""Of `digits_cnn`: six to ten seconds of training."""
+"""Of `digits_cnn`: half a minute of training on a side, or some more."""
+TURNS_S = {"keras.mirrored": 12.0, "linear": 6.0}
+"""Where an epoch takes a second or two."""
 
 
 @dataclass(frozen=True)
@@ -63,30 +64,13 @@ class Case:
     apart: float = APART
 
 
-@dataclass(frozen=True)
-class Pair:
-    """What one turn measured."""
-
-    ours_s: float
-    """Seconds per step."""
-    theirs_s: float
-    apart: float | None
-    """How far the two losses are apart, over the script's."""
-    stolen: float
-    """The share of the processors' time that the host took away meanwhile."""
-
-    @property
-    def ratio(self) -> float:
-        return self.theirs_s / self.ours_s
-
-
 def cases() -> list[Case]:
     """Every cell that can train on two CPU devices, what checkpoints cost by default, and a model of no work at all."""
     every = [_case(row) for row in CELLS if _is_available(row)]
     single = every[0]
     checkpoints = Case("auto_checkpoints", replace(single.work, checkpoints={}), MARK)
     linear = Path(__file__).with_name("linear.py")
-    tiny = Work(recipe=str(linear), devices=("cpu:0",), epochs=60, batch_size=32)
+    tiny = Work(recipe=str(linear), devices=("cpu:0",), epochs=100, batch_size=32)
     return [*every, checkpoints, Case("linear", tiny, 0.90)]
 
 
@@ -116,54 +100,35 @@ def _case(row: Cell) -> Case:
     return Case(name, work, MARKS.get(name, MARK), APART_OTHER_ORDER if other_order else APART)
 
 
-def measure(case: Case, turn: int) -> Pair:
-    """One run each; who begins changes from turn to turn."""
+def measure(case: Case, turn_s: float | None) -> dict:
+    """One run of each side, in turns."""
     stolen = Stolen()
-    if turn % 2:
-        ours, theirs = under_the_panel(case.work), by_hand(case.work)
-    else:
-        theirs, ours = by_hand(case.work), under_the_panel(case.work)
-    return Pair(
-        ours_s=ours.seconds_per_epoch / ours.steps_per_epoch,
-        theirs_s=theirs.seconds_per_epoch / ours.steps_per_epoch,
-        apart=_apart(ours.val_loss, theirs.val_loss),
-        stolen=stolen.share(),
-    )
+    found = compare(case.work, turn_s or TURNS_S.get(case.name, TURN_S))
+    ratios = [ours / theirs for ours, theirs in zip(found.panel, found.hand, strict=True)]
+    apart = _apart(found.panel_loss, found.hand_loss)
+    return {
+        "ratios": ratios,
+        "median": statistics.median(ratios),
+        "interval": interval(ratios),
+        "mark": case.mark,
+        "by_hand_steps_per_s": statistics.median(found.hand) * found.steps_per_epoch,
+        "panel_steps_per_s": statistics.median(found.panel) * found.steps_per_epoch,
+        "losses_apart": apart,
+        "stolen": stolen.share(),
+        "same_work": (apart or 0.0) <= case.apart,
+    }
 
 
 def _apart(ours: float | None, theirs: float | None) -> float | None:
     return None if ours is None or theirs is None else abs(ours - theirs) / theirs
 
 
-def compare(case: Case, pairs: int) -> dict:
-    """All turns of one case."""
-    every = []
-    for turn in range(pairs):
-        every.append(measure(case, turn))
-        told = (
-            f"{case.name}, pair {turn + 1} of {pairs}: {every[-1].ratio:.3f}, {every[-1].stolen:.1%} stolen by the host"
-        )
-        print(told, file=sys.stderr, flush=True)
-    ratios = [pair.ratio for pair in every]
-    apart = [pair.apart for pair in every if pair.apart is not None]
-    return {
-        "ratios": ratios,
-        "median": statistics.median(ratios),
-        "mark": case.mark,
-        "by_hand_steps_per_s": 1 / statistics.median(pair.theirs_s for pair in every),
-        "panel_steps_per_s": 1 / statistics.median(pair.ours_s for pair in every),
-        "losses_apart": max(apart, default=None),
-        "stolen": max(pair.stolen for pair in every),
-        "same_work": max(apart, default=0.0) <= case.apart,
-    }
-
-
 def _row(name: str, data: dict) -> list[str]:
-    ratios, apart = data["ratios"], data["losses_apart"]
+    (low, high), apart = data["interval"], data["losses_apart"]
     return [
         name, f"{data['by_hand_steps_per_s']:,.0f}", f"{data['panel_steps_per_s']:,.0f}", f"{data['median']:.3f}",
-        f"{min(ratios):.3f} to {max(ratios):.3f}", f"{data['mark']:.2f}", "-" if apart is None else f"{apart:.1e}",
-        f"{data['stolen']:.1%}",
+        f"{low:.3f} to {high:.3f}", str(len(data["ratios"])), f"{data['mark']:.2f}",
+        "-" if apart is None else f"{apart:.1e}", f"{data['stolen']:.1%}",
     ]  # fmt: skip
 
 
@@ -172,19 +137,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [case.name for case in every]
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of {', '.join(names)}")
-    parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--epochs", type=int, help="instead of each case's own")
+    parser.add_argument("--turn", type=float, metavar="SECONDS", help=f"instead of {TURN_S:g}, or the case's own")
     chosen = parser.parse_args()
     data = {}
     for case in every:
         if chosen.only is None or case.name in chosen.only:
             work = replace(case.work, epochs=chosen.epochs or case.work.epochs)
-            data[case.name] = compare(replace(case, work=work), chosen.pairs)
+            data[case.name] = measure(replace(case, work=work), chosen.turn)
+            print(f"{case.name}: {data[case.name]['median']:.3f}", file=sys.stderr, flush=True)
     table(
         "Throughput under the panel over a script written by hand, of the same strategy",
-        ["case", "by hand, steps/s", "panel, steps/s", "ratio (median)", "range", "mark", "losses apart", "stolen"],
+        [
+            "case", "by hand, steps/s", "panel, steps/s", "ratio (median)", "95 % of it", "pairs", "mark",
+            "losses apart", "stolen",
+        ],
         [_row(name, each) for name, each in data.items()],
-    )
+    )  # fmt: skip
     below = [name for name, each in data.items() if each["median"] < each["mark"]]
     if below:
         print("Below their marks:", ", ".join(below))

@@ -46,13 +46,18 @@ class Work:
 class Measured:
     """By one run."""
 
-    seconds_per_epoch: float
-    """Validations included."""
+    ends: list[float]
+    """Unix times at which the epochs ended, validations included."""
     steps_per_epoch: int
     val_loss: float | None
     """Of the last epoch."""
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     """The events that tell of them."""
+
+    @property
+    def seconds_per_epoch(self) -> float:
+        """From the end of the first epoch to the end of the last."""
+        return (self.ends[-1] - self.ends[LEFT_OUT - 1]) / (len(self.ends) - LEFT_OUT)
 
 
 def under_the_panel(work: Work) -> Measured:
@@ -75,7 +80,7 @@ def under_the_panel(work: Work) -> Measured:
 
 
 def _measured(run_dir: Path, epochs: int) -> Measured:
-    """From the end of the first epoch to the end of the last, as the run has recorded them."""
+    """As the run has recorded it."""
     events = Run.attach(run_dir).catch_up()
     book = SeriesBook()
     book.fold(events)
@@ -87,7 +92,7 @@ def _measured(run_dir: Path, epochs: int) -> Measured:
     ends = validation.times if validation is not None else loss.times[steps - 1 :: steps]
     assert len(ends) == epochs
     return Measured(
-        seconds_per_epoch=float(ends[-1] - ends[0]) / (epochs - LEFT_OUT),
+        ends=ends.tolist(),
         steps_per_epoch=steps,
         val_loss=None if validation is None else float(validation.values[-1]),
         checkpoints=[event for event in events if event["kind"] == "checkpoint"],
