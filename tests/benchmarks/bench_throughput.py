@@ -2,15 +2,14 @@
 
     python -m tests.benchmarks.bench_throughput [--only NAME ...] [--epochs N] [--turn SECONDS]
 
-The scripts (`by_hand/`) report nothing and write no checkpoints. Both sides are alive, on the same pinned cores, and are
-let go in turn; with the same data, order, weights, batches and validations. A pair is a turn of each, one after the other.
-That both end at about the same loss shows that both have done the same work.
+The scripts (`by_hand/`) report nothing and write no checkpoints. Both sides are alive, on the same pinned cores, and
+are let go in turn, with the same data, order, weights, batches and validations. That both end at about the same loss
+shows that both have done the same work.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from core import catalog
 from core.cells import CELLS, Cell
 from core.devices.cpu import cpu_devices
 from tests.benchmarks.panel import Work
-from tests.benchmarks.report import Stolen, interval, table, write_json
+from tests.benchmarks.report import Stolen, table, write_json
 from tests.benchmarks.turns import TURN_S, compare
 
 if TYPE_CHECKING:
@@ -50,8 +49,6 @@ EPOCHS = {
     "keras.placement": 320,
 }
 """Of `digits_cnn`: half a minute of training on a side, or some more."""
-TURNS_S = {"keras.mirrored": 12.0, "linear": 6.0}
-"""Where an epoch takes a second or two."""
 
 
 @dataclass(frozen=True)
@@ -100,19 +97,18 @@ def _case(row: Cell) -> Case:
     return Case(name, work, MARKS.get(name, MARK), APART_OTHER_ORDER if other_order else APART)
 
 
-def measure(case: Case, turn_s: float | None) -> dict:
+def measure(case: Case, turn_s: float) -> dict:
     """One run of each side, in turns."""
     stolen = Stolen()
-    found = compare(case.work, turn_s or TURNS_S.get(case.name, TURN_S))
-    ratios = [ours / theirs for ours, theirs in zip(found.panel, found.hand, strict=True)]
+    found = compare(case.work, turn_s)
     apart = _apart(found.panel_loss, found.hand_loss)
     return {
-        "ratios": ratios,
-        "median": statistics.median(ratios),
-        "interval": interval(ratios),
+        "ratio": found.ratio,
+        "error": found.error,
+        "blocks": found.ratios,
         "mark": case.mark,
-        "by_hand_steps_per_s": statistics.median(found.hand) * found.steps_per_epoch,
-        "panel_steps_per_s": statistics.median(found.panel) * found.steps_per_epoch,
+        "by_hand_steps_per_s": found.hand * found.steps_per_epoch,
+        "panel_steps_per_s": found.panel * found.steps_per_epoch,
         "losses_apart": apart,
         "stolen": stolen.share(),
         "same_work": (apart or 0.0) <= case.apart,
@@ -124,11 +120,11 @@ def _apart(ours: float | None, theirs: float | None) -> float | None:
 
 
 def _row(name: str, data: dict) -> list[str]:
-    (low, high), apart = data["interval"], data["losses_apart"]
+    apart = data["losses_apart"]
     return [
-        name, f"{data['by_hand_steps_per_s']:,.0f}", f"{data['panel_steps_per_s']:,.0f}", f"{data['median']:.3f}",
-        f"{low:.3f} to {high:.3f}", str(len(data["ratios"])), f"{data['mark']:.2f}",
-        "-" if apart is None else f"{apart:.1e}", f"{data['stolen']:.1%}",
+        name, f"{data['by_hand_steps_per_s']:,.0f}", f"{data['panel_steps_per_s']:,.0f}", f"{data['ratio']:.3f}",
+        f"{data['error']:.3f}", f"{data['mark']:.2f}", "-" if apart is None else f"{apart:.1e}",
+        f"{data['stolen']:.1%}",
     ]  # fmt: skip
 
 
@@ -138,23 +134,23 @@ def main() -> int:
     names = [case.name for case in every]
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--epochs", type=int, help="instead of each case's own")
-    parser.add_argument("--turn", type=float, metavar="SECONDS", help=f"instead of {TURN_S:g}, or the case's own")
+    parser.add_argument("--turn", type=float, metavar="SECONDS", default=TURN_S)
     chosen = parser.parse_args()
     data = {}
     for case in every:
         if chosen.only is None or case.name in chosen.only:
             work = replace(case.work, epochs=chosen.epochs or case.work.epochs)
             data[case.name] = measure(replace(case, work=work), chosen.turn)
-            print(f"{case.name}: {data[case.name]['median']:.3f}", file=sys.stderr, flush=True)
+            found = f"{data[case.name]['ratio']:.3f} +- {data[case.name]['error']:.3f}"
+            print(f"{case.name}: {found}", file=sys.stderr, flush=True)
     table(
         "Throughput under the panel over a script written by hand, of the same strategy",
         [
-            "case", "by hand, steps/s", "panel, steps/s", "ratio (median)", "95 % of it", "pairs", "mark",
-            "losses apart", "stolen",
+            "case", "by hand, steps/s", "panel, steps/s", "ratio", "standard error", "mark", "losses apart", "stolen",
         ],
         [_row(name, each) for name, each in data.items()],
     )  # fmt: skip
-    below = [name for name, each in data.items() if each["median"] < each["mark"]]
+    below = [name for name, each in data.items() if each["ratio"] < each["mark"]]
     if below:
         print("Below their marks:", ", ".join(below))
     if chosen.only is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,17 +23,6 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -
     print(f"\n{title}")
     for line in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Between which two of them the median lies with a probability of 95 %, whatever their distribution.
-
-    By the sign test: the ranks n/2 -+ 0.98 sqrt(n), as of the normal approximation of the binomial distribution; of
-    five and fewer the least and the greatest.
-    """
-    ordered, n = sorted(values), len(values)
-    skipped = max(0, math.floor(n / 2 - 0.98 * math.sqrt(n)))
-    return ordered[skipped], ordered[n - 1 - skipped]
 
 
 class Stolen:

@@ -7,9 +7,12 @@ runs one after the other the later may be the slower by more than what is looked
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import math
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -25,19 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIDES: dict[str, Callable[[Work], object]] = {"panel": under_the_panel, "hand": by_hand}
-TURN_S = 3.0
-MARGIN_S = 0.3
-"""Left out at both ends of a turn: caches are another's at first, and the panel's last steps may be reported later."""
-LEAST_EPOCHS = 4
-"""A turn in which fewer ended tells nothing."""
+TURN_S = 1.0
+"""Long beside the quarter of a second at which the panel reports: after each turn it makes one report more."""
+BLOCKS = 10
+"""The turns are looked at in so many parts, of which the scatter tells how sure the whole is."""
 MARK = "BENCHMARK_SIDE"
 """A variable of the environment of all processes of a side: it is how they are found."""
 
 
-class Turn(NamedTuple):
-    """When one side was let go, in unix seconds."""
+class Span(NamedTuple):
+    """When a side was let go and halted, in unix seconds."""
 
-    side: str
     began: float
     ended: float
 
@@ -45,13 +46,24 @@ class Turn(NamedTuple):
 class Compared(NamedTuple):
     """What turns have shown."""
 
-    panel: list[float]
-    """Epochs per second in each pair of turns."""
-    hand: list[float]
+    panel: float
+    """Epochs per second of its own turns."""
+    hand: float
+    ratios: list[float]
+    """The first over the second in each block of turns."""
     steps_per_epoch: int
     panel_loss: float | None
     """Of the last validation."""
     hand_loss: float | None
+
+    @property
+    def ratio(self) -> float:
+        return self.panel / self.hand
+
+    @property
+    def error(self) -> float:
+        """The standard error of the ratio."""
+        return statistics.stdev(self.ratios) / math.sqrt(len(self.ratios))
 
 
 class Side:
@@ -59,7 +71,9 @@ class Side:
 
     def __init__(self, name: str, work: Work) -> None:
         self.name = name
+        self.spans: list[Span] = []
         self._mark = uuid.uuid4().hex
+        self._known: set[int] = set()
         command = [sys.executable, "-m", "tests.benchmarks.turns", name, json.dumps(asdict(work))]
         self._process = subprocess.Popen(
             command,
@@ -73,18 +87,26 @@ class Side:
     def is_over(self) -> bool:
         return self._process.poll() is not None
 
+    def take_turn(self, seconds: float) -> None:
+        """Let it go for so long, then halt it."""
+        began = time.time()
+        self._send(signal.SIGCONT, self._known)
+        time.sleep(seconds)
+        self._send(signal.SIGSTOP, self._known)
+        self.spans.append(Span(began, time.time()))
+        self.halt()
+
     def halt(self) -> None:
         """Stop all its processes, those that are being started meanwhile, too."""
         halted: set[int] = set()
         while fresh := self._pids() - halted:
             self._send(signal.SIGSTOP, fresh)
             halted |= fresh
-
-    def let_go(self) -> None:
-        self._send(signal.SIGCONT, self._pids())
+        self._known = halted
 
     def told(self) -> dict:
-        """What it has measured. Raises `RuntimeError` where it failed; what it said is on the terminal."""
+        """Let it go to its end, and give what it has measured. Raises `RuntimeError` where it failed."""
+        self._send(signal.SIGCONT, self._known)
         out, _ = self._process.communicate()
         if self._process.returncode:
             raise RuntimeError(f"The side {self.name} failed. What it said is above.")
@@ -92,8 +114,13 @@ class Side:
 
     def end(self) -> None:
         """Kill whatever is left of it."""
-        self._send(signal.SIGKILL, self._pids())
-        self._process.wait()
+        while left := self._pids():
+            self._send(signal.SIGKILL, left)
+            self._process.wait()
+
+    def own(self, moment: float) -> float:
+        """How long it had been let go by then, in seconds; `moment` is a unix time."""
+        return sum(max(0.0, min(span.ended, moment) - span.began) for span in self.spans)
 
     def _pids(self) -> set[int]:
         return {pid for pid in procfs.pids() if procfs.variable(procfs.variables(pid), MARK) == self._mark}
@@ -106,56 +133,46 @@ class Side:
 
 
 def compare(work: Work, turn_s: float = TURN_S) -> Compared:
-    """Train it to the end on both sides. Raises `RuntimeError` where one fails, or where there was no pair of turns."""
-    sides = [Side(name, work) for name in SIDES]
+    """Train it to the end on both sides. Raises `RuntimeError` where one fails, or where the turns were too few."""
+    panel, hand = sides = [Side(name, work) for name in SIDES]
     try:
-        turns = _alternate(sides, turn_s)
-        panel, hand = (side.told() for side in sides)
+        for side in sides:
+            side.halt()
+        pairs = 0
+        while not any(side.is_over for side in sides):
+            for side in sides if pairs % 2 else reversed(sides):
+                side.take_turn(turn_s)
+            pairs += 1
+        ours, theirs = (side.told() for side in sides)
     finally:
         for side in sides:
             side.end()
-    rates = {"panel": [_rate(turn, panel["ends"]) for turn in turns[::2]]}
-    rates["hand"] = [_rate(turn, hand["ends"]) for turn in turns[1::2]]
-    pairs = [(ours, theirs) for ours, theirs in zip(rates["panel"], rates["hand"], strict=True) if ours and theirs]
-    if not pairs:
-        raise RuntimeError(f"No pair of turns of {turn_s:g} s had {LEAST_EPOCHS} epochs on both sides. Give more.")
+    # From where both had done the epochs that are left out, to where both were still at it.
+    began = max(ours["ends"][LEFT_OUT - 1], theirs["ends"][LEFT_OUT - 1])
+    ended = min(side.spans[-2].ended for side in sides)
+    if ended <= began:
+        raise RuntimeError("One side had done all its epochs when the other began. Give more epochs.")
+
+    def rates(since: float, until: float) -> tuple[float, float]:
+        return _rate(panel, ours["ends"], since, until), _rate(hand, theirs["ends"], since, until)
+
+    edges = [began + (ended - began) * number / BLOCKS for number in range(BLOCKS + 1)]
+    blocks = [rates(since, until) for since, until in itertools.pairwise(edges)]
     return Compared(
-        panel=[ours for ours, _ in pairs],
-        hand=[theirs for _, theirs in pairs],
-        steps_per_epoch=panel["steps_per_epoch"],
-        panel_loss=panel["val_loss"],
-        hand_loss=hand["val_loss"],
+        *rates(began, ended),
+        ratios=[one / other for one, other in blocks],
+        steps_per_epoch=ours["steps_per_epoch"],
+        panel_loss=ours["val_loss"],
+        hand_loss=theirs["val_loss"],
     )
 
 
-def _alternate(sides: list[Side], turn_s: float) -> list[Turn]:
-    """Let one go while the other is halted, until one is over: pairs, the panel's turn first in each.
-
-    Which of a pair really came first changes from pair to pair, so that each comes as often after itself as after the
-    other, and what drifts with time is shared.
-    """
-    pairs: list[Turn] = []
-    order = [0, 1]
-    while True:
-        pair: dict[int, Turn] = {}
-        for number in order:
-            side, other = sides[number], sides[1 - number]
-            other.halt()
-            side.let_go()
-            began = time.time()
-            time.sleep(turn_s)
-            pair[number] = Turn(side.name, began, time.time())
-            if side.is_over:
-                other.let_go()
-                return pairs
-        pairs += [pair[0], pair[1]]
-        order.reverse()
-
-
-def _rate(turn: Turn, ends: list[float]) -> float | None:
-    """Epochs per second between the first and the last that ended in the turn; None where they were too few."""
-    within = [end for end in ends[LEFT_OUT:] if turn.began + MARGIN_S <= end <= turn.ended - MARGIN_S]
-    return (len(within) - 1) / (within[-1] - within[0]) if len(within) > LEAST_EPOCHS else None
+def _rate(side: Side, ends: list[float], since: float, until: float) -> float:
+    """Epochs per second of the side's own turns, from the first to the last epoch that ended between these times."""
+    within = [end for end in ends if since <= end <= until]
+    if len(within) < 2:
+        raise RuntimeError(f"Less than two epochs of the side {side.name} ended in a block of turns. Give more epochs.")
+    return (len(within) - 1) / (side.own(within[-1]) - side.own(within[0]))
 
 
 def main() -> int:

@@ -148,6 +148,21 @@ def test_parts_of_a_batch_are_weighted_and_clipped_as_a_whole(strict_runs: Train
     assert_same_curve(strict_runs["single"], followed)
 
 
+def test_a_rate_that_the_recipe_changes_is_read_at_each_epochs_end(runs_root: Path, tmp_path: Path) -> None:
+    falling = AWKWARD.replace("def optimizer(learning_rate=0.05)", "def optimizer()").replace(
+        "SGD(learning_rate, momentum=0.9)", "SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.5))"
+    )
+    plain, falls = train_both(
+        spec(write_recipe(tmp_path, AWKWARD, "plain"), epochs=3, learning_rate=0.25),
+        spec(write_recipe(tmp_path, falling, "falling"), epochs=3, devices="cpu:1"),
+        runs_root,
+    )
+
+    assert plain.book.metrics["learning_rate"].values.tolist() == [0.25]
+    assert falls.book.metrics["learning_rate"].steps.tolist() == [5, 10, 15]
+    assert falls.book.metrics["learning_rate"].values.tolist() == pytest.approx([0.25, 0.125, 0.0625])
+
+
 def test_a_data_set_that_is_read_is_split_alike(runs_root: Path, awkward: str) -> None:
     one, two = (
         train(spec(awkward, strategy, epochs=3, settings={"read": True}), runs_root)
