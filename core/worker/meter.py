@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .context import Context
 
 
+REPORTS_SHARE = 1 / 200
+"""Of the time, what reports for which ranks meet may take. Where they take longer they are made less often."""
+SELDOM_S = 1.0
+"""But at least so often: a request is heard at a report."""
 OFTEN = 8
 """Who reports so many times in an epoch, two seconds of steps, loses nothing by reporting at its end, too."""
 
@@ -143,12 +147,17 @@ class Meter:
         return numbers
 
     def _next_interval(self) -> int:
-        """Steps until the next report: about a quarter of a second of them, at most twice as many as before."""
+        """Steps until the next report, at most twice as many as before."""
         elapsed = time.monotonic() - self._reported
         if not self._losses or elapsed <= 0:
             return self._interval
-        wanted = int(len(self._losses) / elapsed * REPORT_EVERY_S)
+        wanted = int(len(self._losses) / elapsed * self._every_s)
         return max(1, min(wanted, 2 * self._interval))
+
+    @property
+    def _every_s(self) -> float:
+        """Seconds between two reports."""
+        return REPORT_EVERY_S
 
     def _fetch(self, losses: list[Any]) -> list[float]:
         """The losses as numbers, in one transfer from the device."""
@@ -209,6 +218,8 @@ class SharedMeter(Meter):
         super().__init__(context)
         self._shares: list[float] = []
         self._countdown = 1
+        self._cost_s = 0.0
+        """What a report takes, of late: milliseconds where ranks work one after another, and stand still for it."""
 
     def step(self, loss: Any, share: float = 1.0) -> int:  # noqa: ANN401 (a scalar of the framework's, on its device)
         """Count one step with this rank's mean loss, which weighs `share` in the global batch's."""
@@ -228,7 +239,10 @@ class SharedMeter(Meter):
         decision = [float(self.look()), float(self._next_interval())] if first else [0.0, 0.0]
         of_ends = self._of_ends
         at = len(self._losses) + len(decision)
+        began = time.monotonic()
         sums = self._reduce(self._losses, self._shares, [*decision, *of_ends, *numbers])
+        took = min(time.monotonic() - began, SELDOM_S * REPORTS_SHARE)  # no more: once, a rank may come seconds later
+        self._cost_s += (took - self._cost_s) / OFTEN
         losses, (asked, interval), added_up = sums[: at - 2], sums[at - 2 : at], sums[at + len(of_ends) :]
         self._tell(losses, sums[at : at + len(of_ends)])
         self._shares = []
@@ -236,6 +250,10 @@ class SharedMeter(Meter):
         self._interval = self._countdown = max(1, round(interval))
         self._reported = time.monotonic()
         return added_up
+
+    @property
+    def _every_s(self) -> float:
+        return min(SELDOM_S, max(REPORT_EVERY_S, self._cost_s / REPORTS_SHARE))
 
     @property
     def _is_behind(self) -> bool:

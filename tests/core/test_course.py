@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -106,6 +107,29 @@ def test_one_device_writes_nothing_at_the_end_of_a_short_epoch_and_loses_nothing
     assert [first + at for first, count in losses for at in range(count)] == list(range(1, 10))
     assert [first for first, name, _ in kept if name == "val_loss"] == [3, 6, 9]
     assert kept.index((5, "loss", 2)) < kept.index((6, "val_loss", 1)) < kept.index((7, "loss", 1))
+
+
+@pytest.mark.parametrize(("takes_s", "expected_s"), [(0.0, 0.25), (0.0025, 0.5), (0.05, 1.0)])
+def test_reports_for_which_ranks_meet_take_little_of_the_time(
+    runs_root: Path, monkeypatch: pytest.MonkeyPatch, takes_s: float, expected_s: float
+) -> None:
+    """Steps of 1 ms. A report that takes long is made less often, but a request waits for no more than a second."""
+    now, reported = 1000.0, []
+
+    class Slow(Alone):
+        def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
+            nonlocal now
+            now += takes_s
+            reported.append(self.steps)
+            return super()._reduce(losses, shares, numbers)
+
+    monkeypatch.setattr("core.worker.meter.time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    _, meter, _ = course_of(runs_root, Slow)
+    for _ in range(60_000):
+        now += 0.001
+        meter.step(1.0)
+    assert (reported[-1] - reported[-2]) * 0.001 == pytest.approx(expected_s, rel=0.06)
+    assert reported[:4] == [1, 3, 7, 15]
 
 
 @pytest.mark.parametrize("meter", [Meter, Alone])
