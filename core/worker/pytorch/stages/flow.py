@@ -106,7 +106,12 @@ class Flow:
     def outputs(self, step: Step) -> Any:  # noqa: ANN401 (whatever the last stage gives)
         """Forward only; returns the model's output for the whole batch on the last rank, None on the others."""
         found = [self._validation.step(*inputs if self._first else ()) for inputs, _ in self._passes(step)]
-        return tree_map(lambda *parts: torch.cat(parts)[: step.items], *found) if self._last else None
+        if not self._last:
+            return None
+        whole = found[0] if len(found) == 1 else tree_map(lambda *parts: torch.cat(parts), *found)
+        return (
+            whole if step.items == len(found) * self._form.items else tree_map(lambda all_: all_[: step.items], whole)
+        )
 
     def _passes(self, step: Step) -> Iterator[tuple[Sequence[Tensor], Tensor | None]]:
         count = math.ceil(step.items / self._form.items)
@@ -117,6 +122,9 @@ class Flow:
         if step.items < count * self._form.items:
             index = torch.arange(count * self._form.items, device=whole[-1].device) % step.items
             whole = [each.index_select(0, index) for each in whole]
+        if count == 1:
+            yield whole[:-1], whole[-1]
+            return
         for *inputs, target in zip(*(torch.split(each, self._form.items) for each in whole), strict=True):
             yield inputs, target
 
