@@ -142,7 +142,8 @@ class Validation:
 
 
 def _scalar(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 (a number or a tensor, as the metric likes)
-    return value if isinstance(value, torch.Tensor) else torch.tensor(value, device=device)
+    is_there = isinstance(value, torch.Tensor) and value.device == device
+    return value if is_there else torch.as_tensor(value, device=device)
 
 
 class Tally:
