@@ -245,7 +245,7 @@ class Course:
         self._meter.put_off(sums, tell)
 
     def _look(self) -> int:
-        """Rank 0's decision, a few times a second and at each end of an epoch at which ranks meet."""
+        """Rank 0's decision, at each report and at each end of an epoch at which ranks meet."""
         asked = int(self._context.asked())
         if self._validates_long:
             asked |= MEET

@@ -1,4 +1,4 @@
-"""Measurements of the steps: kept on the device, fetched a few times a second, never waited for per step."""
+"""Measurements of the steps: kept on the device, fetched now and then, at least once a second, not per step."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 REPORTS_SHARE = 1 / 200
-"""Of the time, what reports for which ranks meet may take. Where they take longer they are made less often."""
+"""Of the time, what reports for which ranks meet shall take. Where they take longer they are made less often,"""
 SELDOM_S = 1.0
-"""But at least so often: a request is heard at a report."""
+"""but at least so often, whatever they take: a request is heard at a report."""
 OFTEN = 8
-"""Who reports so many times in an epoch, two seconds of steps, loses nothing by reporting at its end, too."""
+"""Who reports so many times in an epoch, two seconds of steps or more, loses nothing by reporting at its end, too."""
 
 
 class NotFiniteError(RuntimeError):
@@ -235,6 +235,7 @@ class SharedMeter(Meter):
 
     def report(self, numbers: Sequence[float] = ()) -> list[float]:
         """One reduction: the losses, rank 0's decision and next interval, ends of epochs put off, and `numbers`."""
+        self._settle(self._losses)
         first = self._context.rank == 0
         decision = [float(self.look()), float(self._next_interval())] if first else [0.0, 0.0]
         of_ends = self._of_ends
@@ -270,6 +271,9 @@ class SharedMeter(Meter):
     def add_up(self, numbers: list[float]) -> list[float]:
         """Their sums over all ranks."""
         return self._reduce([], [], numbers)
+
+    def _settle(self, losses: list[Any]) -> None:
+        """Wait until these are computed, if they are not: else the steps' own time would be taken for the report's."""
 
     def _reduce(self, losses: list[Any], shares: list[float], numbers: list[float]) -> list[float]:
         """In one reduction, the sums over all ranks of each loss times its share, and of each number."""

@@ -13,9 +13,14 @@ def main() -> int:
     failed, spent = [], []
     for path in sorted(Path(__file__).parent.glob("bench_*.py")):
         began = time.monotonic()
-        done = subprocess.run([sys.executable, "-m", f"tests.benchmarks.{path.stem}"], check=False)
+        benchmark = subprocess.Popen([sys.executable, "-m", f"tests.benchmarks.{path.stem}"])
+        try:
+            benchmark.wait()
+        except KeyboardInterrupt:
+            benchmark.wait()  # it has heard it, too, and ends what it has started
+            return 1
         spent.append((path.stem, time.monotonic() - began))
-        if done.returncode:
+        if benchmark.returncode:
             failed.append(path.stem)
     print(f"\nThis took {sum(seconds for _, seconds in spent) / 60:.0f} min:", end=" ")
     print(", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in spent))

@@ -20,7 +20,7 @@ from core.cells import CELLS, Cell
 from core.devices.cpu import cpu_devices
 from tests.benchmarks.panel import Work
 from tests.benchmarks.report import Stolen, table, write_json
-from tests.benchmarks.turns import TURN_S, compare
+from tests.benchmarks.turns import RANKS_TURN_S, TURN_S, compare
 
 if TYPE_CHECKING:
     from core.devices.device import Device
@@ -59,6 +59,7 @@ class Case:
     work: Work
     mark: float
     apart: float = APART
+    turn_s: float = TURN_S
 
 
 def cases() -> list[Case]:
@@ -94,13 +95,16 @@ def _case(row: Cell) -> Case:
         epochs=EPOCHS[name],
     )
     other_order = row.framework == "keras" or row.strategy == "parameter_server"
-    return Case(name, work, MARKS.get(name, MARK), APART_OTHER_ORDER if other_order else APART)
+    return Case(
+        name, work, MARKS.get(name, MARK), APART_OTHER_ORDER if other_order else APART,
+        turn_s=RANKS_TURN_S if row.processes == "per_device" else TURN_S,
+    )  # fmt: skip
 
 
-def measure(case: Case, turn_s: float) -> dict:
+def measure(case: Case) -> dict:
     """One run of each side, in turns."""
     stolen = Stolen()
-    found = compare(case.work, turn_s)
+    found = compare(case.work, case.turn_s)
     apart = _apart(found.panel_loss, found.hand_loss)
     return {
         "ratio": found.ratio,
@@ -134,13 +138,13 @@ def main() -> int:
     names = [case.name for case in every]
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument("--epochs", type=int, help="instead of each case's own")
-    parser.add_argument("--turn", type=float, metavar="SECONDS", default=TURN_S)
+    parser.add_argument("--turn", type=float, metavar="SECONDS", help="instead of each case's own")
     chosen = parser.parse_args()
     data = {}
     for case in every:
         if chosen.only is None or case.name in chosen.only:
             work = replace(case.work, epochs=chosen.epochs or case.work.epochs)
-            data[case.name] = measure(replace(case, work=work), chosen.turn)
+            data[case.name] = measure(replace(case, work=work, turn_s=chosen.turn or case.turn_s))
             found = f"{data[case.name]['ratio']:.3f} +- {data[case.name]['error']:.3f}"
             print(f"{case.name}: {found}", file=sys.stderr, flush=True)
     table(

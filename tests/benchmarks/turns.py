@@ -15,6 +15,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from dataclasses import asdict
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
 SIDES: dict[str, Callable[[Work], object]] = {"panel": under_the_panel, "hand": by_hand}
 TURN_S = 1.0
-"""Long beside the quarter of a second at which the panel reports: after each turn it makes one report more."""
+"""Long beside the quarter of a second at which one process reports: after each turn it makes one report more."""
+RANKS_TURN_S = 5.0
+"""Where several ranks agree on the distance of their reports, they take the halt for slow steps: for the first second
+of a turn reports are too many."""
 BLOCKS = 10
 """The turns are looked at in so many parts, of which the scatter tells how sure the whole is."""
 MARK = "BENCHMARK_SIDE"
@@ -75,10 +79,10 @@ class Side:
         self._mark = uuid.uuid4().hex
         self._known: set[int] = set()
         command = [sys.executable, "-m", "tests.benchmarks.turns", name, json.dumps(asdict(work))]
+        self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`; no pipe, which nobody would read)
         self._process = subprocess.Popen(
             command,
-            stdout=subprocess.PIPE,
-            text=True,
+            stdout=self._out,
             env={**os.environ, MARK: self._mark},
             start_new_session=True,  # a Ctrl-C is for the benchmark, which ends both
         )
@@ -107,16 +111,21 @@ class Side:
     def told(self) -> dict:
         """Let it go to its end, and give what it has measured. Raises `RuntimeError` where it failed."""
         self._send(signal.SIGCONT, self._known)
-        out, _ = self._process.communicate()
-        if self._process.returncode:
+        if self._process.wait():
             raise RuntimeError(f"The side {self.name} failed. What it said is above.")
-        return json.loads(out)
+        self._out.seek(0)
+        return json.loads(self._out.read())
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill whatever is left of it."""
-        while left := self._pids():
+        while left := self._pids() - {self._process.pid}:
             self._send(signal.SIGKILL, left)
-            self._process.wait()
+        self._process.kill()
+
+    def close(self) -> None:
+        """Wait for the end of what was killed."""
+        self._process.wait()
+        self._out.close()
 
     def own(self, moment: float) -> float:
         """How long it had been let go by then, in seconds; `moment` is a unix time."""
@@ -134,22 +143,27 @@ class Side:
 
 def compare(work: Work, turn_s: float = TURN_S) -> Compared:
     """Train it to the end on both sides. Raises `RuntimeError` where one fails, or where the turns were too few."""
-    panel, hand = sides = [Side(name, work) for name in SIDES]
+    sides: list[Side] = []
     try:
-        for side in sides:
-            side.halt()
+        for name in SIDES:
+            sides.append(Side(name, work))
+            sides[-1].halt()
         pairs = 0
         while not any(side.is_over for side in sides):
             for side in sides if pairs % 2 else reversed(sides):
                 side.take_turn(turn_s)
             pairs += 1
-        ours, theirs = (side.told() for side in sides)
+        told = {side.name: side.told() for side in sorted(sides, key=lambda side: not side.is_over)}
     finally:
         for side in sides:
-            side.end()
+            side.kill()
+        for side in sides:
+            side.close()
+    panel, hand = sides
+    ours, theirs = told[panel.name], told[hand.name]
     # From where both had done the epochs that are left out, to where both were still at it.
     began = max(ours["ends"][LEFT_OUT - 1], theirs["ends"][LEFT_OUT - 1])
-    ended = min(side.spans[-2].ended for side in sides)
+    ended = min(side.spans[-2].ended for side in sides) if pairs > 1 else began
     if ended <= began:
         raise RuntimeError("One side had done all its epochs when the other began. Give more epochs.")
 

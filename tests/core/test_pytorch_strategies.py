@@ -14,6 +14,7 @@ from core.state import RunState
 from core.worker import checkpoint
 from core.worker.pytorch.fsdp import blocks
 from core.worker.pytorch.stages.cost import calls
+from core.worker.pytorch.stages.crossing import Crossed
 from core.worker.pytorch.stages.cut import Uncuttable, evenly, may_begin, or_before
 from core.worker.pytorch.stages.sources import Row
 from core.worker.pytorch.stages.trace import traced_stage
@@ -182,6 +183,21 @@ def general_on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 @pytest.mark.slow
+def test_a_stage_runs_as_it_was_compiled() -> None:
+    compiled: list[object] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> object:
+        compiled.append(graph)
+        return graph.forward
+
+    stage = Crossed(torch.nn.Linear(3, 2), None)
+    plain = stage(torch.ones(1, 3))
+    assert not compiled
+    stage.compile(backend=backend)
+    assert torch.equal(stage(torch.ones(1, 3)), plain)
+    assert len(compiled) == 1
+
+
 @pytest.mark.parametrize("own_stages", [False, True])
 def test_a_model_that_is_no_row_is_cut(
     runs_root: Path, tmp_path: Path, general_on_one_device: Followed, own_stages: bool

@@ -177,7 +177,8 @@ class Tally:
     def _add_up(self) -> None:
         if self._items:
             means = torch.stack(self._means).double()
-            weights = torch.tensor(self._items, dtype=torch.float64, device=means.device)
-            self._sums = self._sums + weights @ means
+            weights = torch.tensor(self._items, dtype=torch.float64)
+            weights = weights.to(means.device, non_blocking=True)  # a GPU goes on with what is queued
+            self._sums = self._sums + (weights[:, None] * means).sum(0)
             self._count += sum(self._items)
             self._items, self._means = [], []

@@ -24,6 +24,10 @@ class Meter(meter.Meter):
 class SharedMeter(meter.SharedMeter):
     """Gathers the losses of all ranks with an all-reduce."""
 
+    def _settle(self, losses: list[Tensor]) -> None:
+        if losses and losses[-1].is_cuda:
+            torch.cuda.current_stream(losses[-1].device).synchronize()  # as fetching them would do
+
     def _reduce(self, losses: list[Tensor], shares: list[float], numbers: list[float]) -> list[float]:
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         # Losses are float32; a number may be a count that float32 would round.

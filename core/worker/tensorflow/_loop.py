@@ -175,10 +175,11 @@ def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Ten
 def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
     """Tells the rate where it is no schedule of the run's own that changes it, from the state the optimizer has now on.
 
-    A plain variable is read once: a recipe has no callback that could change it, and where it lies on a parameter
-    server each reading is a message to another process and back, half a step for a small model.
+    A plain variable of an optimizer of Keras' own is read once: a recipe has no callback that could change it, and on
+    a parameter server each reading is a message to another process and back, half a step for a small model.
     """
-    if not isinstance(optimizer.learning_rate, keras.Variable):
+    is_kerases_own = type(optimizer).__module__.startswith("keras.")
+    if not is_kerases_own or not isinstance(optimizer.learning_rate, keras.Variable):
         return lambda: learning_rate(optimizer)
     constant = learning_rate(optimizer)
     return lambda: constant

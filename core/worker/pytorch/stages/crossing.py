@@ -42,7 +42,9 @@ class Crossed(nn.Module):
         self._in_place = any(getattr(layer, "inplace", False) for layer in stage.modules())
 
     def __call__(self, *inputs: Tensor) -> Any:  # noqa: ANN401
-        return self.forward(*inputs)  # nobody hooks into it: what a module's call looks for costs every micro-batch
+        """As it was compiled, if it was. Hooks, which nobody can set, are not looked for: every micro-batch would pay."""
+        compiled = self._compiled_call_impl
+        return self.forward(*inputs) if compiled is None else compiled(*inputs)
 
     def forward(self, *inputs: Tensor) -> Any:  # noqa: ANN401
         if self._in_place:  # what was received is a leaf, into which no layer may write
