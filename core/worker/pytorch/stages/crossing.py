@@ -42,7 +42,7 @@ class Crossed(nn.Module):
         self._in_place = any(getattr(layer, "inplace", False) for layer in stage.modules())
 
     def __call__(self, *inputs: Tensor) -> Any:  # noqa: ANN401
-        """As it was compiled, if it was. Hooks, which nobody can set, are not looked for: every micro-batch would pay."""
+        """As it was compiled, if it was. Hooks are not looked for, since nobody can set one: every call would pay."""
         compiled = self._compiled_call_impl
         return self.forward(*inputs) if compiled is None else compiled(*inputs)
 
