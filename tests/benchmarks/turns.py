@@ -35,7 +35,8 @@ RANKS_TURN_S = 5.0
 """Where several ranks agree on the distance of their reports, they take the halt for slow steps: for the first second
 of a turn reports are too many."""
 BLOCKS = 10
-"""The turns are looked at in so many parts, of which the scatter tells how sure the whole is."""
+"""The pairs of turns are looked at in so many parts, of which the scatter tells how sure the whole is."""
+LEAST_PAIRS = 5
 MARK = "BENCHMARK_SIDE"
 """A variable of the environment of all processes of a side: it is how they are found."""
 
@@ -161,20 +162,22 @@ def compare(work: Work, turn_s: float = TURN_S) -> Compared:
             side.close()
     panel, hand = sides
     ours, theirs = told[panel.name], told[hand.name]
-    # From where both had done the epochs that are left out, to where both were still at it.
-    began = max(ours["ends"][LEFT_OUT - 1], theirs["ends"][LEFT_OUT - 1])
-    ended = min(side.spans[-2].ended for side in sides) if pairs > 1 else began
-    if ended <= began:
-        raise RuntimeError("One side had done all its epochs when the other began. Give more epochs.")
+    # From where both had done the epochs that are left out, to where both were still at it: whole pairs of turns.
+    loaded = max(ours["ends"][LEFT_OUT - 1], theirs["ends"][LEFT_OUT - 1])
+    pairs_began = [min(one.began, other.began) for one, other in zip(panel.spans, hand.spans, strict=True)]
+    edges = [began for began in pairs_began if began >= loaded]
+    if len(edges) < LEAST_PAIRS + 1:
+        raise RuntimeError(f"There were less than {LEAST_PAIRS} pairs of turns. Give more epochs, or shorter turns.")
+    blocks = min(BLOCKS, len(edges) - 1)
+    edges = [edges[(len(edges) - 1) * number // blocks] for number in range(blocks + 1)]
 
     def rates(since: float, until: float) -> tuple[float, float]:
         return _rate(panel, ours["ends"], since, until), _rate(hand, theirs["ends"], since, until)
 
-    edges = [began + (ended - began) * number / BLOCKS for number in range(BLOCKS + 1)]
-    blocks = [rates(since, until) for since, until in itertools.pairwise(edges)]
+    every = [rates(since, until) for since, until in itertools.pairwise(edges)]
     return Compared(
-        *rates(began, ended),
-        ratios=[one / other for one, other in blocks],
+        *rates(edges[0], edges[-1]),
+        ratios=[one / other for one, other in every],
         steps_per_epoch=ours["steps_per_epoch"],
         panel_loss=ours["val_loss"],
         hand_loss=theirs["val_loss"],

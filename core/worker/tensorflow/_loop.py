@@ -178,8 +178,8 @@ def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
     A plain variable of an optimizer of Keras' own is read once: a recipe has no callback that could change it, and on
     a parameter server each reading is a message to another process and back, half a step for a small model.
     """
-    is_kerases_own = type(optimizer).__module__.startswith("keras.")
-    if not is_kerases_own or not isinstance(optimizer.learning_rate, keras.Variable):
+    of_keras = type(optimizer).__module__.startswith("keras.")
+    if not of_keras or not isinstance(optimizer.learning_rate, keras.Variable):
         return lambda: learning_rate(optimizer)
     constant = learning_rate(optimizer)
     return lambda: constant
