@@ -33,14 +33,14 @@ APART_OTHER_ORDER = 0.50
 """The same where the script sees the items in another order, or the strategy is asynchronous."""
 EPOCHS = {
     "pytorch.single": 600,
-    "pytorch.ddp": 400,
-    "pytorch.fsdp": 320,
-    "pytorch.pipeline": 160,
+    "pytorch.ddp": 500,
+    "pytorch.fsdp": 400,
+    "pytorch.pipeline": 300,
     "pytorch.placement": 600,
     "tensorflow.single": 600,
     "tensorflow.mirrored": 400,
     "tensorflow.central_storage": 400,
-    "tensorflow.multi_worker_mirrored": 300,
+    "tensorflow.multi_worker_mirrored": 400,
     "tensorflow.parameter_server": 200,
     "tensorflow.towers": 400,
     "tensorflow.placement": 480,
@@ -48,7 +48,7 @@ EPOCHS = {
     "keras.mirrored": 40,
     "keras.placement": 320,
 }
-"""Of `digits_cnn`: half a minute of training on a side, or some more."""
+"""Of `digits_cnn`: half a minute of training on a side, or two on a slow machine."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SIDES: dict[str, Callable[[Work], object]] = {"panel": under_the_panel, "hand": by_hand}
 TURN_S = 1.0
 """Long beside the quarter of a second at which one process reports: after each turn it makes one report more."""
-RANKS_TURN_S = 5.0
+RANKS_TURN_S = 3.0
 """Where several ranks agree on the distance of their reports, they take the halt for slow steps: for the first second
 of a turn reports are too many."""
 BLOCKS = 10
