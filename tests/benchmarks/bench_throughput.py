@@ -45,7 +45,7 @@ EPOCHS = {
     "tensorflow.towers": 400,
     "tensorflow.placement": 480,
     "keras.single": 300,
-    "keras.mirrored": 40,
+    "keras.mirrored": 80,
     "keras.placement": 320,
 }
 """Of `digits_cnn`: half a minute of training on a side, or two on a slow machine."""
