@@ -10,6 +10,7 @@ shows that both have done the same work.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,6 +141,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, help="instead of each case's own")
     parser.add_argument("--turn", type=float, metavar="SECONDS", help="instead of each case's own")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # ends what was started, as a Ctrl-C does
     data = {}
     for case in every:
         if chosen.only is None or case.name in chosen.only:
