@@ -31,6 +31,6 @@ def _command() -> Callable[[], int]:
             importlib.import_module(name)
     finally:
         sys.path.remove(here)
-    from core.cli import main as command
+    from core.cli.__main__ import main as command
 
     return command

@@ -13,13 +13,13 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from .display import display_problem, qt_problem
+from .display_check import display_problem, qt_problem
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType, TracebackType
 
-    from .window import MainWindow
+    from .main_window import MainWindow
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ NO_WINDOW = 2
 
 def create_window(runs_root: Path) -> MainWindow:
     """A window on the runs under a folder; it is not shown yet. There must be a QApplication."""
-    from .window import MainWindow
+    from .main_window import MainWindow
 
     locale.setlocale(locale.LC_NUMERIC, "C")  # QApplication sets the desktop's, under which C libraries misread 1.5
     return MainWindow(runs_root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from core.spec import write_spec
+from core.schema.spec import write_spec
 from tests.running import make_spec
 
 if TYPE_CHECKING:

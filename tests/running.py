@@ -8,19 +8,20 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from core.book import SeriesBook
-from core.compose import Choices, ScriptChoices, compose, compose_script
+from core.config.build_spec import compose, compose_script
+from core.config.choices import Choices, ScriptChoices
 from core.devices.cpu import cpu_devices
-from core.run import Run
-from core.runs import directories
-from core.state import RunState, row
+from core.runs.index import directories
+from core.runs.run import Run
+from core.runs.states import RunState, row
+from core.series.run_series import SeriesBook
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from core.spec import RunSpec
+    from core.schema.spec import RunSpec
 
 Key = TypeVar("Key")
 

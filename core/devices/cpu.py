@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .cores import shares
-from .device import Device, Sample
-from .memory import ProcessMemory
-from .reader import Options, Tier
+from core.devices.cores import shares
+from core.devices.device import Device, Sample
+from core.devices.process_memory import ProcessMemory
+from core.devices.reader import Options, Tier
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

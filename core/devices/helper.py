@@ -17,15 +17,15 @@ from importlib import import_module
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from .reader import DriverError, NoDevices, Options, Pace, Schedule
-from .wire import ALIVE, Answer, to_line
+from core.devices.protocol import ALIVE, Answer, to_line
+from core.devices.reader import DriverError, NoDevices, Options, Pace, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from types import TracebackType
 
-    from .device import Device, Sample
-    from .reader import Reader
+    from core.devices.device import Device, Sample
+    from core.devices.reader import Reader
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 ANSWERS = 63  # where nothing else is

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from .device import Device, Sample
+    from core.devices.device import Device, Sample
 
 
 PROCESSES_S = 5.0  # seconds between two process lists, when nobody is waiting for a process to let go
+KERNEL_LOG = "Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps."
+"""What to do about a driver that fails, where nothing better is known."""
 
 
 class NoDevices(Exception):  # noqa: N818 (nothing is wrong: the machine has no device of this kind)
@@ -32,9 +34,6 @@ class Tier(Enum):
     """Temperature, power, and why the clocks are low."""
     PROCESSES = "processes"
     """Who holds memory: milliseconds per device, and the driver's lock is taken from the training."""
-
-
-ALL_TIERS = frozenset(Tier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,17 +6,17 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from . import KINDS
-from .device import Survey
-from .feed import Feed, LocalFeed, Patience
-from .helper_feed import HelperFeed
-from .reader import PROCESSES_S, Options, Pace
+from core.devices.device import Survey
+from core.devices.helper_source import HelperFeed
+from core.devices.kinds import KINDS
+from core.devices.reader import PROCESSES_S, Options, Pace
+from core.devices.source import Feed, LocalFeed, Patience
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from . import Kind
-    from .device import Sample
+    from core.devices.device import Sample
+    from core.devices.kinds import Kind
 
 NAP_S = 0.01  # between two looks of the one call that may wait
 

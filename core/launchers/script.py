@@ -8,20 +8,22 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-from core.devices.preflight import ORDER, VISIBLE
-from core.launchers.local import HOST, environment, free_addresses
-from core.logs import log_of_rank
-from core.processes import RUN_DIR, TAG
+from core.devices.nvidia.preflight import ORDER, VISIBLE
+from core.launchers.local import environment
+from core.launchers.ranks import HOST, free_addresses
+from core.schema.paths import METRICS_VARIABLE, log_of_rank, metrics_file
+from core.system.processes import RUN_DIR, TAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from core.spec import Placement, RunSpec, Script
+    from core.schema.rank import Placement
+    from core.schema.settings import Script
+    from core.schema.spec import RunSpec
 
-METRICS = "TRAINYARD_METRICS"
-"""The variable that names a file to which the program may append its measurements, a JSON object a line."""
-FROM_RUN = frozenset({TAG, RUN_DIR, METRICS})
+
+FROM_RUN = frozenset({TAG, RUN_DIR, METRICS_VARIABLE})
 FROM_DEVICES = frozenset({ORDER, VISIBLE})
 PER_DEVICE = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
 """Each process has its own, or they would not be as many as there are devices."""
@@ -65,15 +67,10 @@ class Launcher:
         return {
             **ours,
             RUN_DIR: str(self._run_dir),
-            METRICS: str(metrics_file(self._run_dir, placement.rank)),
+            METRICS_VARIABLE: str(metrics_file(self._run_dir, placement.rank)),
             "PWD": self._spec.working_dir,  # as a shell has it that has gone there
             **self._script.environment,
         }
-
-
-def metrics_file(run_dir: Path, rank: int) -> Path:
-    """Where a rank may append its measurements."""
-    return run_dir / (f"metrics.{rank}.jsonl" if rank else "metrics.jsonl")
 
 
 def as_torchrun(placement: Placement, port: str, base: Mapping[str, str]) -> dict[str, str]:

@@ -1,20 +1,7 @@
-"""The Pythons of this machine: where they are, and what each says of itself. None is ever imported from."""
+"""The Pythons of this machine: where they are and which packages they have. Nothing is imported from them.
 
-from core.pythons.facts import LEAST_FOR_RECIPES, LEAST_FOR_SCRIPTS, Facts, Package, ask, locate
-from core.pythons.finding import Found, find
-from core.pythons.remembered import Remembered
-from core.pythons.search import Entry, Search
-
-__all__ = [
-    "LEAST_FOR_RECIPES",
-    "LEAST_FOR_SCRIPTS",
-    "Entry",
-    "Facts",
-    "Found",
-    "Package",
-    "Remembered",
-    "Search",
-    "ask",
-    "find",
-    "locate",
-]
+- `places`, `discovery`, `search`: where Pythons are looked for
+- `facts`, `probe`, `probe_process`: ask one about itself
+- `cache`: remember the answers
+- `selection`: which one runs a script by default
+"""

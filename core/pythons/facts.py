@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.pythons.inquiry import TIMEOUT_S, Inquiry
+from core.pythons.probe_process import TIMEOUT_S, Inquiry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.pythons.remembered import Remembered
+    from core.pythons.cache import Remembered
 
 LEAST_FOR_SCRIPTS = (3, 8)
 LEAST_FOR_RECIPES = (3, 10)

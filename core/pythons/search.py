@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.pythons.cache import Remembered, default_file
+from core.pythons.discovery import Found, find, identity_of
 from core.pythons.facts import Facts, facts
-from core.pythons.finding import Found, find, identity_of
-from core.pythons.inquiry import TIMEOUT_S, Inquiry
-from core.pythons.remembered import Remembered, default_file
+from core.pythons.probe_process import TIMEOUT_S, Inquiry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,6 +1,7 @@
-"""Programs that people have already: looked at without importing them, and what would end them at once."""
+"""User programs, analysed without importing them.
 
-from core.scripts.look import Look, look_at
-from core.scripts.problems import Checking, Memory, problems
-
-__all__ = ["Checking", "Look", "Memory", "look_at", "problems"]
+- `source`, `imports`, `names`: read the program's syntax tree
+- `usage`, `launch_signs`: which launch the program was written for
+- `missing_packages`: imports that its Python lacks
+- `analysis`, `problems`: the result, and what would end the program at once
+"""

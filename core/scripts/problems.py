@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.pythons.cache import Remembered
 from core.pythons.facts import LEAST_FOR_SCRIPTS, Facts, facts
-from core.pythons.inquiry import NAP_S, TIMEOUT_S, Inquiry
-from core.pythons.remembered import Remembered
-from core.scripts.lacking import beside, lacking, nearby
-from core.scripts.look import FRAMEWORKS, Look
+from core.pythons.probe_process import NAP_S, TIMEOUT_S, Inquiry
+from core.scripts.analysis import FRAMEWORKS, Look
+from core.scripts.missing_packages import beside, lacking, nearby
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

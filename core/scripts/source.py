@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from core.scripts.evidence import Evidence
 from core.scripts.imports import Import, imports
+from core.scripts.usage import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

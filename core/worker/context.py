@@ -11,11 +11,15 @@ from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..events import EVENTS, Writer, metrics_line
-from ..spec import Placement, RunSpec, Training, read_spec
+from ..schema.events import Writer, metrics_line
+from ..schema.paths import EVENTS
+from ..schema.spec import RunSpec, read_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ..schema.rank import Placement
+    from ..schema.settings import Training
 
 REPORT_EVERY_S = 0.25
 """Measurements travel this often: a few lines a second, whatever the step rate."""

@@ -9,9 +9,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from ..events import FULL
-from ..spec import read_spec
-from . import checkpoint, deadman, keepsake
+from ..schema import checkpoint
+from ..schema.events import FULL
+from ..schema.spec import read_spec
+from . import deadman, export_bundle
 from .recipe import LoadedRecipe
 
 PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
@@ -45,7 +46,7 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
     exporter = importlib.import_module(f".{PACKAGES[spec.framework]}.export", package=__package__)
     recipe = LoadedRecipe(spec)
     exporter.export(recipe, source, folder, request["format"])
-    keepsake.write(recipe, spec, stand, source.name, folder)
+    export_bundle.write(recipe, spec, stand, source.name, folder)
     return {"step": stand.step}
 
 

@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
-from ..events import RecordError
-from ..spec import Placement
+from ..schema.events import RecordError
+from ..schema.rank import Placement
 from . import deadman
 from .context import Context
 from .recipe import LoadedRecipe

@@ -9,12 +9,12 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..spec import RUN_KEYWORDS
+from ..schema.settings import RUN_KEYWORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..spec import RunSpec
+    from ..schema.spec import RunSpec
 
 
 class LoadedRecipe:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..spec import Training
+    from ..schema.settings import Training
 
 
 class Schedule:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
 
-from .log import LogPage
-from .memory import MemoryTab
-from .processes import ProcessesTab
+from gui.panels.log.log_page import LogPage
+from gui.panels.memory.memory_tab import MemoryTab
+from gui.panels.memory.processes_tab import ProcessesTab
 
 if TYPE_CHECKING:
-    from gui.theme import Theme
+    from gui.style.theme import Theme
 
 LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(4)
 

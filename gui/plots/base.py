@@ -15,13 +15,22 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from gui.elided import ElidedLabel
-from gui.theme import mark
+from gui.plots.items.canvas import Canvas
+from gui.plots.items.end_mark import ENDED, EndMark
+from gui.plots.items.hover import Hover, Reading, Row
+from gui.style.theme import mark
+from gui.widgets.elided_label import ElidedLabel
 
-from .canvas import Canvas
-from .end_mark import ENDED, EndMark
-from .hover import Hover, Reading, Row
 from .side_label import SideLabel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.series.min_max_tree import Floats
+    from core.series.run_series import SeriesBook
+    from core.series.series import Axis
+    from gui.plots.items.line import Shown
+    from gui.style.theme import Theme
 
 AFTER_END_SHARE = 0.03
 """Of the time until the end of training, so much is shown after it at least: there is seen what became of it."""
@@ -29,16 +38,6 @@ MANY_LINES = 32
 """More of them are drawn the less often, when it is not urgent."""
 FARTHEST = 1e300
 """No axis reaches farther: what computes with the ends of a range must not overflow."""
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from core.book import SeriesBook
-    from core.pyramid import Floats
-    from core.series import Axis
-    from gui.theme import Theme
-
-    from .line import Shown
 
 Span = tuple[float, float]
 

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .axes import clock
+from gui.plots.items.bundle import Bundle, Strand
+from gui.plots.items.hover import Reading, Row
+from gui.style.formatting import clock
+
 from .base import Plot
-from .bundle import Bundle, Strand
-from .hover import Reading, Row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.book import SeriesBook
-    from core.series import Series
-    from gui.theme import Theme
+    from core.series.run_series import SeriesBook
+    from core.series.series import Series
+    from gui.style.theme import Theme
 
     from .base import Span
 

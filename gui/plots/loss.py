@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .axes import clock, number
-from .band import Band
+from gui.plots.items.band import Band
+from gui.plots.items.hover import Reading, Row
+from gui.plots.items.line import Line
+from gui.style.formatting import clock, number
+
 from .base import Plot
-from .hover import Reading, Row
-from .line import Line
 from .loss_controls import LossControls
 from .ranks import at_step, mean_of, of_ranks, own_name, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.book import SeriesBook
-    from core.pyramid import Floats
-    from core.series import Axis, Series
-    from gui.theme import Theme
+    from core.series.min_max_tree import Floats
+    from core.series.run_series import SeriesBook
+    from core.series.series import Axis, Series
+    from gui.style.theme import Theme
 
     from .base import Span
 

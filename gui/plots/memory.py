@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gui.units import BYTES_PER_GB
+from core.units import BYTES_PER_GB
+from gui.plots.items.end_mark import HEIGHT_PX
 
 from .device_plot import DevicePlot
-from .end_mark import HEIGHT_PX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.book import SeriesBook
-    from core.series import Series
+    from core.series.run_series import SeriesBook
+    from core.series.series import Series
 
     from .base import Span
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.series import STEP
+from core.series.series import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from core.pyramid import Floats
-    from core.series import Axis, Point, Series
+    from core.series.min_max_tree import Floats
+    from core.series.series import Axis, Point, Series
 
     from .base import Span
 

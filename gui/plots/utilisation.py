@@ -9,8 +9,8 @@ from .device_plot import DevicePlot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.book import SeriesBook
-    from core.series import Series
+    from core.series.run_series import SeriesBook
+    from core.series.series import Series
 
     from .base import Span
 

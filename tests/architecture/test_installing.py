@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import core
-from core.cells import framework
-from core.interpreters import has, interpreter
+from core.catalog.frameworks import framework
+from core.catalog.interpreters import has, interpreter
 
 ROOT = Path(core.__file__).resolve().parents[1]
 DRIVER = ROOT / "tools" / "nvidia_driver.sh"

@@ -14,7 +14,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from core import catalog
+from core.config import validation
 from core.devices.cpu import cpu_devices
 from tests.benchmarks.panel import Work, under_the_panel
 from tests.benchmarks.report import table, write_json
@@ -35,7 +35,7 @@ def cases() -> dict[str, Work]:
     cells = [("pytorch", "single", 1), ("pytorch", "fsdp", 2), ("tensorflow", "single", 1), ("keras", "single", 1)]
     every = {}
     for framework, strategy, count in cells:
-        if not catalog.is_installed(catalog.framework(framework)) or count > len(devices):
+        if not validation.is_installed(validation.framework(framework)) or count > len(devices):
             continue
         base = Work(recipe="digits_cnn", devices=devices[:count], framework=framework, strategy=strategy, epochs=30)
         every[f"{framework}.{strategy}, digits_cnn"] = base

@@ -15,9 +15,9 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
-from core import processes, procfs
 from core.devices.device import Device
-from core.holders import scan
+from core.memory_watch.gpu_processes import scan
+from core.system import processes, procfs
 from tests.benchmarks.report import table, write_json
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ app.exec()
 SAMPLER = """
 import sys, time
 from core.devices.sampler import Sampler
-from core.supervisor import TICK_S
+from core.supervisor.supervisor import TICK_S
 with Sampler() as found:
     ids = {device.id for device in found.survey(15.0).devices if device.kind == "nvidia"}
 assert len(ids) == int(sys.argv[2]), ids
@@ -76,7 +76,7 @@ while True:
 
 BARE_LOOP = """
 import time
-from core.supervisor import TICK_S
+from core.supervisor.supervisor import TICK_S
 print("ready", flush=True)
 while True:
     time.sleep(TICK_S)

@@ -20,17 +20,17 @@ import time
 from pathlib import Path
 from statistics import median
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-
 import numpy as np
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
-from gui import theme as themes
-from gui.panels.log import LogPage
-from gui.pulse import LIVE_MS
-from gui.theme import DARK
+from gui.panels.log.log_page import LogPage
+from gui.services.poll_timer import LIVE_MS
+from gui.style import theme as themes
+from gui.style.theme import DARK
 from tests.benchmarks.report import Stolen, table, write_json
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 MARK_MS, MARK_MB_PER_S = 50, 200
 SIZE_PX = (900, 220)

@@ -20,20 +20,20 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING
 
-os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication
 
-from core.book import SeriesBook
-from gui import theme as themes
-from gui.plots import PLOTS
-from gui.theme import DARK
+from core.series.run_series import SeriesBook
+from gui.plots.registry import PLOTS
+from gui.style import theme as themes
+from gui.style.theme import DARK
 from tests.benchmarks.report import table, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 POINTS = (10_000, 100_000, 1_000_000, 10_000_000)
 PLAIN_UP_TO = 1_000_000

@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 from random import Random
 
-from core.batches import Batches
-from core.events import Writer
-from core.sources.log import LogReader
-from core.sources.merge import TEXT, Merge
-from core.sources.shapes import Shapes
-from core.sources.statement import state
+from core.metrics.common.merge import TEXT, Merge
+from core.metrics.event_writer import Batches
+from core.metrics.text.log import LogReader
+from core.metrics.text.shapes import Shapes
+from core.metrics.text.statement import state
+from core.schema.events import Writer
 from tests.benchmarks.report import table, write_json
 
 PAIRS, LINES = 5, 10_000

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from core.book import SeriesBook
-from core.events import EVENTS, Writer, metrics_line
-from core.run import Run
-from core.spec import write_spec
+from core.runs.run import Run
+from core.schema.events import Writer, metrics_line
+from core.schema.paths import EVENTS
+from core.schema.spec import write_spec
+from core.series.run_series import SeriesBook
 from tests.benchmarks.report import table, write_json
 from tests.running import make_spec
 
@@ -70,7 +71,7 @@ def in_the_window(run_dir: Path) -> float:
     from PySide6.QtWidgets import QApplication
 
     from gui.plots.loss import LossPlot
-    from gui.theme import DARK
+    from gui.style.theme import DARK
 
     app = QApplication.instance() or QApplication([])
     plot = LossPlot(name="lossPlot", title="Loss", theme=DARK)

@@ -83,7 +83,7 @@ def measure() -> dict[str, float]:
 def _subjects() -> tuple[Callable[[], list], Callable[[], list], Callable[[], list]]:
     import pynvml
 
-    from core.devices.nvidia import open_reader
+    from core.devices.nvidia.reader import open_reader
     from core.devices.reader import Options, Tier
 
     reader = open_reader(Options())

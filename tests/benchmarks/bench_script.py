@@ -21,11 +21,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.compose import ScriptChoices, compose_script
+from core.cli.follow import follow
+from core.config.build_spec import compose_script
+from core.config.choices import ScriptChoices
 from core.devices.cpu import cpu_devices
-from core.follow import follow
-from core.run import Run
-from core.state import RunState
+from core.runs.run import Run
+from core.runs.states import RunState
 from tests.benchmarks.report import Stolen, table, write_json
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .report import table, write_json
+from tests.benchmarks.report import table, write_json
 
 PAIRS = 9
 TARGET = 1.5
@@ -49,7 +49,7 @@ def usable(*_):
     window.close()
     return 0
 QApplication.exec = usable
-from core.cli import main
+from core.cli.__main__ import main
 sys.exit(main(["--runs", sys.argv[1]]))
 """
 

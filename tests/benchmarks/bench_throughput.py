@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import catalog
-from core.cells import CELLS, Cell
+from core.catalog.strategies import CELLS, Cell
+from core.config import validation
 from core.devices.cpu import cpu_devices
 from tests.benchmarks.panel import Work
 from tests.benchmarks.report import Stolen, table, write_json
@@ -76,9 +76,9 @@ def cases() -> list[Case]:
 def _is_available(row: Cell) -> bool:
     chosen = _devices(row)
     return (
-        catalog.is_installed(catalog.framework(row.framework))
+        validation.is_installed(validation.framework(row.framework))
         and not row.unavailable()
-        and not catalog.obstacle(row, chosen)
+        and not validation.obstacle(row, chosen)
     )
 
 

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from core import cells, recipes
+from core.catalog import frameworks, recipes, strategies
+from core.catalog.interpreters import interpreter
 from core.devices.cpu import cpu_devices
-from core.interpreters import interpreter
-from core.launchers.local import HOST, free_addresses
+from core.launchers.ranks import HOST, free_addresses
 
 if TYPE_CHECKING:
     from tests.benchmarks.panel import Work
@@ -43,8 +43,8 @@ class Seat(NamedTuple):
 
 def by_hand(work: Work) -> Told:
     """Train it with the script of its framework and strategy. Raises `RuntimeError` with what the script said."""
-    row = cells.framework(work.framework)
-    cell = cells.cell(work.framework, work.strategy)
+    row = frameworks.framework(work.framework)
+    cell = strategies.cell(work.framework, work.strategy)
     recipe = recipes.find(work.recipe, work.framework)
     command = [
         interpreter(row), str(SCRIPTS / f"{work.framework}_{work.strategy}.py"), str(recipe.path), str(work.epochs),

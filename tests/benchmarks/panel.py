@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.book import SeriesBook
-from core.compose import Choices, compose
+from core.cli.follow import follow
+from core.config.build_spec import compose
+from core.config.choices import Choices
 from core.devices.cpu import cpu_devices
-from core.follow import follow
-from core.run import Run
-from core.state import RunState
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.series.run_series import SeriesBook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,7 @@ import uuid
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from core import procfs
+from core.system import procfs
 from tests.benchmarks.hand import by_hand
 from tests.benchmarks.panel import LEFT_OUT, Work, under_the_panel
 

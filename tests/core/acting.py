@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from core import processes
+from core.system import processes
 from tests.running import make_spec
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from core.run import Run
-    from core.spec import RunSpec
+    from core.runs.run import Run
+    from core.schema.spec import RunSpec
     from tests.running import Followed
 
 ACTOR = """#!{python} -IS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core import catalog
+from core.config import validation
 from core.devices.cpu import cpu_devices
 from tests.running import Trained, make_spec
 
 if TYPE_CHECKING:
-    from core.catalog import Cell
-    from core.spec import RunSpec
+    from core.catalog.strategies import Cell
+    from core.schema.spec import RunSpec
 
 EPOCHS = 3
 STEPS = 69
@@ -29,6 +29,6 @@ def devices_of(cell: Cell) -> str:
 def spec_of(framework: str, strategy: str, accumulation: int = 1, **training: object) -> RunSpec:
     """What is trained in this cell."""
     return make_spec(
-        "digits_cnn", framework=framework, strategy=strategy, devices=devices_of(catalog.cell(framework, strategy)),
+        "digits_cnn", framework=framework, strategy=strategy, devices=devices_of(validation.cell(framework, strategy)),
         accumulation=accumulation, **{"epochs": EPOCHS, "batch_size": 64, "seed": 3, **training},
     )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from core.processes import TAG
-from core.procfs import TICKS_PER_S
+from core.system.processes import TAG
+from core.system.procfs import TICKS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,11 +5,11 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "resources" / "recipes" / "keras"))
-
 import keras
 import numpy as np
 import tensorflow as tf
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "resources" / "recipes" / "keras"))
 
 CPU = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(CPU, [tf.config.LogicalDeviceConfiguration()] * 2)

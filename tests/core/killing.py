@@ -19,11 +19,11 @@ from pathlib import Path
 
 import torch
 
-from core.catalog import cell
+from core.catalog.strategies import cell
 from core.devices.cpu import cpu_devices
-from core.launchers.local import placements
-from core.worker import checkpoint, main
-from core.worker.pytorch import single  # noqa: F401 (loaded once, for all lives)
+from core.launchers.ranks import placements
+from core.schema import checkpoint, paths
+from core.worker import main
 from tests.waiting import wait_until
 
 
@@ -47,7 +47,7 @@ def life(run_dir: Path) -> int:
 def half_written(run_dir: Path, since: float = 0.0) -> list[str]:
     """Checkpoints that are not finished and were worked on since then, in unix seconds."""
     found = []
-    for path in (run_dir / checkpoint.FOLDER).glob(".*"):
+    for path in (run_dir / paths.CHECKPOINTS).glob(".*"):
         with contextlib.suppress(FileNotFoundError):  # it was finished just now
             if path.stat().st_mtime > since:
                 found.append(path.name)

@@ -6,16 +6,16 @@ import signal
 from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Process, Sample
-from core.findings import Holder
-from core.holders import Scan
-from core.release import Watch
-from core.spec import ReleaseWatch
-from core.state import ProcessId
+from core.memory_watch.gpu_processes import Scan
+from core.memory_watch.watch import Watch
+from core.schema.settings import ReleaseWatch
+from core.system.process_info import Holder
+from core.system.processes import ProcessId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.findings import Release
+    from core.runs.verdicts import Release
 
 RUN = "20260101-120000-mine-abcd"
 GPU = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="RTX", pci_bus_id="0000:01:00.0", minor=0)

@@ -7,13 +7,13 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from core.sources.log import LogReader
+from core.metrics.text.log import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from core.sources.reading import Reading
+    from core.metrics.common.reading import Reading
 
 FULL = "█" * 10
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.pythons import find
+from core.pythons.discovery import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

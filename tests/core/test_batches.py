@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.batches import Batches
-from core.book import SeriesBook
-from core.events import EVENTS, Log, Writer
-from core.sources.merge import Told
+from core.metrics.common.merge import Told
+from core.metrics.event_writer import Batches
+from core.schema.events import Log, Writer
+from core.schema.paths import EVENTS
+from core.series.run_series import SeriesBook
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from core.book import SeriesBook
-from core.events import metrics_line
-from core.series import Series
+from core.schema.events import metrics_line
+from core.series.run_series import SeriesBook
+from core.series.series import Series
 
 
 def metrics(t: float, first: int, *, since: float | None = None, **values: list[float]) -> dict[str, object]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from core import catalog, recipes
-from core.devices import Device
+from core.catalog import recipes
+from core.config import validation
+from core.devices.device import Device
 from tests.running import make_spec
 
 CPUS = [Device(id=f"cpu:{n}", kind="cpu", label=f"CPU {n}", name="a core") for n in range(2)]
@@ -16,7 +17,7 @@ GPUS = [Device(id=f"GPU-{n}", kind="nvidia", label=f"GPU {n}", name="RTX") for n
 
 def problems(*ids: str, **changes: object) -> list[str]:
     spec = make_spec("digits_mlp", devices="cpu:0")
-    return catalog.problems(replace(spec, devices=ids, **changes), [*GPUS, *CPUS])  # type: ignore[arg-type]
+    return validation.problems(replace(spec, devices=ids, **changes), [*GPUS, *CPUS])  # type: ignore[arg-type]
 
 
 def test_what_fits_has_no_problem() -> None:
@@ -58,17 +59,17 @@ def test_a_blocked_device_is_refused_with_its_reason() -> None:
     hidden = replace(GPUS[1], blocked="GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")
     spec = make_spec("digits_mlp", devices="cpu:0")
     both = replace(spec, devices=("GPU-0", "GPU-1"), strategy="ddp")
-    assert catalog.problems(both, [GPUS[0], hidden]) == ["GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0."]
-    assert catalog.problems(replace(spec, devices=("GPU-0",)), [GPUS[0], hidden]) == []
+    assert validation.problems(both, [GPUS[0], hidden]) == ["GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0."]
+    assert validation.problems(replace(spec, devices=("GPU-0",)), [GPUS[0], hidden]) == []
 
 
 @pytest.mark.parametrize("ids", [("MIG-0", "MIG-1"), ("MIG-0", "GPU-0")])
 def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
     migs = [Device(id=f"MIG-{n}", kind="nvidia", label=f"GPU 9 MIG {n}", name="1g.5gb") for n in range(2)]
     spec = replace(make_spec("digits_mlp", devices="cpu:0"), strategy="ddp")
-    (problem,) = catalog.problems(replace(spec, devices=ids), [*GPUS, *migs])
+    (problem,) = validation.problems(replace(spec, devices=ids), [*GPUS, *migs])
     assert problem.startswith("A process uses one MIG device at most, and nothing beside it; ticked are GPU 9 MIG 0, ")
-    assert catalog.problems(replace(spec, devices=ids[:1], strategy="single"), [*GPUS, *migs]) == []
+    assert validation.problems(replace(spec, devices=ids[:1], strategy="single"), [*GPUS, *migs]) == []
 
 
 @pytest.mark.parametrize(
@@ -77,14 +78,19 @@ def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
 )
 def test_a_batch_that_cannot_be_split_names_those_that_can(batch: int, accumulation: int, near: str) -> None:
     spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)
-    (problem,) = catalog.problems(spec, CPUS)
+    (problem,) = validation.problems(spec, CPUS)
     assert near in problem
     steps = "1 accumulation step" if accumulation == 1 else f"{accumulation} accumulation steps"
     assert f"evenly over 2 devices and {steps}. " in problem
 
 
 def test_the_default_strategy_fits_the_number_of_devices() -> None:
-    assert [catalog.default_strategy("pytorch", count) for count in (0, 1, 2, 8)] == ["single", "single", "ddp", "ddp"]
+    assert [validation.default_strategy("pytorch", count) for count in (0, 1, 2, 8)] == [
+        "single",
+        "single",
+        "ddp",
+        "ddp",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,7 @@ def test_the_batch_arithmetic_is_spelled_out(
     strategy: str, devices: str, batch: int, accumulation: int, text: str
 ) -> None:
     spec = make_spec("digits_mlp", strategy=strategy, devices=devices, batch_size=batch, accumulation=accumulation)
-    assert catalog.batch_arithmetic(spec) == text
+    assert validation.batch_arithmetic(spec) == text
 
 
 def test_a_recipe_of_another_framework_is_refused() -> None:
@@ -115,5 +121,5 @@ def test_a_recipe_of_another_framework_is_refused() -> None:
 
 def test_settings_that_a_framework_has_not_are_refused() -> None:
     spec = make_spec("digits_mlp", framework="keras", loader_workers=2)
-    (problem,) = catalog.problems(spec, CPUS)
+    (problem,) = validation.problems(spec, CPUS)
     assert problem.startswith("Keras loads data in threads of its own and has no data-loader workers.")

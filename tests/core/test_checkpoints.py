@@ -17,21 +17,22 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from core import processes
-from core.book import SeriesBook
-from core.events import EVENTS, Tail
-from core.run import Run
-from core.spec import read_spec, write_spec
-from core.starting import new_directory
-from core.state import RunState
-from core.worker import checkpoint
+from core.runs.directory import new_directory
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema import checkpoint
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.schema.spec import read_spec, write_spec
+from core.series.run_series import SeriesBook
+from core.system import processes
 from tests.running import Followed, make_spec, train, train_both, write_recipe
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from core.spec import RunSpec
+    from core.schema.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import trainyard
-from core import cli
-from core.run import Run
-from core.spec import write_spec
-from core.starting import new_directory
-from core.state import RunState
+from core.cli import __main__
+from core.runs.directory import new_directory
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.spec import write_spec
 from tests.core.acting import played
 from tests.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.waiting import wait_until
@@ -34,7 +34,7 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
     def run(*arguments: str) -> tuple[int, str, str]:
         try:
-            code = cli.main([*arguments, "--runs", str(runs_root)])
+            code = __main__.main([*arguments, "--runs", str(runs_root)])
         except SystemExit as left:
             code = int(left.code or 0)
         out, err = capsys.readouterr()
@@ -305,7 +305,18 @@ def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path, tmp
 
 def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
-    command = [sys.executable, "-m", "core.cli", "run", recipe, "--devices", "cpu:0", "--epochs", "1", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "core.cli",
+        "run",
+        recipe,
+        "--devices",
+        "cpu:0",
+        "--epochs",
+        "1",
+        "--json",
+    ]
     done = subprocess.run([*command, "--runs", str(runs_root)], capture_output=True, text=True, check=False)
     assert json.loads(done.stdout)["state"] == "finished"
     assert done.stderr == ""

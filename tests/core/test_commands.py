@@ -10,24 +10,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import answers, cli, processes
-from core.answers import outcome
-from core.commands import running
-from core.commands.choosing import refusal
-from core.commands.occupancy import in_a_sentence, occupancies
-from core.compose import Choices, compose
+from core.cli import __main__, output
+from core.cli.commands import running
+from core.cli.commands.choosing import refusal
+from core.cli.commands.occupancy import in_a_sentence, occupancies
+from core.cli.output import outcome
+from core.config.build_spec import compose
+from core.config.choices import Choices
 from core.devices.device import Device, Process, Sample, Survey
-from core.events import EVENTS, Writer, metrics_line
-from core.findings import Ended, Release, Verdict
-from core.spec import write_spec
-from core.starting import new_directory
-from core.state import Facts, Rung, RunState
+from core.runs.directory import new_directory
+from core.runs.facts import Facts, Rung
+from core.runs.states import RunState
+from core.runs.verdicts import Release, Verdict
+from core.schema.events import Writer, metrics_line
+from core.schema.paths import EVENTS
+from core.schema.spec import write_spec
+from core.system import processes
+from core.system.process_info import Ended
 from tests.running import make_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.spec import RunSpec
+    from core.schema.spec import RunSpec
     from tests.nvml.standin import StandIn
 
 GB = 2**30
@@ -62,7 +67,7 @@ def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Pat
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     try:
-        code = cli.main([str(each) for each in arguments])
+        code = __main__.main([str(each) for each in arguments])
     except SystemExit as left:
         code = int(left.code or 0)
     return code, *capsys.readouterr()
@@ -181,11 +186,11 @@ def test_a_run_beside_another_is_told_and_started(runs_root: Path, capsys, monke
     monkeypatch.setattr(running.Run, "start", start)
     arguments = ["run", "digits_mlp", "--devices", "cpu:0", "--runs", str(runs_root)]
     with pytest.raises(_StartedError):
-        cli.main(arguments)
+        __main__.main(arguments)
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"trainyard: This run trains beside others: run {live.name} on CPU 0.\n")
     with pytest.raises(_StartedError):
-        cli.main(["run", "digits_mlp", "--devices", "cpu:1", "--runs", str(runs_root)])
+        __main__.main(["run", "digits_mlp", "--devices", "cpu:1", "--runs", str(runs_root)])
     assert capsys.readouterr() == ("", "")
 
 
@@ -346,7 +351,7 @@ def test_where_the_log_is_stands_beside_the_error(runs_root: Path, capsys) -> No
 
 
 def test_what_a_process_calls_itself_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    answers.say("pid 7 \x1b]0;mine\x07 holds\tall\nof it: größer")
-    answers.warn("\x1b[2J")
+    output.say("pid 7 \x1b]0;mine\x07 holds\tall\nof it: größer")
+    output.warn("\x1b[2J")
     out, err = capsys.readouterr()
     assert (out, err) == ("pid 7 ?]0;mine? holds\tall\nof it: größer\n", "trainyard: ?[2J\n")

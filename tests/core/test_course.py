@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from core.events import EVENTS, Tail
-from core.spec import Placement, write_spec
-from core.starting import new_directory
+from core.runs.directory import new_directory
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.schema.rank import Placement
+from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.course import Course
-from core.worker.meter import Meter, SharedMeter
+from core.worker.controller import Course
+from core.worker.metrics_reporter import Meter, SharedMeter
 from tests.running import make_spec
 from tests.waiting import wait_until
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from core.worker.checkpoint import Saver
+    from core.schema.checkpoint import Saver
 
 STEPS = 3
 
@@ -123,7 +125,7 @@ def test_reports_for_which_ranks_meet_take_little_of_the_time(
             reported.append(self.steps)
             return super()._reduce(losses, shares, numbers)
 
-    monkeypatch.setattr("core.worker.meter.time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+    monkeypatch.setattr("core.worker.metrics_reporter.time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
     _, meter, _ = course_of(runs_root, Slow)
     for _ in range(60_000):
         now += 0.001

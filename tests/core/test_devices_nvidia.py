@@ -16,16 +16,16 @@ PREAMBLE = """
 import json
 from dataclasses import asdict
 from pathlib import Path
-from core.devices.nvidia import NvidiaReader, open_reader
-from core.devices.power import Places
-from core.devices.reader import ALL_TIERS, DriverError, NoDevices, Options, Tier
+from core.devices.nvidia.reader import NvidiaReader, open_reader
+from core.devices.nvidia.power import Places
+from core.devices.reader import DriverError, NoDevices, Options, Tier
 from tests.nvml.standin import StandIn
 
 nvml = StandIn.inherited()
 seen = []
 
 def read(reader, *tiers):
-    seen.append([asdict(sample) for sample in reader.read(1.0, tiers or ALL_TIERS)])
+    seen.append([asdict(sample) for sample in reader.read(1.0, tiers or frozenset(Tier))])
 
 def trouble(**options):
     try:
@@ -160,7 +160,7 @@ def test_a_gpu_that_is_lost_at_the_start_is_told_and_listed_later(nvml, reading)
         reader = open_reader(Options(retry_s=0))
         seen += [reader.banner, [device.id for device in reader.devices]]
         nvml.write(gpu0={"lost": None})
-        reader.read(1.0, ALL_TIERS)
+        reader.read(1.0, frozenset(Tier))
         seen += [reader.banner, [device.id for device in reader.devices]]
     """)
     assert "GPU 0 cannot be listed: the driver says “GPU is lost”" in banner
@@ -302,12 +302,12 @@ def test_mig_devices_come_and_go(nvml, reading):
         reader = open_reader(Options(retry_s=0))
         seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
         nvml.write(gpu0={"mig": 1, "mig_count": 2})
-        reader.read(1.0, ALL_TIERS)
+        reader.read(1.0, frozenset(Tier))
         seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
         nvml.write(gpu0={"mig_count": 1})
-        seen.append([sample.lost for sample in reader.read(1.0, ALL_TIERS)])
+        seen.append([sample.lost for sample in reader.read(1.0, frozenset(Tier))])
         nvml.write(gpu0={"mig": None, "mig_count": None})
-        reader.read(1.0, ALL_TIERS)
+        reader.read(1.0, frozenset(Tier))
         seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
     """)
     assert before == [["GPU 0", False]]
@@ -371,7 +371,7 @@ def test_beside_a_gpu_that_is_awake_a_sleeping_one_is_not_touched(nvml, reading,
     nvml.write(gpus=2)
     (labels,) = reading(f"""
         reader = NvidiaReader(Options(retry_s=0), places={laptop(bus01="suspended", bus02="active")})
-        reader.read(1.0, ALL_TIERS)
+        reader.read(1.0, frozenset(Tier))
         seen.append([device.label for device in reader.devices])
     """)
     assert labels == ["GPU 1", "GPU at 0000:01:00.0"]

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.book import SeriesBook
-from core.events import EVENTS, Tail
-from core.spec import Placement, write_spec
-from core.starting import new_directory
-from core.state import RunState
-from core.worker import checkpoint
+from core.runs.directory import new_directory
+from core.runs.states import RunState
+from core.schema import checkpoint
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.schema.rank import Placement
+from core.schema.spec import write_spec
+from core.series.run_series import SeriesBook
 from core.worker.context import Context
-from core.worker.course import Course
-from core.worker.meter import SharedMeter
+from core.worker.controller import Course
+from core.worker.metrics_reporter import SharedMeter
 from tests.core.test_checkpoints import DROPS, resumed
 from tests.core.test_numbers import AWKWARD, assert_close
 from tests.running import make_spec, train, write_recipe
@@ -182,8 +184,8 @@ def test_ends_of_long_epochs_are_told_at_once(new: Callable[..., Path]) -> None:
 def test_automatic_checkpoints_fall_on_ends_of_epochs_and_have_their_value(
     new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, *, validates: bool
 ) -> None:
-    monkeypatch.setattr("core.worker.course.SHARE", 1e6)  # whatever they cost, it is little
-    monkeypatch.setattr("core.worker.course.FIRST_GUESS_S", 0.0)
+    monkeypatch.setattr("core.worker.controller.SHARE", 1e6)  # whatever they cost, it is little
+    monkeypatch.setattr("core.worker.controller.FIRST_GUESS_S", 0.0)
     played = Played(new(epochs=60, unit="auto", keep=1000), per_epoch=3, reports_every=20, validates=validates)
     assert played.train()
     stands = played.checkpoints()

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.catalog import cell
+from core.catalog.strategies import cell
 from core.devices.cpu import cpu_devices
 from core.errors import RunError
-from core.events import EVENTS, RESERVE, RESERVE_BYTES, Log, RecordError, Tail, Writer, make_reserve, metrics_line
-from core.launchers.local import placements
-from core.run import Run
-from core.spec import write_spec
-from core.state import RunState
+from core.launchers.ranks import placements
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.events import RESERVE_BYTES, Log, RecordError, Tail, Writer, make_reserve, metrics_line
+from core.schema.paths import EVENTS, RESERVE
+from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.meter import NotFiniteError
+from core.worker.metrics_reporter import NotFiniteError
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
 
 if TYPE_CHECKING:

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import cli
-from core.book import SeriesBook
-from core.checkpoints import listed
+from core.cli import __main__
 from core.errors import RunError
-from core.exporting import export_csv, export_model
-from core.spec import write_spec
-from core.state import RunState
+from core.launchers.export_model import export_model
+from core.runs.checkpoints import listed
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.series.report import export_csv
+from core.series.run_series import SeriesBook
 from core.worker import export as exporter
 from tests.running import LONG, Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
-    from core.run import Run
+    from core.runs.run import Run
 
 
 def trained(runs_root: Path, recipe: str, **settings: object) -> Run:
@@ -145,7 +146,7 @@ def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: 
 
     def call(*arguments: str) -> tuple[int, str, str]:
         try:
-            code = cli.main(["export", run.id, *arguments, "--runs", str(runs_root)])
+            code = __main__.main(["export", run.id, *arguments, "--runs", str(runs_root)])
         except SystemExit as left:
             code = int(left.code or 0)
         return code, *capsys.readouterr()
@@ -202,13 +203,13 @@ def test_a_model_that_does_not_fit_on_the_disk_is_told_so(
     run_dir = runs_root / "one"
     run_dir.mkdir(parents=True)
     write_spec(run_dir, make_spec("digits_mlp"))
-    monkeypatch.setattr("core.exporting.whole", lambda *_: tmp_path)
+    monkeypatch.setattr("core.launchers.export_model.whole", lambda *_: tmp_path)
 
     def refused(_: object, request: str) -> str:
         Path(json.loads(request)["answer"]).write_text(json.dumps({"error": "unexpected pos", "full": True}))
         return ""
 
-    monkeypatch.setattr("core.exporting._run", refused)
+    monkeypatch.setattr("core.launchers.export_model._run", refused)
     with pytest.raises(RunError, match=r"is full\. Free some space, or name a folder on another disk"):
         export_model(run_dir, small_disk / "model")
     assert list(small_disk.iterdir()) == []

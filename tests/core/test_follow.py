@@ -6,9 +6,10 @@ import io
 
 import pytest
 
-from core import follow as following
-from core.follow import LINE_EVERY_S, follow
-from core.state import Facts, RunState
+from core.cli import follow as following
+from core.cli.follow import LINE_EVERY_S, follow
+from core.runs.facts import Facts
+from core.runs.states import RunState
 
 
 class Interrupted:

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 import core
-from core import cli
-from core.needs import recipe_problems
-from core.pythons import LEAST_FOR_RECIPES, ask, find
-from core.state import RunState
+from core.cli import __main__
+from core.config.requirements import recipe_problems
+from core.pythons.discovery import find
+from core.pythons.facts import LEAST_FOR_RECIPES, ask
+from core.runs.states import RunState
 from tests.core.pythons import install, make_environment, of_version, packages_of, write_program
 from tests.running import make_spec, script_spec, train, write_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from core.pythons import Facts, Found
+    from core.pythons.discovery import Found
+    from core.pythons.facts import Facts
 
 TELLS = """\
 import json, sys
@@ -120,7 +122,7 @@ def test_a_recipe_is_refused_where_its_framework_is_missing(
     runs_root: Path, foreign: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--runs", str(runs_root), "run", "digits_mlp", "--devices", "cpu:0", "--python", foreign]
-    assert cli.main(words) == 2
+    assert __main__.main(words) == 2
     assert f"PyTorch is not installed in {foreign}. Install it there" in capsys.readouterr().err
 
 
@@ -160,7 +162,7 @@ def test_a_package_that_a_recipe_needs_is_named_before_the_start(
     python = make_environment(tmp_path / "env")
     install(python, "torch", "2.6.0")
 
-    assert cli.main(_run("digits_mlp", python, runs_root)) == 2
+    assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
 
     said = capsys.readouterr().err
     assert "digits_mlp.py needs the package numpy, which Python 3." in said
@@ -181,7 +183,7 @@ def test_a_recipe_of_ones_own_is_looked_at_too(
         def train_data(): ...
         """,
     )
-    assert cli.main(_run(recipe, Path(sys.executable), runs_root)) == 2
+    assert __main__.main(_run(recipe, Path(sys.executable), runs_root)) == 2
     assert "recipe.py needs the package nowhere_to_be_found, which Python" in capsys.readouterr().err
 
 
@@ -194,7 +196,7 @@ def test_one_that_is_too_old_for_recipes_is_refused(
         (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name).mkdir(parents=True)
         (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name / "__init__.py").touch()
 
-    assert cli.main(_run("digits_mlp", python, runs_root)) == 2
+    assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
 
     assert f"{python} is Python 3.9." in (said := capsys.readouterr().err)
     assert "and recipes need Python 3.10 or later" in said

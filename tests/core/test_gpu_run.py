@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from core import catalog, cli
+from core.cli import __main__
+from core.config import validation
 from core.devices.sampler import Sampler
-from core.state import RunState
+from core.runs.states import RunState
 from tests.nvml.standin import uuid
 from tests.running import LONG, make_spec, start, train, write_recipe
 from tests.waiting import wait_until
@@ -44,7 +45,7 @@ def test_two_ticked_gpus_are_the_two_that_every_worker_sees(nvml: StandIn, tmp_p
     recipe = write_recipe(tmp_path / "recipes", TELLING)
     spec = replace(make_spec(recipe, batch_size=64), devices=ticked, strategy="ddp")
     with Sampler() as sampler:
-        assert catalog.problems(spec, sampler.survey(20).devices) == []
+        assert validation.problems(spec, sampler.survey(20).devices) == []
     followed = train(spec, runs_root)
     expected = {
         "CUDA_VISIBLE_DEVICES": ",".join(ticked),
@@ -128,14 +129,14 @@ def test_the_command_line_shows_why_a_gpu_cannot_be_used_and_refuses_it(
 ) -> None:
     nvml.write(gpus=2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid(1))
-    assert cli.main(["devices", "--json"]) == 0
+    assert __main__.main(["devices", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     reason = rows[0]["blocked"]
     assert reason.startswith(f"GPU 0 is hidden by CUDA_VISIBLE_DEVICES={uuid(1)} in the environment")
     assert (rows[1]["blocked"], rows[1]["minor"]) == (None, 1)
-    assert cli.main(["devices"]) == 0
+    assert __main__.main(["devices"]) == 0
     assert reason in capsys.readouterr().out
-    assert cli.main(["run", "digits_mlp", "--devices", "gpu:0", "--runs", str(tmp_path)]) == 2
+    assert __main__.main(["run", "digits_mlp", "--devices", "gpu:0", "--runs", str(tmp_path)]) == 2
     assert reason in capsys.readouterr().err
 
 

@@ -9,7 +9,8 @@ import subprocess
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from core import guard, holders, processes
+from core.supervisor import guard
+from core.system import process_info, processes
 from core.worker import deadman
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from core.findings import Holder
+    from core.system.process_info import Holder
 
 
 def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,12 +38,12 @@ def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pyte
                 process.wait()
             return known(pid, *proc)
 
-        known = holders.glance
+        known = process_info.glance
         clock = itertools.count(step=guard.LOOK_AGAIN_S)
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
         monkeypatch.setattr(processes, "tagged", lambda _: found.pop() if found else [])
         monkeypatch.setattr(processes, "send_tagged", lambda *_: True)
-        monkeypatch.setattr(holders, "glance", glance)
+        monkeypatch.setattr(process_info, "glance", glance)
         (ended,) = guard._end_all("run-1")
         assert (ended.pid, ended.name, ended.signal, ended.by) == (process.pid, "sleep", "SIGKILL", "guard")
 

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import holders, processes, procfs
-from core.devices import preflight
 from core.devices.device import Device, Process
-from core.findings import Holder
-from core.holders import describe, scan
-from core.machine import ThisMachine
-from core.state import ProcessId
+from core.devices.nvidia import preflight
+from core.memory_watch import gpu_processes
+from core.memory_watch.gpu_processes import scan
+from core.memory_watch.machine import ThisMachine
+from core.system import processes, procfs
+from core.system.process_info import Holder, describe
+from core.system.processes import ProcessId
 from tests.core.fake_proc import add_process
 from tests.waiting import wait_until
 
@@ -46,7 +47,10 @@ def proc(tmp_path: Path) -> Path:
 def found(proc: Path, **listed: list[Process]) -> list[tuple[str | None, int, int | None]]:
     """(device, pid, memory) of all holders; `listed` by the GPU's number."""
     by_id = {f"GPU-{name[1:]}": each for name, each in listed.items()}
-    return [(each.device_id, each.pid, each.memory_used_bytes) for each in holders.scan(GPUS, by_id, proc=proc).holders]
+    return [
+        (each.device_id, each.pid, each.memory_used_bytes)
+        for each in gpu_processes.scan(GPUS, by_id, proc=proc).holders
+    ]
 
 
 def test_the_driver_s_list_and_open_files_make_one_holder(proc: Path) -> None:
@@ -124,7 +128,7 @@ def test_without_proc_only_the_driver_s_lists_are_known_and_that_is_said(tmp_pat
 UNPRIVILEGED = """
 import json, os
 from core.devices.device import Device
-from core.holders import scan
+from core.memory_watch.gpu_processes import scan
 os.setuid(65534)
 found = scan([Device(id="GPU-0", kind="nvidia", label="GPU 0", name="RTX", minor=0)], {})
 print(json.dumps([found.trouble, found.blind]))
@@ -154,7 +158,7 @@ def test_threads_of_the_kernel_are_no_processes_that_could_not_be_looked_into(
     def closed(folder: bytes) -> Iterator[bytes]:
         raise PermissionError(folder)
 
-    monkeypatch.setattr(holders, "_links", closed)
+    monkeypatch.setattr(gpu_processes, "_links", closed)
     assert scan(GPUS, {}, proc).trouble == (
         "1 process could not be looked into, for want of permission: it may hold a device unseen."
     )

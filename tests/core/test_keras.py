@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.run import Run
-from core.state import RunState
+from core.runs.run import Run
+from core.runs.states import RunState
 from tests.running import Followed, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:
-    from core.spec import RunSpec
+    from core.schema.spec import RunSpec
 
 AWKWARD = """\
     import keras

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from core import ladder
-from core.ladder import Ladder, rungs
-from core.spec import StopLadder
+from core.schema.settings import StopLadder, rungs
+from core.supervisor import stop_ladder
+from core.supervisor.stop_ladder import Ladder
 
 
 class Climb:
@@ -16,7 +16,7 @@ class Climb:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(ladder.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(stop_ladder.time, "monotonic", lambda: self.now)
         self.sent: list[signal.Signals] = []
         self.recorded: list[tuple[str, float | None]] = []
         graces = StopLadder(ask_s=10, interrupt_s=5, terminate_s=2)

@@ -16,20 +16,12 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core import leftovers, processes
-from core.ending import Outcome, end
-from core.leftovers import Leftover, find
-from core.state import RunState
-from tests.core.acting import (
-    CHILD,
-    STUBBORN_CHILD,
-    ProcView,
-    abandon,
-    fake_process,
-    guards,
-    kill_supervisor,
-    played,
-)
+from core.runs import leftovers
+from core.runs.leftovers import Leftover, find
+from core.runs.states import RunState
+from core.system import processes
+from core.system.terminate import Outcome, end
+from tests.core.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
 from tests.running import start
 from tests.waiting import wait_until
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from core import processes
-from core.book import SeriesBook
 from core.errors import RunError
-from core.events import Tail, Writer, whole_bytes
-from core.resuming import clear
-from core.run import Run
-from core.runs import Index
-from core.spec import write_spec
-from core.state import RunState
+from core.runs.index import Index
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.events import Tail, Writer, whole_bytes
+from core.schema.spec import write_spec
+from core.series.run_series import SeriesBook
+from core.supervisor.recovery import clear
+from core.system import processes
 from tests.running import CAME_UP, Followed, make_spec
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ def test_a_finished_run_is_not_looked_at_again(log: Log, runs_root: Path, monkey
     log.leg(20.0, "starting", "running", "releasing", "finished")
     reader, index = Followed(Run.attach(log.dir)).until_over(5), Index(runs_root)
     index.poll()
-    monkeypatch.setattr("core.run.mark", _never)
-    monkeypatch.setattr("core.runs.mark", _never)
+    monkeypatch.setattr("core.runs.run.mark", _never)
+    monkeypatch.setattr("core.runs.index.mark", _never)
     reader.poll()
     index.poll()
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core import processes
 from core.errors import RunError
-from core.run import Run, launch_supervisor
-from core.spec import StopLadder
-from core.state import RunState
+from core.runs.directory import launch_supervisor
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.settings import StopLadder
+from core.system import processes
 from tests.core.acting import CHILD, played
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.waiting import wait_until
@@ -398,7 +399,7 @@ def test_a_run_whose_folder_is_removed_ends(runs_root: Path, tmp_path: Path) -> 
 
 
 def test_a_start_that_fails_leaves_nothing(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.run.launch_supervisor", _raise_no_space)
+    monkeypatch.setattr("core.runs.run.launch_supervisor", _raise_no_space)
     with pytest.raises(RunError, match="is full"):
         Run.start(make_spec("digits_mlp"), runs_root)
     assert list(runs_root.iterdir()) == []

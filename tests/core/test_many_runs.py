@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core import processes, procfs
-from core.state import RunState, row
+from core.runs.states import RunState, row
+from core.system import processes, procfs
 from tests.core.acting import guards, played
 from tests.running import Followed, start
 from tests.waiting import wait_until
@@ -25,8 +25,8 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from core.spec import RunSpec
-    from core.state import ProcessId
+    from core.schema.spec import RunSpec
+    from core.system.processes import ProcessId
 
 RUNS = 200
 WARM_UP = 50

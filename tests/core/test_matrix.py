@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import catalog
-from core.state import RunState
+from core.config import validation
+from core.runs.states import RunState
 from tests.core.cells import EPOCHS, STEPS, TWO, spec_of
 from tests.running import CAME_UP, Followed, train
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.catalog import Cell
+    from core.catalog.strategies import Cell
     from tests.core.cells import CellRuns
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
@@ -22,10 +22,10 @@ ASYNCHRONOUS = {"parameter_server"}
 
 
 def is_available(cell: Cell) -> bool:
-    return not catalog.obstacle(cell, TWO[: cell.most_devices])
+    return not validation.obstacle(cell, TWO[: cell.most_devices])
 
 
-AVAILABLE = [cell for cell in catalog.CELLS if is_available(cell)]
+AVAILABLE = [cell for cell in validation.CELLS if is_available(cell)]
 SYNCHRONOUS = [cell for cell in AVAILABLE if cell.strategy not in ASYNCHRONOUS]
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import starting
-from core.devices import helper, preflight
+from core.devices import helper
+from core.devices.nvidia import preflight
 from core.devices.reader import Options, Pace
 from core.launchers.local import BOOT
-from core.parts import asks_drivers, is_panel, is_part
+from core.runs import directory
+from core.system.own_processes import asks_drivers, is_panel, is_part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_supervisor_is_one(started: None, tmp_path: Path) -> None:
     with pytest.raises(Asked) as asked:
-        starting.launch_supervisor(tmp_path, "--resume")
+        directory.launch_supervisor(tmp_path, "--resume")
     (command,) = asked.value.args
     words = command[command.index(sys.executable) :]
     assert is_part(words)
@@ -44,7 +45,7 @@ def test_a_supervisor_is_one(started: None, tmp_path: Path) -> None:
 def test_what_asks_the_drivers_is_one_and_holds_no_memory(started: None) -> None:
     with pytest.raises(Asked) as asked:
         preflight.visible({})
-    for words in (helper.start_command("core.devices.nvidia", Options(), Pace()), asked.value.args[0]):
+    for words in (helper.start_command("core.devices.nvidia.reader", Options(), Pace()), asked.value.args[0]):
         assert is_part(words)
         assert asks_drivers(words)
         assert not is_panel(words)
@@ -52,7 +53,12 @@ def test_what_asks_the_drivers_is_one_and_holds_no_memory(started: None) -> None
 
 @pytest.mark.parametrize(
     "line",
-    ["/venv/bin/python /venv/bin/trainyard", "trainyard run mine.py", "python -m core.cli runs", "python -m trainyard"],
+    [
+        "/venv/bin/python /venv/bin/trainyard",
+        "trainyard run mine.py",
+        "python -m core.cli runs",
+        "python -m trainyard",
+    ],
 )
 def test_the_window_and_its_commands_are(line: str) -> None:
     assert is_panel(line.split())

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import processes
-from core.checkpoints import listed, whole
 from core.errors import RunError
-from core.run import Run, launch_supervisor
-from core.runs import Index
-from core.spec import StopLadder
-from core.state import RunState
+from core.runs.checkpoints import listed, whole
+from core.runs.directory import launch_supervisor
+from core.runs.index import Index
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.settings import StopLadder
+from core.system import processes
 from tests.core.acting import played
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
 from tests.waiting import wait_until

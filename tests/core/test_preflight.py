@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.devices import preflight
+from core.devices.nvidia import preflight
 from core.errors import RunError
 from core.launchers import local
-from core.spec import Placement
-from tests.nvml.fixtures import build_cuda
-from tests.nvml.standin import mig_uuid, uuid
+from core.schema.rank import Placement
+from tests.nvml.standin import build_cuda, mig_uuid, uuid
 from tests.running import make_spec
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import processes
+from core.system import processes
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -10,8 +10,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core import cli
-from core.pythons import LEAST_FOR_RECIPES, Package, Remembered, Search, ask, find, locate
+from core.cli import __main__
+from core.pythons.cache import Remembered
+from core.pythons.discovery import find
+from core.pythons.facts import LEAST_FOR_RECIPES, Package, ask, locate
+from core.pythons.search import Search
 from tests.core.pythons import (
     VERSION,
     copy_of_python,
@@ -378,7 +381,7 @@ class TestCommand:
         monkeypatch.setenv("PATH", "/bin")
         python = make_environment(tmp_path / "project" / ".venv")
         install(python, "torch", "2.6.0", version_py="cuda = None\n")
-        assert cli.main(["pythons", "--near", str(tmp_path / "project"), "--json"]) == 0
+        assert __main__.main(["pythons", "--near", str(tmp_path / "project"), "--json"]) == 0
         row = next(each for each in json.loads(capsys.readouterr().out) if each["path"] == str(python))
         assert row == {
             "path": str(python), "place": "near", "version": VERSION, "implementation": "cpython",
@@ -393,14 +396,14 @@ class TestCommand:
         monkeypatch.setenv("PATH", "/bin")
         python = write_program(tmp_path / ".venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
         (tmp_path / ".venv" / "pyvenv.cfg").touch()
-        assert cli.main(["pythons", "--near", str(tmp_path)]) == 0
+        assert __main__.main(["pythons", "--near", str(tmp_path)]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[0].split() == ["PYTHON", "TORCH", "TENSORFLOW", "KERAS", "PLACE", "PATH"]
         assert any(line.endswith(str(python)) and line.startswith("-") for line in lines)
         assert any(line.startswith(f"{python} cannot be used") for line in lines)
 
     def test_a_folder_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert cli.main(["pythons", "--near", "/nowhere/at/all"]) == cli.WRONG_USE
+        assert __main__.main(["pythons", "--near", "/nowhere/at/all"]) == __main__.WRONG_USE
         assert "There is nothing at /nowhere/at/all to look near" in capsys.readouterr().err
 
 

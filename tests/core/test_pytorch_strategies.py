@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from core.events import EVENTS, Tail
-from core.state import RunState
-from core.worker import checkpoint
+from core.runs.states import RunState
+from core.schema import checkpoint
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
 from core.worker.pytorch.fsdp import blocks
 from core.worker.pytorch.stages.cost import calls
 from core.worker.pytorch.stages.crossing import Crossed

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.devices.device import Device, Survey
-from core.devices.preflight import TIMEOUT_S
+from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
-from core.events import EVENTS
-from core.readings import Readings
+from core.schema.paths import EVENTS
+from core.supervisor.device_log import Readings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.spec import Placement, write_spec
-from core.starting import new_directory
-from core.state import RunState
+from core.runs.directory import new_directory
+from core.runs.states import RunState
+from core.schema.rank import Placement
+from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.pytorch import single
 from core.worker.recipe import LoadedRecipe

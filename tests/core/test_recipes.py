@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core import recipes
-from core.compose import default_learning_rate
+from core.catalog import recipes
+from core.config.build_spec import default_learning_rate
 from tests.running import write_recipe
 
 SOURCE = """

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Process
-from core.findings import BADNESS, Verdict, read_release, release_fields, worst
-from core.holders import Scan
-from core.release import Watch
-from core.spec import ReleaseWatch
+from core.memory_watch.gpu_processes import Scan
+from core.memory_watch.watch import Watch
+from core.runs.verdicts import BADNESS, Verdict, read_release, release_fields, worst
+from core.schema.settings import ReleaseWatch
 from tests.core.playing import CPU, CPU_1, GB, GPU, MB, RUN, WORKER, Played, other, over, read, reading, trained
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Process
-from core.findings import Verdict
+from core.runs.verdicts import Verdict
 from tests.core.playing import CPU, GB, GPU, WORKER, Played, other, over, read, reading, trained
 
 

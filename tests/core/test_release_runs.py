@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core import processes
-from core.cli import main
-from core.findings import Verdict
-from core.run import Run
-from core.spec import ReleaseWatch
-from core.state import RunState
+from core.cli.__main__ import main
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.runs.verdicts import Verdict
+from core.schema.settings import ReleaseWatch
+from core.system import processes
 from tests.core.acting import CHILD, STUBBORN_CHILD, abandon, kill_supervisor, played
 from tests.core.test_events import fill
 from tests.nvml.standin import uuid
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from core.findings import Release
-    from core.spec import RunSpec
+    from core.runs.verdicts import Release
+    from core.schema.spec import RunSpec
     from tests.nvml.standin import StandIn
 
 GB = 2**30

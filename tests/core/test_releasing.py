@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.release import Watch
-from core.releasing import Releasing
-from core.spec import ReleaseWatch
+from core.memory_watch.watch import Watch
+from core.schema.settings import ReleaseWatch
+from core.supervisor.release import Releasing
 from tests.core.playing import CPU, RUN, WORKER, Played
 
 if TYPE_CHECKING:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import cli, processes, removal
-from core.run import Run
-from core.spec import write_spec
-from core.state import RunState
+from core.cli import __main__
+from core.runs import removal
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.system import processes
 from tests.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.waiting import wait_until
 
@@ -34,7 +36,7 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     """Run a command in this process: exit code, stdout, stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        code = cli.main([*arguments, "--runs", str(runs_root)])
+        code = __main__.main([*arguments, "--runs", str(runs_root)])
         return code, *capsys.readouterr()
 
     return run

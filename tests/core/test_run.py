@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core import processes
 from core.errors import RunError
-from core.run import Run
-from core.spec import write_spec
-from core.state import ProcessId, RunState
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.system import processes
+from core.system.processes import ProcessId
 from tests.recorded import recorded
 from tests.running import make_spec
 
 if TYPE_CHECKING:
-    from core.events import Event
+    from core.schema.events import Event
 
 NOBODY = {"pid": 2**22 + 1, "created": 0.0}
 

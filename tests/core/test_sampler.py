@@ -14,13 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core import processes
-from core.devices import KINDS, Device, Sample
-from core.devices.device import Process
-from core.devices.feed import Patience
-from core.devices.ledger import Ledger
+from core.devices.device import Device, Process, Sample
+from core.devices.kinds import KINDS
+from core.devices.protocol import Answer, from_line, to_line
+from core.devices.readings_store import Ledger
 from core.devices.sampler import Sampler
-from core.devices.wire import Answer, from_line, to_line
+from core.devices.source import Patience
+from core.system import processes
 from tests.nvml.standin import uuid
 from tests.waiting import wait_until
 

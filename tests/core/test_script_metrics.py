@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sources.reading import IN_EPOCH
-from core.state import Progress, RunState
+from core.metrics.common.reading import IN_EPOCH
+from core.runs.facts import Progress
+from core.runs.states import RunState
 from tests.running import Followed, script_spec, train
 
 if TYPE_CHECKING:
-    from core.series import Series
+    from core.series.series import Series
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 

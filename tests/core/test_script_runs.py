@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from core import processes
-from core.answers import log_of
-from core.cli import main
+from core.cli.__main__ import main
+from core.cli.output import log_of
+from core.config.shell_command import shell_line
 from core.devices.cpu import cpu_devices
-from core.events import EVENTS
-from core.jobs import TRACEBACK, as_printed, last_traceback
-from core.run import Run
-from core.shell import shell_line
-from core.spec import StopLadder
-from core.state import RunState
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.paths import EVENTS
+from core.schema.settings import StopLadder
+from core.supervisor.jobs import TRACEBACK, as_printed, last_traceback
+from core.system import processes
 from tests.running import CAME_UP, script_spec, start, train
 from tests.waiting import wait_until
 

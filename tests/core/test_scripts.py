@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.scripts import Checking, Look, Memory, look_at, problems
+from core.scripts.analysis import Look, look_at
+from core.scripts.problems import Checking, Memory, problems
 from tests.core.dialects import ONE, PER_DEVICE, cases
 from tests.core.pythons import RUINED, count_starts, install, make_environment, of_version, packages_of, write_program
 from tests.waiting import wait_until

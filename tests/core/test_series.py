@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from core.series import STEP, Axis, Series
+from core.series.series import STEP, Axis, Series
 
 EPOCH = Axis(column="step", unit=23)
 TIME = Axis(column="time", origin=1000.0)

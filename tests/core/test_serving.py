@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import processes
-from core.catalog import cell
+from core.catalog.strategies import cell
 from core.devices.cpu import cpu_devices
-from core.launchers.local import environment, placements
-from core.run import Run
-from core.state import RunState
+from core.launchers.local import environment
+from core.launchers.ranks import placements
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.system import processes
 from tests.running import CAME_UP, Followed, make_spec, start
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.spec import RunSpec
+    from core.schema.spec import RunSpec
 
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.state import RunState
+from core.runs.states import RunState
 from tests.core.test_checkpoints import DROPS
 from tests.running import make_spec, train, train_both, write_recipe
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import chosen, cli, options, setups
-from core.compose import Choices, compose
+from core.cli import __main__, options, parse_choices
+from core.config import presets
+from core.config.build_spec import compose
+from core.config.choices import Choices
+from core.config.shell_command import shell_line
 from core.devices.cpu import cpu_devices
-from core.shell import shell_line
-from core.spec import ReleaseWatch
+from core.schema.settings import ReleaseWatch
 from tests.running import make_spec, script_spec
 
 if TYPE_CHECKING:
@@ -38,24 +40,24 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_setup_comes_back_as_it_was(script: Path) -> None:
     spec = script_spec(script, "--lr", "0.1", cwd=script.parent, environment={"A": "b"}, expression="(?P<loss>x)")
-    path = setups.path_of("nightly run", setups.default_root())
+    path = presets.path_of("nightly run", presets.default_root())
 
-    setups.keep(spec, path)
+    presets.keep(spec, path)
 
-    assert setups.read(path) == spec
-    assert [(each.name, each.spec) for each in setups.listed(setups.default_root())] == [("nightly run", spec)]
+    assert presets.read(path) == spec
+    assert [(each.name, each.spec) for each in presets.listed(presets.default_root())] == [("nightly run", spec)]
 
 
 def test_below_its_own_folder_paths_are_relative_so_that_both_move(script: Path, tmp_path: Path) -> None:
     spec = script_spec(script, cwd=script.parent)
     path = script.parent / "setup.json"
-    setups.keep(spec, path)
+    presets.keep(spec, path)
     kept = json.loads(path.read_text())
     assert (kept["script"]["path"], kept["working_dir"]) == ("train.py", ".")
 
     shutil.move(script.parent, tmp_path / "moved")
 
-    moved = setups.read(tmp_path / "moved" / "setup.json")
+    moved = presets.read(tmp_path / "moved" / "setup.json")
     assert moved.script is not None
     assert moved.script.path == str(tmp_path / "moved" / "train.py")
     assert moved.python == spec.python
@@ -63,28 +65,28 @@ def test_below_its_own_folder_paths_are_relative_so_that_both_move(script: Path,
 
 def test_a_recipe_is_kept_alike() -> None:
     spec = make_spec("digits_cnn", epochs=3, checkpoints={"unit": "steps", "every": 5})
-    path = setups.path_of("digits", setups.default_root())
-    setups.keep(spec, path)
-    assert setups.read(path) == spec
+    path = presets.path_of("digits", presets.default_root())
+    presets.keep(spec, path)
+    assert presets.read(path) == spec
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a\nb", "-x"])
 def test_a_name_that_can_be_none_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be called"):
-        setups.path_of(name, tmp_path)
+        presets.path_of(name, tmp_path)
 
 
 def test_a_file_that_is_no_setup_is_told_and_the_others_are_listed(script: Path, tmp_path: Path) -> None:
-    setups.keep(script_spec(script, cwd=tmp_path), tmp_path / "good.json")
+    presets.keep(script_spec(script, cwd=tmp_path), tmp_path / "good.json")
     (tmp_path / "bad.json").write_text("[1, 2]")
 
-    bad, good = setups.listed(tmp_path)
+    bad, good = presets.listed(tmp_path)
 
     assert bad.spec is None
     assert bad.problem == f"{tmp_path / 'bad.json'} is not a setup that can be used. It is not a JSON object."
     assert good.spec is not None
     with pytest.raises(ValueError, match="There is no setup"):
-        setups.read(tmp_path / "none.json")
+        presets.read(tmp_path / "none.json")
 
 
 def test_a_recipes_line_asks_for_the_same(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_recipes_line_asks_for_the_same(tmp_path: Path) -> None:
     assert words[:2] == ["trainyard", "run"]
     parser = options.Parser()
     options.add_run_options(parser)
-    choices = chosen.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
+    choices = parse_choices.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
     assert isinstance(choices, Choices)
     assert compose(choices, cpu_devices()) == spec
 
@@ -116,7 +118,7 @@ def test_ranks_are_started_by_torchrun(script: Path) -> None:
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert cli.main(words) == 2
+    assert __main__.main(words) == 2
     captured = capsys.readouterr()
     assert not captured.out
     return captured.err.removeprefix("trainyard: ").strip()
@@ -164,6 +166,6 @@ def test_a_kept_setup_whose_folder_is_gone_says_so(
 ) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
-    setups.keep(script_spec(script, cwd=folder), tmp_path / "kept.json")
+    presets.keep(script_spec(script, cwd=folder), tmp_path / "kept.json")
     folder.rmdir()
     assert f"The working folder {folder} is gone." in said(capsys, "run", "--setup", str(tmp_path / "kept.json"))

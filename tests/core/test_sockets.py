@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sockets import remove_sockets
+from core.runs.directory import remove_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.sources import dialects
-from core.sources.log import LogReader
+from core.metrics.dialects import registry
+from core.metrics.text.log import LogReader
 
 if TYPE_CHECKING:
-    from core.sources.reading import Reading
+    from core.metrics.common.reading import Reading
 
 READ: dict[str, dict[str, float]] = {
     "loss: 0.123": {"loss": 0.123},
@@ -89,19 +89,19 @@ PLACE_FIELDS = ("step", "epoch", "done", "total", "unit", "time")
 
 @pytest.mark.parametrize("line", READ)
 def test_what_is_a_metric_is_read(line: str) -> None:
-    found = dialects.read(line)
+    found = registry.read(line)
     assert found is not None
     assert repr(dict(sorted(found[1].values.items()))) == repr(dict(sorted(READ[line].items())))
 
 
 @pytest.mark.parametrize("line", NOT_READ)
 def test_what_merely_looks_like_one_is_not(line: str) -> None:
-    assert dialects.read(line) is None
+    assert registry.read(line) is None
 
 
 @pytest.mark.parametrize("line", PLACES)
 def test_where_it_belongs(line: str) -> None:
-    found = dialects.read(line.strip())
+    found = registry.read(line.strip())
     assert found is not None
     told = {name: value for name in PLACE_FIELDS if (value := getattr(found[1], name)) not in {None, ""}}
     assert told == PLACES[line]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sources.crc32c import crc32c, masked
-from core.sources.growing import BLOCK_BYTES
-from core.sources.tensorboard import EventFile
+from core.metrics.files.crc32c import crc32c, masked
+from core.metrics.files.growing import BLOCK_BYTES
+from core.metrics.files.tensorboard import EventFile
 from tests.core.recorded_events import KERAS, PYTORCH, field, framed, scalar_record, stored_crc, tensor_record, varint
 
 if TYPE_CHECKING:
-    from core.sources.reading import Reading
+    from core.metrics.common.reading import Reading
 
 NAME = "events.out.tfevents.1700000000.host.1.0"
 
@@ -247,7 +247,7 @@ def test_a_pipe_and_a_device_are_not_opened(tmp_path: Path, monkeypatch: pytest.
         raise AssertionError(f"{path} was opened")  # a pipe's writer, who waits for a reader, would have gone on
 
     os.mkfifo(tmp_path / NAME)
-    monkeypatch.setattr("core.sources.growing.os.open", refuse)
+    monkeypatch.setattr("core.metrics.files.growing.os.open", refuse)
     assert EventFile(tmp_path / NAME).poll() == []
     assert EventFile(Path("/dev/zero")).poll() == []
 

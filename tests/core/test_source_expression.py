@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.sources.expression import Matcher, compile_expression, try_on
-from core.sources.log import LogReader
+from core.metrics.text.expression import Matcher, compile_expression, try_on
+from core.metrics.text.log import LogReader
 
 LOG = b"round 1 of 9: cost 0.5\nnothing here\nround 2 of 9: cost 1e-1\n"
 EXPRESSION = r"round (?P<step>\d+) of (?P<total>\d+): cost (?P<loss>\S+)"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sources.csv_log import CsvFile
-from core.sources.growing import BLOCK_BYTES, Growing
-from core.sources.json_lines import JsonLines
-from core.sources.reading import Reading
+from core.metrics.common.reading import Reading
+from core.metrics.files.csv_log import CsvFile
+from core.metrics.files.growing import BLOCK_BYTES, Growing
+from core.metrics.files.json_lines import JsonLines
 from tests.core.test_source_events import needs_tensorboard, run_program
 
 if TYPE_CHECKING:

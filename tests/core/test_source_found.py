@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sources.csv_log import CsvFile
-from core.sources.found import DEEPEST, MOST_ENTRIES, MOST_OF_A_FOLDER, Finder
+from core.metrics.files.csv_log import CsvFile
+from core.metrics.files.found import DEEPEST, MOST_ENTRIES, MOST_OF_A_FOLDER, Finder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,5 +191,5 @@ def test_new_folders_are_looked_at_before_old_data(tmp_path: Path, monkeypatch: 
     looking = finder(tmp_path)
     path = write(tmp_path / "outputs" / "2026" / "run" / "tb" / "metrics.csv")
     assert MOST_ENTRIES > 30
-    monkeypatch.setattr("core.sources.found.MOST_ENTRIES", 10)
+    monkeypatch.setattr("core.metrics.files.found.MOST_ENTRIES", 10)
     assert looking.look(PLENTY_S) == [path]

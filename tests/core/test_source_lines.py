@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from core.sources.needles import WORDS, holds
-from core.sources.text import LIMIT, Line, Lines
+from core.metrics.text.needles import WORDS, holds
+from core.metrics.text.text import LIMIT, Line, Lines
 
 
 def lines(data: bytes, *, pieces: int = 1) -> list[Line]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sources.log import LogReader
-from core.sources.reading import IN_EPOCH
+from core.metrics.common.reading import IN_EPOCH
+from core.metrics.text.log import LogReader
 from tests.core import printed
 from tests.core.printed import printed_by, progress, read, series
 

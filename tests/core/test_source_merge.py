@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sources.csv_log import CsvFile
-from core.sources.merge import SURENESS, Merge, Told
-from core.sources.reading import Reading
-from core.sources.tensorboard import EventFile
+from core.metrics.common.merge import SURENESS, Merge, Told
+from core.metrics.common.reading import Reading
+from core.metrics.files.csv_log import CsvFile
+from core.metrics.files.tensorboard import EventFile
 from tests.core.recorded_events import KERAS, scalar_record
 
 if TYPE_CHECKING:

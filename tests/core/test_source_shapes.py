@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.sources.log import LogReader
-from core.sources.shapes import MOST, Shapes
-from core.sources.statement import state
+from core.metrics.text.log import LogReader
+from core.metrics.text.shapes import MOST, Shapes
+from core.metrics.text.statement import state
 from tests.core import printed
 from tests.core.test_source_dialects import NOT_READ, PLACES, READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from core.sources.statement import Statement
+    from core.metrics.text.statement import Statement
 
 DIGITS = re.compile(r"\d+")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)", re.IGNORECASE)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.spec import Placement, ReleaseWatch, RunSpec, Training, read_spec, write_spec
+from core.schema.rank import Placement
+from core.schema.settings import ReleaseWatch, Training
+from core.schema.spec import RunSpec, read_spec, write_spec
 from tests.running import make_spec, script_spec
 
 if TYPE_CHECKING:

@@ -6,16 +6,17 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from core import oversight, supervisor
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
-from core.jobs import RecipeJob
-from core.run import Run
-from core.spec import write_spec
-from core.stall import FIRST_PATIENCE_S, LONGER, PATIENCE_S, StallWatch
-from core.starting import new_directory
-from core.state import Facts, RunState, fold
-from gui.views.messages import run_message
+from core.runs.directory import new_directory
+from core.runs.facts import Facts, fold
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.supervisor import monitor, supervisor
+from core.supervisor.jobs import RecipeJob
+from core.supervisor.stall import FIRST_PATIENCE_S, LONGER, PATIENCE_S, StallWatch
+from gui.viewmodels.run.run_messages import run_message
 from tests.running import FOREVER, Followed, make_spec, write_recipe
 from tests.waiting import wait_until
 
@@ -106,7 +107,7 @@ def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None
 
 
 def test_a_run_that_stands_still_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oversight, "StallWatch", partial(StallWatch, patience_s=1.0))
+    monkeypatch.setattr(monitor, "StallWatch", partial(StallWatch, patience_s=1.0))
     gate = tmp_path / "gate"
     spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate))), epochs=FOREVER)
     run_dir = new_directory(tmp_path / "runs", "silent")

@@ -6,8 +6,10 @@ import itertools
 
 import pytest
 
-from core.findings import Verdict
-from core.state import STATES, TRANSITIONS, Checkpoint, Facts, Plan, ProcessId, RunState, fold, row
+from core.runs.facts import Checkpoint, Facts, Plan, fold
+from core.runs.states import STATES, TRANSITIONS, RunState, row
+from core.runs.verdicts import Verdict
+from core.system.processes import ProcessId
 
 
 def state(name: str, t: float = 1.0, **fields: object) -> dict[str, object]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import chosen, cli, options
-from core.run import Run
-from core.state import RunState
+from core.cli import __main__, options, parse_choices
+from core.runs.run import Run
+from core.runs.states import RunState
 from tests.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
 from tests.waiting import wait_until
 
@@ -29,7 +29,7 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
     def run(*arguments: str) -> tuple[int, str, str]:
         try:
-            code = cli.main([*arguments, "--runs", str(runs_root)])
+            code = __main__.main([*arguments, "--runs", str(runs_root)])
         except SystemExit as left:
             code = int(left.code or 0)
         out, err = capsys.readouterr()
@@ -131,7 +131,7 @@ def test_the_distance_of_checkpoints_is_said_in_words(text: str, meant: dict[str
     options.add_run_options(parser)
     words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
     given = parser.parse_args(words, Namespace(arguments=[]))
-    assert chosen.choices(given).checkpoints == {**meant, "keep": 3}
+    assert parse_choices.choices(given).checkpoints == {**meant, "keep": 3}
 
 
 def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:

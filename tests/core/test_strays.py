@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from core import strays
-from core.devices import Device, Process, Sample, Survey
+from core.devices.device import Device, Process, Sample, Survey
 from core.devices.sampler import Sampler
+from core.supervisor import unticked_devices
 from tests.nvml.standin import mig_uuid, uuid
 from tests.waiting import wait_until
 
@@ -26,7 +26,7 @@ def sample(device: str, *pids: int | None) -> Sample:
 
 
 def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 4712)) -> list[str]:
-    return [stray.sentence for stray in strays.find(ticked, [*GPUS, *PARTS], samples, pids)]
+    return [stray.sentence for stray in unticked_devices.find(ticked, [*GPUS, *PARTS], samples, pids)]
 
 
 def test_a_process_on_a_gpu_that_was_not_ticked_is_told() -> None:
@@ -51,7 +51,7 @@ def test_the_gpu_of_a_ticked_mig_device_names_its_processes_rightly() -> None:
 
 
 def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
-    watch = strays.StrayWatch(["GPU-0"], lambda: [4711, 4712])
+    watch = unticked_devices.StrayWatch(["GPU-0"], lambda: [4711, 4712])
     clock = itertools.count(step=5)
 
     def look(*pids: int) -> list[tuple[int, ...]]:
@@ -70,7 +70,7 @@ def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
 
 def test_it_looks_as_often_as_lists_are_read_and_scans_only_when_somebody_is_there() -> None:
     scans = []
-    watch = strays.StrayWatch(["GPU-0"], lambda: scans.append(1) or [4711])
+    watch = unticked_devices.StrayWatch(["GPU-0"], lambda: scans.append(1) or [4711])
     quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
     busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
     assert [len(watch.look(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [
@@ -83,7 +83,7 @@ def test_it_looks_as_often_as_lists_are_read_and_scans_only_when_somebody_is_the
 
 
 def test_the_event_has_the_device_the_pids_and_the_text() -> None:
-    (stray,) = strays.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
+    (stray,) = unticked_devices.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
     assert stray.to_event() == {"device": "GPU-1", "pids": [4711], "text": stray.sentence}
 
 
@@ -93,7 +93,7 @@ def test_a_runs_sampler_reads_the_gpus_that_were_not_ticked_too(nvml: StandIn) -
         sampler.survey(30)
         survey = wait_until(lambda: (each := sampler.poll()).samples and each, what="the readings")
     assert [device.id for device in survey.devices] == [uuid(0), uuid(1), mig_uuid(1, 0)], "and no CPU device"
-    (stray,) = strays.find([uuid(0)], survey.devices, survey.samples, [4711])
+    (stray,) = unticked_devices.find([uuid(0)], survey.devices, survey.samples, [4711])
     assert stray.device_id == uuid(1)
 
 

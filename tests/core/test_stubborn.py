@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core import processes, report
-from core.findings import Verdict
-from core.run import Run
-from core.spec import StopLadder
-from core.state import RunState
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.runs.verdicts import Verdict
+from core.schema.settings import StopLadder
+from core.series import report
+from core.system import processes
 from tests.running import Followed, make_spec, start, write_recipe
 from tests.waiting import wait_until
 

@@ -10,25 +10,26 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from core import oversight, processes
 from core.devices.device import Device, Sample, Survey
 from core.errors import RunError
-from core.events import EVENTS
-from core.findings import Verdict
-from core.jobs import RecipeJob
 from core.launchers import local
-from core.processes import TAG
-from core.run import Run
-from core.spec import write_spec
-from core.state import RunState
-from core.supervisor import Supervisor
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.runs.verdicts import Verdict
+from core.schema.paths import EVENTS
+from core.schema.spec import write_spec
+from core.supervisor import monitor
+from core.supervisor.jobs import RecipeJob
+from core.supervisor.supervisor import Supervisor
+from core.system import processes
+from core.system.processes import TAG
 from tests.running import make_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from core.spec import Placement
+    from core.schema.rank import Placement
 
 CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", cores=(0,))
 SECOND = Device(id="cpu:1", kind="cpu", label="CPU 1", name="Xeon", cores=(1,))
@@ -94,12 +95,12 @@ def test_memory_is_compared_with_a_reading_that_is_not_older_than_the_pre_flight
     sampler, seen = Sampler(), []
     polled_before: list[int] = []
 
-    class Watch(oversight.Watch):
+    class Watch(monitor.Watch):
         def begin(self, samples: Iterable[Sample]) -> None:
             seen.extend(samples)
             raise RunError("That is all.")
 
-    monkeypatch.setattr(oversight, "Watch", Watch)
+    monkeypatch.setattr(monitor, "Watch", Watch)
     monkeypatch.setattr(local, "check_sight", lambda *_: polled_before.append(sampler.polls))
     polls_of_launches: list[int] = []
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import cli, processes
-from core.commands import sweeping
+from core.cli import __main__
+from core.cli.commands import sweeping
+from core.system import processes
 from tests.core.acting import CHILD, ProcView, abandon, played
 from tests.running import start
 from tests.waiting import wait_until
@@ -53,7 +54,7 @@ def call(runs_root: Path, view: ProcView, capsys: pytest.CaptureFixture[str]) ->
 
     def run(*arguments: str) -> tuple[int, str, str]:
         view.refresh()
-        code = cli.main(["sweep", *arguments, "--runs", str(runs_root)])
+        code = __main__.main(["sweep", *arguments, "--runs", str(runs_root)])
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -187,7 +188,7 @@ def _asked(answer: str, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> str
     ):
         patch.setattr(sys, "stdin", stdin)
         patch.setattr(sys, "stdout", stdout)
-        assert cli.main(["sweep", "--runs", str(runs_root)]) == 0
+        assert __main__.main(["sweep", "--runs", str(runs_root)]) == 0
         stdout.flush()
         shown = _all_of(keyboard)
     os.close(keyboard)
@@ -207,7 +208,7 @@ def test_without_proc_it_says_that_it_cannot_see(
     runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sweeping, "PROC", tmp_path / "none")
-    assert cli.main(["sweep", "--end", "--runs", str(runs_root)]) == 2
+    assert __main__.main(["sweep", "--end", "--runs", str(runs_root)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "so what runs have left behind cannot be seen" in err

@@ -13,25 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from core.events import EVENTS, Tail
-from core.spec import read_spec
-from core.state import RunState
+from core.runs.states import RunState
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.schema.spec import read_spec
 from tests.core.test_checkpoints import EVERY_STEP, broken_off, resumed, whole_and_stepwise
-from tests.running import (
-    CAME_UP,
-    FOREVER,
-    Followed,
-    Trained,
-    make_spec,
-    start,
-    train,
-    train_both,
-    write_recipe,
-)
+from tests.running import CAME_UP, FOREVER, Followed, Trained, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:
-    from core.run import Run
-    from core.spec import RunSpec
+    from core.runs.run import Run
+    from core.schema.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = "cpu:0,cpu:1"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core import cli, trial
+from core.cli import __main__
+from core.metrics import expression_trial
 from tests.running import script_spec, train
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 def said(expression: str, run: Followed) -> str:
-    return trial.told(trial.tried(expression, run.run.dir))
+    return expression_trial.told(expression_trial.tried(expression, run.run.dir))
 
 
 def test_it_says_what_it_finds(printed: Followed) -> None:
@@ -42,18 +43,18 @@ def test_it_says_what_it_finds(printed: Followed) -> None:
 
 
 def test_one_that_never_ends_is_said_to_be_too_slow(printed: Followed) -> None:
-    text = trial.told(trial.tried(r"(?P<loss>(?:a+)+)$", printed.run.dir))
+    text = expression_trial.told(expression_trial.tried(r"(?P<loss>(?:a+)+)$", printed.run.dir))
     assert text.startswith("The expression needs more than 1 s for a line, 'hello aaaa")
 
 
 def test_the_command(printed: Followed, capsys: pytest.CaptureFixture[str]) -> None:
     runs = ["--runs", str(printed.run.dir.parent), "try", printed.run.id]
-    assert cli.main([*runs, r"it (?P<step>\d+) \| L=(?P<loss>\S+)", "--json"]) == 0
+    assert __main__.main([*runs, r"it (?P<step>\d+) \| L=(?P<loss>\S+)", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["lines"], document["matched"], document["problem"]) == (6, 5, None)
     assert document["readings"][1] == {"step": 2, "epoch": None, "values": {"loss": 0.5}}
 
-    assert cli.main([*runs, "(?P<loss>"]) == 2
+    assert __main__.main([*runs, "(?P<loss>"]) == 2
     assert "The expression is no regular expression" in capsys.readouterr().err
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.devices import Device, visibility
+from core.devices.device import Device
+from core.devices.nvidia import visibility
+from core.devices.nvidia.visibility import Visibility
 from core.devices.sampler import Sampler
-from core.devices.visibility import Visibility
 from core.errors import RunError
 from tests.nvml.standin import mig_uuid, uuid
 

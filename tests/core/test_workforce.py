@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from core.catalog import cell
+from core.catalog.strategies import cell
 from core.devices.cpu import cpu_devices
-from core.launchers.local import placements
-from core.state import ProcessId
-from core.workforce import STUCK_AFTER_S, Member, Workforce, describe
+from core.launchers.ranks import placements
+from core.supervisor.workers import STUCK_AFTER_S, Member, Workforce, describe
+from core.system.processes import ProcessId
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.events import Tail
+    from core.schema.events import Tail
 
 TRACED = """in user code:
 

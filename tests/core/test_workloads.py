@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import torch
 
-from core import recipes
-from core.state import RunState
+from core.catalog import recipes
+from core.runs.states import RunState
 from resources import ROOT
 from tests.running import make_spec, train
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.processes import TAG
-from core.state import RunState
-from core.writers import Writers
+from core.metrics.file_owners import Writers
+from core.runs.states import RunState
+from core.system.processes import TAG
 from tests.running import script_spec, start
 from tests.waiting import wait_until
 

@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.book import SeriesBook
-from core.run import Run
-from core.runs import directories
-from core.state import row
-from gui.plots import PLOTS
-from gui.theme import DARK
+from core.runs.index import directories
+from core.runs.run import Run
+from core.runs.states import row
+from core.series.run_series import SeriesBook
+from gui.plots.registry import PLOTS
+from gui.style.theme import DARK
+from tests.gui.driving import Driver
+from tests.gui.launching import Launcher
+from tests.gui.plotted import choose, events
 from tests.waiting import wait_until
-
-from .driving import Driver
-from .launching import Launcher
-from .plotted import choose, events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from gui.app import create_window
-from gui.panels.question import Question
-from gui.panels.strip import MessageStrip
+from gui.widgets.confirm_dialog import Question
+from gui.widgets.message_strip import MessageStrip
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from core.book import SeriesBook
+    from core.series.run_series import SeriesBook
     from gui.plots.base import Plot
 
 STEPS, PER_EPOCH, START = 460, 23, 1000.0

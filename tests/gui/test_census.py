@@ -8,14 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from core import holders
 from core.devices.device import Process, Sample, Survey
-from core.findings import Holder
-from core.leftovers import Leftover
-from core.state import ProcessId
-from gui import census
-from gui.census import Census, Look
-from gui.session import Session
+from core.memory_watch import gpu_processes
+from core.runs.leftovers import Leftover
+from core.system import process_info
+from core.system.process_info import Holder
+from core.system.processes import ProcessId
+from gui.services import process_scanner
+from gui.services.process_scanner import Census, Look
+from gui.services.run_session import Session
 
 MINE = Holder(pid=7, created=1.0, name="python", user="anna", age_s=1.0)
 
@@ -42,9 +43,9 @@ class Described:
 @pytest.fixture
 def described(monkeypatch):
     made = Described()
-    monkeypatch.setattr(holders, "describe", made)
-    monkeypatch.setattr(census, "look_for", lambda root: [])
-    monkeypatch.setattr(holders, "scan", lambda *_: holders.Scan())
+    monkeypatch.setattr(process_info, "describe", made)
+    monkeypatch.setattr(process_scanner, "look_for", lambda root: [])
+    monkeypatch.setattr(gpu_processes, "scan", lambda *_: gpu_processes.Scan())
     yield made
     made.gate.set()
 
@@ -73,7 +74,7 @@ def test_the_windows_thread_waits_for_no_process(counted, described, qtbot, monk
     made.poll(shown=True)
     made.poll(shown=True)
     assert made.holders == ()
-    monkeypatch.setattr(census, "HANGS_S", 0.0)
+    monkeypatch.setattr(process_scanner, "HANGS_S", 0.0)
     assert "hang" in made.trouble
     described.gate.set()
     poll_until(qtbot, made, lambda: [each.pid for each in made.holders] == [7])
@@ -86,8 +87,8 @@ def test_what_is_left_over_was_described_when_it_was_found(counted, described, q
         process=ProcessId(pid=8, created=1.0), run_id="old", run_dir=None, name="python", command="python", age_s=1,
         user="anna", memory_bytes=5, why="Its run is over.",
     )  # fmt: skip
-    monkeypatch.setattr(census, "look_for", lambda root: [left])
-    monkeypatch.setattr(census, "_is_there", lambda holder: True)
+    monkeypatch.setattr(process_scanner, "look_for", lambda root: [left])
+    monkeypatch.setattr(process_scanner, "_is_there", lambda holder: True)
     poll_until(qtbot, made, lambda: [each.leftover for each in made.people()] == [None, left], shown=True)
     assert threading.main_thread() not in described.threads
 
@@ -123,7 +124,7 @@ def test_a_look_that_fails_is_told(counted, described, qtbot, monkeypatch):
     def fails(*_):
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(holders, "scan", fails)
+    monkeypatch.setattr(gpu_processes, "scan", fails)
     made, _ = counted
     poll_until(qtbot, made, lambda: made.trouble is not None, shown=True)
     assert made.trouble == "The processes of this machine could not be looked through: Too many open files."

@@ -9,8 +9,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMainWindow
 
 from gui.panels.details import ERROR_TAB, LOG_TAB, PROCESSES_TAB, Details
-from gui.panels.dock import Dock
-from gui.theme import DARK
+from gui.style.theme import DARK
+from gui.widgets.dock import Dock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gui.elided import ElidedLabel
+from gui.widgets.elided_label import ElidedLabel
 
 TEXT = "· Script, one process per device on 2 devices"
 

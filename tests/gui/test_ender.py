@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from core.findings import Holder
-from gui import ender
-from gui.ender import Ender
-from gui.views.processes import Person
+from core.system.process_info import Holder
+from gui.services import process_terminator
+from gui.services.process_terminator import Ender
+from gui.viewmodels.devices.process_rows import Person
 
 
 def person(pid: int) -> Person:
@@ -40,8 +40,8 @@ def test_a_second_request_waits_for_the_first_and_is_not_lost(asked, qtbot, monk
         gate.wait(30)
         return f"{holder.pid} has ended.", "good"
 
-    monkeypatch.setattr(ender, "end_one", end_one)
-    monkeypatch.setattr(ender, "end_leftovers", lambda those: (f"{len(those)} left over ended.", "good"))
+    monkeypatch.setattr(process_terminator, "end_one", end_one)
+    monkeypatch.setattr(process_terminator, "end_leftovers", lambda those: (f"{len(those)} left over ended.", "good"))
     made.end(person(1))
     made.end(person(2))
     made.end_leftovers([])
@@ -58,8 +58,8 @@ def test_a_request_that_cannot_be_done_says_why(asked, qtbot, monkeypatch):
     def refused(_):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(ender, "end_one", refused)
-    monkeypatch.setattr(ender, "end_leftovers", refused)
+    monkeypatch.setattr(process_terminator, "end_one", refused)
+    monkeypatch.setattr(process_terminator, "end_leftovers", refused)
     made.end(person(4711))
     made.end_leftovers([])
     until_said(qtbot, made, said, 2)

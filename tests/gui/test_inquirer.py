@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from core.compose import ScriptChoices
+from core.config.choices import ScriptChoices
+from core.config.script_check import Answer, Question, find_out
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from gui.inquirer import Answer, Inquirer, Question, find_out
-from gui.outlook import Circumstances, script_outlook
+from gui.services.script_checker import Inquirer
+from gui.viewmodels.setup.start_check import Circumstances, script_outlook
 
 SURVEY = Survey(devices=tuple(cpu_devices()), samples=())
 

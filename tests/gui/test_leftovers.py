@@ -8,16 +8,16 @@ import pytest
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QAbstractButton
 
-from core.findings import Holder
-from core.leftovers import Leftover
-from core.state import ProcessId
-from gui import words
-from gui.insight import Insight
+from core.runs.leftovers import Leftover
+from core.system.process_info import Holder
+from core.system.processes import ProcessId
+from gui.controllers.memory_controller import Insight
 from gui.panels.details import Details
-from gui.panels.leftovers_strip import LeftoversStrip
-from gui.session import Session
-from gui.theme import DARK
-from gui.views import leftovers, processes
+from gui.panels.memory.leftovers_strip import LeftoversStrip
+from gui.services.run_session import Session
+from gui.style import formatting
+from gui.style.theme import DARK
+from gui.viewmodels.devices import leftovers, process_rows
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 
@@ -33,9 +33,9 @@ def left(pid: int, run_id: str = "old", why: str = "Run old is over (finished)."
 
 
 def test_names_and_how_many_more():
-    assert words.some(["A", "B", "C"], 3) == ["A", "B", "C"]
-    assert words.some(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
-    assert words.some(["A", "B"], 1, "others") == ["A", "1 others"]
+    assert formatting.some(["A", "B", "C"], 3) == ["A", "B", "C"]
+    assert formatting.some(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
+    assert formatting.some(["A", "B"], 1, "others") == ["A", "1 others"]
     assert leftovers.found_words([left(1), left(2), left(3), left(4)], {"old": "mnist"}) == (
         "4 processes of the run mnist, which is over, are still there: "
         "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may hold memory of a device."
@@ -43,24 +43,24 @@ def test_names_and_how_many_more():
 
 
 def test_what_is_often_small_is_said_finely():
-    found = [words.fine_gigabytes(value) for value in (None, 0, 2**30 // 25, 9.1 * 2**30, 200 * 2**30)]
+    found = [formatting.fine_gigabytes(value) for value in (None, 0, 2**30 // 25, 9.1 * 2**30, 200 * 2**30)]
     assert found == ["–", "0", "0.04", "9.1", "200"]
 
 
 def test_a_command_line_takes_one_line_of_a_question():
-    assert words.one_line("a\n  b\tc", 10) == "a b c"
-    assert words.one_line("a" * 20, 10) == "a" * 9 + "…"
+    assert formatting.one_line("a\n  b\tc", 10) == "a b c"
+    assert formatting.one_line("a" * 20, 10) == "a" * 9 + "…"
     question, told = leftovers.confirmation([left(1), left(2)])
     assert question == "End what was left over?"
     assert len(told.splitlines()) == 5
     holder = Holder(pid=1, created=1.0, name="python", command=SCRIPT, age_s=5)
-    row = processes.process_rows([processes.Person(holder=holder, devices=())], {}, RUNS)[0]
-    _, told = processes.confirmation(row)
+    row = process_rows.process_rows([process_rows.Person(holder=holder, devices=())], {}, RUNS)[0]
+    _, told = process_rows.confirmation(row)
     assert len(told.splitlines()) == 5  # with two that are empty
     assert "import time print('a line')" in told
 
 
-RUNS = processes.Runs(looked_at=None, names={}, living=frozenset())
+RUNS = process_rows.Runs(looked_at=None, names={}, living=frozenset())
 
 
 def test_every_run_that_left_something_behind_is_named_before_it_is_ended():
@@ -88,7 +88,7 @@ def insight(qtbot, tmp_path, monkeypatch):
     strip, details = LeftoversStrip(DARK), Details(DARK)
     for each in (strip, details):
         qtbot.addWidget(each)
-    monkeypatch.setattr("gui.insight.Sweeper", lambda root: Sweeping())
+    monkeypatch.setattr("gui.controllers.memory_controller.Sweeper", lambda root: Sweeping())
     board = SimpleNamespace(root=tmp_path, summaries=[], on_devices={})
     monitor = SimpleNamespace(survey=SimpleNamespace(devices=(), samples=()), old_s={})
     made = Insight(monitor, board, Session(), details, strip)

@@ -9,18 +9,18 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QTextCursor
 
-from gui import theme as themes
-from gui.log_colours import BASE, LEAST_CONTRAST, char_format, contrast, legible, rgb
-from gui.log_tail import MOST_BYTES, MOST_LINES, PIECE_LINES, LogTail
 from gui.panels.details import LOG_TAB, MEMORY_TAB, Details
-from gui.panels.log_view import SLACK_LINES, LogView
-from gui.terminal import CUT, MOST_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
-from gui.theme import DARK, LIGHT
+from gui.panels.log.ansi_colours import BASE, LEAST_CONTRAST, char_format, contrast, legible, rgb
+from gui.panels.log.file_tail import MOST_BYTES, MOST_LINES, PIECE_LINES, LogTail
+from gui.panels.log.log_view import SLACK_LINES, LogView
+from gui.panels.log.terminal import CUT, MOST_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
+from gui.style import theme as themes
+from gui.style.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gui.panels.log import LogPage
+    from gui.panels.log.log_page import LogPage
 
 TQDM_NESTED = (
     "epochs:   0%|          | 0/2\n"

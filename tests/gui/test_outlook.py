@@ -7,18 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.compose import Choices
+from core.config.choices import Choices
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs import Summary
-from core.spec import write_spec
-from core.state import Facts, RunState
-from gui import resumer, starter
-from gui.neighbours import beside
-from gui.outlook import Circumstances, Outlook, outlook, standing
-from gui.panels.verdict import Verdict
-from gui.resumer import Resumer
-from gui.starter import Starter
-from gui.views.runs import Occupancy
+from core.runs.facts import Facts
+from core.runs.index import Summary
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from gui.controllers import resume_controller, start_controller
+from gui.controllers.resume_controller import Resumer
+from gui.controllers.start_controller import Starter
+from gui.panels.setup.start_status import Verdict
+from gui.viewmodels.run.run_rows import Occupancy
+from gui.viewmodels.setup.device_sharing import beside
+from gui.viewmodels.setup.start_check import Circumstances, Outlook, outlook, standing
 from tests.running import make_spec
 
 GB = 2**30
@@ -186,7 +187,7 @@ def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, tmp_path, mo
     made.choices_wanted.connect(lambda: made.take(choices("cpu:0"), {}))
     asked, started = [], []
     made.asked.connect(asked.append)
-    monkeypatch.setattr(starter.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
+    monkeypatch.setattr(start_controller.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
     made.start()
     assert [each.question for each in asked] == ["Start digits_mlp beside one?"]
     board.on_devices = {"cpu:0": (one, other)}  # another has come while the question was open
@@ -204,7 +205,7 @@ def test_a_run_goes_on_beside_those_that_were_named_and_is_no_neighbour_of_itsel
     spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
     session = SimpleNamespace(run=SimpleNamespace(dir=one.dir), spec=spec, facts=Facts())
     made = Resumer(board, SimpleNamespace(survey=Survey(devices=(CPU,))))
-    monkeypatch.setattr(resumer.Run, "resume", resumed.append)
+    monkeypatch.setattr(resume_controller.Run, "resume", resumed.append)
     with qtbot.waitSignal(made.asked) as asked:
         made.resume(session)
     assert asked.args[0].question == "Resume digits_mlp beside other?"

@@ -7,22 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from core.book import SeriesBook
 from core.devices.device import Device, Sample, Survey
-from core.runs import Summary
-from core.state import Facts, Plan, ProcessId, Rung, RunState
-from gui import words
-from gui.monitor import KEPT_S, Monitor
-from gui.panels.device_panel import MOST_CHARACTERS, digest
-from gui.panels.header import Header
-from gui.panels.progress import ProgressLine
-from gui.panels.runs import RunList
-from gui.progress import progress
-from gui.theme import DARK
-from gui.views.devices import OnDevices, device_rows, short_name
-from gui.views.head import Head, ladder_text
-from gui.views.messages import run_message
-from gui.views.runs import RunRow, run_rows
+from core.runs.facts import Facts, Plan, Rung
+from core.runs.index import Summary
+from core.runs.states import RunState
+from core.series.run_series import SeriesBook
+from core.system.processes import ProcessId
+from gui.panels.devices.device_panel import MOST_CHARACTERS, digest
+from gui.panels.runs.header import Header
+from gui.panels.runs.progress import ProgressLine
+from gui.panels.runs.run_list import RunList
+from gui.services.device_monitor import KEPT_S, Monitor
+from gui.style import formatting
+from gui.style.theme import DARK
+from gui.viewmodels.devices.device_rows import OnDevices, device_rows, short_name
+from gui.viewmodels.run.progress import progress
+from gui.viewmodels.run.run_header import Head, ladder_text
+from gui.viewmodels.run.run_messages import run_message
+from gui.viewmodels.run.run_rows import RunRow, run_rows
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
 GB = 2**30
@@ -31,17 +33,17 @@ GB = 2**30
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (words.percent(None), "–"),
-        (words.percent(81.6), "82 %"),
-        (words.memory(9.1 * GB, 24 * GB), "9.1 / 24 GB"),
-        (words.memory(None, 24 * GB), "– / 24 GB"),
-        (words.memory(0, None), "0.0 GB"),
-        (words.duration(232), "3:52"),
-        (words.duration(3 * 86400 + 7200), "3 d 2 h"),
-        (words.listed(["A", "B", "C"]), "A, B and C"),
-        (words.rate(0.83), "0.8 samples/s"),
-        (words.step_rate(12345), "12\u2009345 steps/s"),
-        (words.step_rate(0.025), "40 s a step"),
+        (formatting.percent(None), "–"),
+        (formatting.percent(81.6), "82 %"),
+        (formatting.memory(9.1 * GB, 24 * GB), "9.1 / 24 GB"),
+        (formatting.memory(None, 24 * GB), "– / 24 GB"),
+        (formatting.memory(0, None), "0.0 GB"),
+        (formatting.duration(232), "3:52"),
+        (formatting.duration(3 * 86400 + 7200), "3 d 2 h"),
+        (formatting.listed(["A", "B", "C"]), "A, B and C"),
+        (formatting.rate(0.83), "0.8 samples/s"),
+        (formatting.step_rate(12345), "12\u2009345 steps/s"),
+        (formatting.step_rate(0.025), "40 s a step"),
         (short_name("NVIDIA GeForce RTX 4090"), "RTX 4090"),
         (short_name("Intel(R) Xeon(R) Processor, 1 core"), "Intel Xeon, 1 core"),
     ],

@@ -7,14 +7,16 @@ import time
 
 import pytest
 
-from core.compose import Choices, compose
+from core.config.build_spec import compose
+from core.config.choices import Choices
 from core.devices.cpu import cpu_devices
 from core.devices.device import Sample, Survey
-from core.state import Checkpoint, Facts, Plan, RunState, row
-from gui.progress import progress
-from gui.resumable import resume_problems
-from gui.views.pausing import pause_face, saved_words
-from gui.views.states import state_sentence
+from core.runs.facts import Checkpoint, Facts, Plan
+from core.runs.states import RunState, row
+from gui.viewmodels.run.pause_button import pause_face, saved_words
+from gui.viewmodels.run.progress import progress
+from gui.viewmodels.run.run_rows import state_sentence
+from gui.viewmodels.setup.start_check import resume_problems
 from tests.gui.test_panels import losses
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gui.plots.axes import clock, log_positions, number, round_spacing, time_spacing
+from gui.plots.items.axes import log_positions, round_spacing, time_spacing
+from gui.style.formatting import clock, number
 
 
 @pytest.mark.parametrize(

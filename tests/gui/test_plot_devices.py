@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 
-from core.book import SeriesBook
-from gui.plots.bundle import bends
-from gui.plots.end_mark import PAUSED
-
-from .plotted import COLOURS, LABELS, START, draw, events
+from core.series.run_series import SeriesBook
+from gui.plots.items.bundle import bends
+from gui.plots.items.end_mark import PAUSED
+from tests.gui.plotted import COLOURS, LABELS, START, draw, events
 
 if TYPE_CHECKING:
     from gui.plots.base import Plot

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint
 
-from core.book import SeriesBook
-from gui.plots.end_mark import ENDED
-from gui.theme import DARK
-
-from .plotted import PER_EPOCH, START, STEPS, another_leg, choose, draw, losses
+from core.series.run_series import SeriesBook
+from gui.plots.items.end_mark import ENDED
+from gui.style.theme import DARK
+from tests.gui.plotted import PER_EPOCH, START, STEPS, another_leg, choose, draw, losses
 
 if TYPE_CHECKING:
     from gui.plots.base import Plot

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.book import SeriesBook
-
-from .plotted import START, choose, draw
+from core.series.run_series import SeriesBook
+from tests.gui.plotted import START, choose, draw
 
 
 def ranked(*ranks: list[float], name: str = "loss", every_s: float = 1.0) -> SeriesBook:

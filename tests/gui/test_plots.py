@@ -11,11 +11,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
-from core.book import SeriesBook
-from gui.plots import PLOTS, TimeLink
-from gui.theme import DARK, LIGHT
-
-from .plotted import COLOURS, START, STEPS, choose, draw, events, losses
+from core.series.run_series import SeriesBook
+from gui.plots.link import TimeLink
+from gui.plots.registry import PLOTS
+from gui.style.theme import DARK, LIGHT
+from tests.gui.plotted import COLOURS, START, STEPS, choose, draw, events, losses
 
 
 def test_at_first_all_plots_are_over_time(qtbot) -> None:

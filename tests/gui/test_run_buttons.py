@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.run import Run
-from core.state import Facts, RunState
-from gui.panels.run_buttons import RunButtons
-from gui.session import Session
-from gui.theme import DARK
-from gui.views.head import SECOND_THOUGHT_S, Forcing, head
+from core.runs.facts import Facts
+from core.runs.run import Run
+from core.runs.states import RunState
+from gui.panels.runs.run_buttons import RunButtons
+from gui.services.run_session import Session
+from gui.style.theme import DARK
+from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, head
 
 
 @pytest.fixture
@@ -27,13 +28,15 @@ NOW = 1_800_000_000.0
 @pytest.fixture
 def looked_at(tmp_path, monkeypatch):
     """The head of a run that has been in a state for so long."""
-    monkeypatch.setattr("gui.views.head.time", SimpleNamespace(time=lambda: NOW, monotonic=lambda: 100.0))
+    monkeypatch.setattr(
+        "gui.viewmodels.run.run_header.time", SimpleNamespace(time=lambda: NOW, monotonic=lambda: 100.0)
+    )
 
     def look(state, *, since_s):
         session = Session()
         session.run = Run(tmp_path)
         session.run.facts = Facts(state=state, history=((NOW - since_s, state),))
-        return head(session)
+        return head(session.snapshot())
 
     return look
 

@@ -8,12 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.book import SeriesBook
-from core.sources.reading import IN_EPOCH
-from core.spec import RunSpec, Script
-from core.state import Facts, RunState, fold
-from gui.session import Session
-from gui.views.head import head
+from core.metrics.common.reading import IN_EPOCH
+from core.runs.facts import Facts, fold
+from core.runs.states import RunState
+from core.schema.settings import Script
+from core.schema.spec import RunSpec
+from core.series.run_series import SeriesBook
+from gui.services.run_session import Session
+from gui.viewmodels.run.run_header import head
 
 NOW = 1_700_000_000.0
 
@@ -46,7 +48,7 @@ def shown(monkeypatch):
         session._take_in(every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
         assert facts.state is (RunState.FINISHED if over else RunState.RUNNING)
-        return head(session)
+        return head(session.snapshot())
 
     return look
 

@@ -11,10 +11,10 @@ from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QSpinBox
 
-from gui import theme as themes
-from gui.panels.process_table import FALLING, RISING, ProcessTable
-from gui.theme import DARK, LIGHT, Theme
-from gui.views.processes import MEMORY, NAME
+from gui.panels.memory.process_table import FALLING, RISING, ProcessTable
+from gui.style import theme as themes
+from gui.style.theme import DARK, LIGHT, Theme
+from gui.viewmodels.devices.process_rows import MEMORY, NAME
 
 BOTH = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
 

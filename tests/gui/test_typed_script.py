@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.views.typed_script import TypedScript, folder_of, is_program, split, typed_of, variables
+from gui.viewmodels.setup.script_text import TypedScript, folder_of, is_program, split, typed_of, variables
 from tests.running import script_spec
 
 

@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox
 
-from core.spec import Checkpoints, Training
-from gui.panels.strategy_delegate import SECOND_LINE
+from core.schema.settings import Checkpoints, Training
+from gui.widgets.forms.strategy_delegate import SECOND_LINE
 from tests.running import LONG, write_recipe
 
 
@@ -43,7 +43,7 @@ def test_what_does_not_fit_the_ticked_devices_is_listed_with_its_reason(drive):
 
 
 def test_the_list_of_strategies_can_be_drawn_in_both_themes(drive):
-    from gui.theme import DARK, LIGHT
+    from gui.style.theme import DARK, LIGHT
 
     panel = drive()
     panel.tick("cpu:0")
@@ -184,7 +184,7 @@ def test_what_is_typed_and_is_no_number_is_complained_of(drive, field, typed, sa
 
 
 def test_remembered_settings_of_the_wrong_kind_are_left_out(drive, runs_root):
-    from gui.remembered import Remembered, folder_key
+    from gui.services.settings_file import Remembered, folder_key
 
     kept = Remembered()
     training = {"schedule": 3, "warmup_steps": -1, "weight_decay": [1], "stop_on_nan": "yes", "seed": True}

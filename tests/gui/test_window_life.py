@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from PySide6.QtWidgets import QApplication, QWidget
 
-from core.state import RunState
+from core.runs.states import RunState
 from gui.app import create_window
 from tests.core.acting import played
 from tests.running import start
@@ -109,7 +109,7 @@ def test_without_a_display_the_command_ends_in_one_sentence(runs_root):
 
 
 def test_a_display_that_does_not_answer_is_no_display():
-    from gui.display import display_problem
+    from gui.display_check import display_problem
 
     assert "does not answer" in (display_problem({"DISPLAY": ":4711"}, "linux") or "")
     assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None
@@ -119,7 +119,10 @@ def test_ctrl_c_closes_the_window(runs_root):
     import signal
 
     window = subprocess.Popen(
-        [sys.executable, "-m", "core.cli", "--runs", str(runs_root)], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "core.cli", "--runs", str(runs_root)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     deadline = time.monotonic() + 30
     while not runs_root.is_dir() and time.monotonic() < deadline:  # made when the window first looks around

@@ -8,18 +8,20 @@ import time
 import pytest
 from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
 
-from core.book import SeriesBook
 from core.devices.device import Device, Process, Sample, Survey
-from core.findings import Holder, Release, Verdict
-from core.state import Facts, RunState
-from gui.census import just_ended
-from gui.panels.memory import MemoryTab
-from gui.panels.memory_bar import SIDE_PX, part_brushes
-from gui.panels.memory_table import BAR, MemoryTable
-from gui.session import draw_after
-from gui.theme import DARK
-from gui.views import verdicts
-from gui.views.holding import (
+from core.runs.facts import Facts
+from core.runs.states import RunState
+from core.runs.verdicts import Release, Verdict
+from core.series.run_series import SeriesBook
+from core.system.process_info import Holder
+from gui.panels.memory.memory_bar import SIDE_PX, part_brushes
+from gui.panels.memory.memory_tab import MemoryTab
+from gui.panels.memory.memory_table import BAR, MemoryTable
+from gui.services.process_scanner import just_ended
+from gui.services.run_session import draw_after
+from gui.style.formatting import fine_gigabytes, moment
+from gui.style.theme import DARK
+from gui.viewmodels.devices.memory_bars import (
     FREE,
     OTHER_RUNS,
     OTHERS,
@@ -30,7 +32,7 @@ from gui.views.holding import (
     largest_others,
     memory_rows,
 )
-from gui.words import fine_gigabytes, moment
+from gui.viewmodels.run import memory_verdicts
 from tests.core.acting import played
 from tests.recorded import BEGAN, ENDED, GB, finding, recorded
 from tests.running import start
@@ -338,32 +340,32 @@ GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
         (facts(d0=GOOD, d1=BAD), ("held by this run: CPU 1", "bad"), ("memory was not given back", "bad")),
         (facts(d0=(Verdict.CANNOT_BE_JUDGED, 0)), ("cannot be judged: CPU 0", "muted"),
          ("memory cannot be judged", "muted")),
-        (facts(RunState.RELEASING, waiting="CPU 0 is waited for."), (verdicts.WATCHING, "muted"), ("", "")),
+        (facts(RunState.RELEASING, waiting="CPU 0 is waited for."), (memory_verdicts.WATCHING, "muted"), ("", "")),
         (facts(RunState.RUNNING), ("", ""), ("", "")),
         (facts(), ("", ""), ("", "")),
     ],
 )  # fmt: skip
 def test_the_verdict_in_words(known, note, head):
     labels = {f"cpu:{number}": f"CPU {number}" for number in range(3)}
-    assert verdicts.note(known, labels) == note
-    assert verdicts.head_words(known) == head
+    assert memory_verdicts.note(known, labels) == note
+    assert memory_verdicts.head_words(known) == head
 
 
 def test_while_one_device_is_back_and_another_is_waited_for_that_is_told():
     waited = "GPU 1 still uses 2.0 GB more than before the run."
     both = ("cpu:0", "cpu:1")
     known = facts(RunState.RELEASING, both, waited, d0=GOOD)
-    assert verdicts.nothing_words(known, looked_at=True) == waited
+    assert memory_verdicts.nothing_words(known, looked_at=True) == waited
     for state in (RunState.RELEASING, RunState.FINISHED, RunState.LOST):
-        assert verdicts.nothing_words(facts(state, both, waited, d0=GOOD, d1=GOOD), looked_at=True) == ""
-    assert verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), looked_at=True) == ""
+        assert memory_verdicts.nothing_words(facts(state, both, waited, d0=GOOD, d1=GOOD), looked_at=True) == ""
+    assert memory_verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), looked_at=True) == ""
 
 
 def test_what_is_not_back_is_told_the_worst_first():
     others, unexplained = (Verdict.HELD_BY_OTHERS, 60.0), (Verdict.UNEXPLAINED, 60.0)
-    told, tone = verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
+    told, tone = memory_verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
     assert (told, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
-    assert verdicts.sentences(facts(d0=GOOD)) == ([], "")
+    assert memory_verdicts.sentences(facts(d0=GOOD)) == ([], "")
 
 
 def test_for_half_a_minute_after_a_run_the_holders_are_looked_at_more_often():

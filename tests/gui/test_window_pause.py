@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.errors import RunError
-from core.run import Run
-from core.runs import directories
-from core.state import RunState
+from core.runs.index import directories
+from core.runs.run import Run
+from core.runs.states import RunState
 from tests.core.acting import played
 from tests.running import FOREVER, LONG, start, write_recipe
 

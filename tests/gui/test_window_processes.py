@@ -11,19 +11,19 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton, QTableWidget
 
-from core import holders, leftovers, processes
-from core.findings import Holder
-from core.state import RunState
-from gui import sweeper
-from gui.ender import end_one
-from gui.panels.leftovers_strip import LeftoversStrip
-from gui.views.processes import MEMORY, PID, Person, Runs, ordered, process_rows, why_not_end
+from core.runs import leftovers
+from core.runs.states import RunState
+from core.system import process_info, processes
+from core.system.process_info import Holder
+from gui.panels.memory.leftovers_strip import LeftoversStrip
+from gui.services import leftover_scanner
+from gui.services.process_terminator import end_one
+from gui.viewmodels.devices.process_rows import MEMORY, PID, Person, Runs, ordered, process_rows, why_not_end
 from tests.core.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
+from tests.gui.launching import WAITS
 from tests.recorded import GB
 from tests.running import start
 from tests.waiting import wait_until
-
-from .launching import WAITS
 
 RUNS = Runs(looked_at="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
@@ -36,7 +36,7 @@ NO_PID = 4194999
 def view(tmp_path, monkeypatch):
     """Leftovers are looked for among the processes of this test alone: none of anybody else's is shown, or ended."""
     made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
-    monkeypatch.setattr(sweeper, "PROC", made.path)
+    monkeypatch.setattr(leftover_scanner, "PROC", made.path)
     return made
 
 
@@ -232,13 +232,13 @@ def test_nothing_is_looked_through_while_nobody_looks(drive, view):
 
 def test_one_that_does_not_listen_is_killed(launch):
     deaf = launch(DEAF)
-    sentence, tone = end_one(holders.describe(deaf.pid), grace_s=0.2)
+    sentence, tone = end_one(process_info.describe(deaf.pid), grace_s=0.2)
     assert (f"(pid {deaf.pid}) was ended (SIGKILL)." in sentence, tone) == (True, "good")
 
 
 def test_another_process_with_its_pid_is_never_signalled(launch):
     other = launch()
-    listed = replace(holders.describe(other.pid), created=12.5)
+    listed = replace(process_info.describe(other.pid), created=12.5)
     sentence, _ = end_one(listed)
     assert sentence.endswith("has ended.")
     assert other.poll() is None
@@ -246,7 +246,7 @@ def test_another_process_with_its_pid_is_never_signalled(launch):
 
 def test_one_that_has_come_to_belong_to_a_run_is_left_alone(launch):
     other = launch(env={**os.environ, "TRAINYARD_RUN": "a-run"})
-    listed = replace(holders.describe(other.pid), run_id=None)
+    listed = replace(process_info.describe(other.pid), run_id=None)
     sentence, tone = end_one(listed)
     assert (tone, "was left alone" in sentence) == ("bad", True)
     assert other.poll() is None

@@ -6,9 +6,9 @@ from threading import Event
 
 import pytest
 
-from core import removal
-from core.state import RunState
-from gui import remover
+from core.runs import removal
+from core.runs.states import RunState
+from gui.controllers import removal_controller
 from tests.running import LONG, make_spec, script_spec, start, train, write_recipe
 from tests.waiting import wait_until
 
@@ -77,7 +77,7 @@ def test_the_window_turns_while_a_run_is_deleted(drive, script, runs_root, monke
         return remove(run_dir)
 
     monkeypatch.setattr(removal, "remove", slow)
-    wait_until(lambda: not remover.look(run.dir).why_not, what="that nobody holds it")
+    wait_until(lambda: not removal_controller.look(run.dir).why_not, what="that nobody holds it")
     panel.runs.run_menu.show_run(run.dir)
     delete(panel, panel.runs.run_menu)
     try:

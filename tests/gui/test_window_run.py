@@ -13,9 +13,9 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPlainTextEdit
 
-from core.runs import directories
-from core.spec import StopLadder
-from core.state import RunState
+from core.runs.index import directories
+from core.runs.states import RunState
+from core.schema.settings import StopLadder
 from tests.core.acting import played
 from tests.recorded import recorded
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
@@ -209,7 +209,7 @@ def test_a_run_of_a_newer_version_is_explained(drive, runs_root):
 
 @pytest.mark.parametrize("theme", ["DARK", "LIGHT"])
 def test_themes_can_change_while_a_run_is_shown(drive, theme):
-    from gui import theme as themes
+    from gui.style import theme as themes
 
     panel = drive()
     panel.window.set_theme(getattr(themes, theme))

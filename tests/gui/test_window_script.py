@@ -14,9 +14,9 @@ from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QGuiApplication
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPlainTextEdit, QPushButton
 
-from core import setups
-from core.state import RunState
-from gui.panels.name_dialog import NameDialog
+from core.config import presets
+from core.runs.states import RunState
+from gui.widgets.name_dialog import NameDialog
 from tests.running import LONG, make_spec, script_spec, start, train, write_recipe
 
 TRAINS = """\
@@ -347,8 +347,8 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     assert "cannot be called" in dialog.told.text()
     dialog.edit.setText("nightly")
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
-    path = setups.path_of("nightly", setups.default_root())
-    assert setups.read(path) == spec
+    path = presets.path_of("nightly", presets.default_root())
+    assert presets.read(path) == spec
     button = panel.window._setup.setups
     assert not is_script(panel)
     button.list_setups()
@@ -367,12 +367,12 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     menu_action(button.menu(), "Keep what is chosen…").trigger()
     dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
-    assert [each.name for each in setups.listed(setups.default_root())] == ["train"]
+    assert [each.name for each in presets.listed(presets.default_root())] == ["train"]
 
 
 def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
     spec = replace(script_spec(script, cwd=script.parent), devices=("GPU-gone", "cpu:1"))
-    setups.keep(spec, setups.path_of("elsewhere", setups.default_root()))
+    presets.keep(spec, presets.path_of("elsewhere", presets.default_root()))
     panel = drive()
     panel.tick("cpu:0")
     button = panel.window._setup.setups

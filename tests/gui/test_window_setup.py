@@ -10,8 +10,8 @@ from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
 
-from core import catalog
-from core.spec import ReleaseWatch
+from core.config import validation
+from core.schema.settings import ReleaseWatch
 from tests.running import LONG, write_recipe
 
 
@@ -109,7 +109,7 @@ def test_without_a_gpu_nothing_is_asked_about_how_gpus_are_named(drive):
 
 
 def test_a_framework_that_is_not_installed(drive, monkeypatch):
-    monkeypatch.setattr(catalog, "has", lambda python, module: module == "torch")
+    monkeypatch.setattr(validation, "has", lambda python, module: module == "torch")
     panel = drive()
     texts = [panel.framework.itemText(row) for row in range(panel.framework.count())]
     assert texts == ["PyTorch", "TensorFlow  (not installed)", "Keras  (not installed)"]
@@ -242,7 +242,7 @@ def test_garbage_in_the_settings_is_no_harm(drive, tmp_path, content):
 
 
 def test_remembered_choices_of_the_wrong_kind_are_left_out(drive, runs_root):
-    from gui.remembered import Remembered, folder_key
+    from gui.services.settings_file import Remembered, folder_key
 
     kept = Remembered()
     wrong = {"framework": 3, "strategy": [], "recipe": {}, "devices": 5, "settings": [1], "more": "yes"}

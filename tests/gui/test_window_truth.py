@@ -10,16 +10,16 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
-from core import catalog
+from core.config import validation
 from core.devices.device import Device, Sample, Survey
-from core.runs import directories
-from core.state import RunState
-from gui.monitor import Monitor
-from gui.panels.device_delegate import DeviceDelegate, beside_label
-from gui.panels.devices import ROW, DeviceTable
-from gui.theme import DARK
-from gui.views.devices import DeviceRow, DeviceRows, OnDevices, device_rows
-from gui.views.ticking import obstacles
+from core.runs.index import directories
+from core.runs.states import RunState
+from gui.panels.devices.device_delegate import ROW, DeviceDelegate, beside_label
+from gui.panels.devices.device_table import DeviceTable
+from gui.services.device_monitor import Monitor
+from gui.style.theme import DARK
+from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, device_rows
+from gui.viewmodels.devices.device_selection import obstacles
 from tests.core.acting import played
 from tests.nvml.standin import mig_uuid, uuid
 from tests.running import LONG, start, write_recipe
@@ -142,7 +142,7 @@ def test_the_age_of_readings_goes_by_no_clock_that_can_be_set(monkeypatch):
     sample = Sample(device_id="g", time=4e9)  # the clock was set back since
     monitor = Monitor(Silent(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
     for now, old_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
-        monkeypatch.setattr("gui.monitor.time.monotonic", lambda now=now: now)
+        monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda now=now: now)
         changed = monitor.poll()
         assert monitor.old_s == old_s
         assert changed or not old_s
@@ -212,7 +212,7 @@ def test_readings_of_several_kinds_are_news_together(monkeypatch):
     monitor = Monitor(sampler)
     told = []
     for eighth in range(10):
-        monkeypatch.setattr("gui.monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
+        monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
         told.append(monitor.poll())
     assert told == [True, False, False, False, True, False, False, False, True, False]
     sampler._survey = Survey(devices=())  # which cannot wait
@@ -302,8 +302,8 @@ def test_what_can_be_ticked_beside_a_mig_device_is_what_the_catalogue_allows(tic
     devices["cpu:0"] = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon")
     found = obstacles([row(name) for name in devices], ticked)
     for name in devices.keys() - set(ticked):
-        refused = catalog._mig_problems([devices[each] for each in (*ticked, name)])
-        already = catalog._mig_problems([devices[each] for each in ticked])
+        refused = validation._mig_problems([devices[each] for each in (*ticked, name)])
+        already = validation._mig_problems([devices[each] for each in ticked])
         assert bool(refused) == (name in found) or already
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .standin import StandIn, build, build_cuda, compiler
+from tests.nvml.standin import StandIn, build, build_cuda, compiler
 
 if TYPE_CHECKING:
     from pathlib import Path

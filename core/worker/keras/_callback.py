@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..context import Context
-    from ..course import Course
+    from ..controller import Course
     from ..tensorflow._loop import Task
 
 

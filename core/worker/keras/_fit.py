@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from ..course import Course
+from ..controller import Course
 from ..tensorflow._loop import call, learning_rate
 from ..tensorflow._meter import Meter
 from ..tensorflow._saver import Saver

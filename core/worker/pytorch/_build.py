@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ...spec import DEFAULT_LEARNING_RATE
+from ...schema.settings import DEFAULT_LEARNING_RATE
 from . import _sockets
 from ._data import Batches, as_dataset
 from ._loop import Task

@@ -72,7 +72,7 @@ class Batches:
     divide evenly is weighted by its size. A rank that gets no item of it trains on one item with
     share 0, because in data parallel training every rank has to take part in every step.
 
-    `batch_size` is a multiple of `world_size * accumulation`, as `core.catalog.problems` makes sure.
+    `batch_size` is a multiple of `world_size * accumulation`, as `core.config.validation.problems` makes sure.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..course import Course, Size, Values
+    from ..controller import Course, Size, Values
     from ._data import Batches, MicroBatch
 
     Loss = Callable[[Tensor, Tensor], Tensor]

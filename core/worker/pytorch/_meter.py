@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 import torch.distributed as dist
 
-from .. import meter
+from .. import metrics_reporter
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Meter(meter.Meter):
+class Meter(metrics_reporter.Meter):
     """Gathers the losses of one process."""
 
     def _fetch(self, losses: list[Tensor]) -> list[float]:
@@ -21,7 +21,7 @@ class Meter(meter.Meter):
         return values
 
 
-class SharedMeter(meter.SharedMeter):
+class SharedMeter(metrics_reporter.SharedMeter):
     """Gathers the losses of all ranks with an all-reduce."""
 
     def _settle(self, losses: list[Tensor]) -> None:

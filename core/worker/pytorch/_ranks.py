@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..meter import Meter
+    from ..metrics_reporter import Meter
 
 
 LOOK_EVERY_S = 1.0

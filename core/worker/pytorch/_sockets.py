@@ -2,7 +2,8 @@
 
 Each would make a folder of its own in the system's temporary one (`multiprocessing.util.get_temp_dir`), and a worker
 that is ended by a signal, as those that persist are, leaves it there for ever. They inherit this process's instead:
-it is removed when this process ends, and, where it was killed, by the run's guard or the next leg (`core.resuming`).
+it is removed when this process ends. If this process was killed, the run's guard removes it, or the supervisor that
+resumes the run (`core.supervisor.recovery`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..context import Context
-    from ..course import Course
+    from ..controller import Course
 
     Clip = Callable[[Iterable[nn.Parameter], float], object]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from ..course import Course
+from ..controller import Course
 from ._build import build
 from ._loop import Validation, learning_rate, passes
 from ._meter import Meter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ..course import Course
+from ..controller import Course
 from ._build import build
 from ._loop import Validation, backward, learning_rate
 from ._meter import SharedMeter

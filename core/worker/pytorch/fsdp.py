@@ -14,7 +14,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
-from ..course import Course
+from ..controller import Course
 from ._build import complete, prepare
 from ._fsdp_saver import ShardedSaver
 from ._loop import backward, learning_rate

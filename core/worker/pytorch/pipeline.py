@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from ..course import Course
+from ..controller import Course
 from ._build import complete, prepare
 from ._loop import learning_rate
 from ._meter import SharedMeter

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..course import Course
+from ..controller import Course
 from ._build import build_model, complete, prepare
 from ._loop import Validation, learning_rate, passes
 from ._meter import Meter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..course import Course
+from ..controller import Course
 from ._build import build
 from ._loop import Validation, learning_rate, passes
 from ._meter import Meter

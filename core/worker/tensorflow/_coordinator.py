@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import keras
     from tensorflow.distribute.coordinator import ClusterCoordinator
 
-    from ...spec import Placement
+    from ...schema.rank import Placement
     from ..context import Context
     from ._data import Batches, Feed
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from ...spec import DEFAULT_LEARNING_RATE
+from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..context import REPORT_EVERY_S
-from ..course import Course
+from ..controller import Course
 from ._data import Batches
 from ._saver import Saver
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..context import Context
-    from ..course import Size, Values
-    from ..meter import Meter
+    from ..controller import Size, Values
+    from ..metrics_reporter import Meter
     from ..recipe import LoadedRecipe
     from ._data import Feed
 

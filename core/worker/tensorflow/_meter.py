@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from .. import meter
+from .. import metrics_reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ..context import Context
 
 
-class Meter(meter.Meter):
+class Meter(metrics_reporter.Meter):
     """Gathers the losses of one process."""
 
     def _fetch(self, losses: list[tf.Tensor]) -> list[float]:
         return fetch(losses)
 
 
-class SharedMeter(meter.SharedMeter):
+class SharedMeter(metrics_reporter.SharedMeter):
     """Gathers the losses of all workers, which have weighted their parts: these add up to the global batch's."""
 
     def __init__(self, context: Context, add_up: Callable[[list[float]], list[float]]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
-    from ..meter import Meter
+    from ..metrics_reporter import Meter
     from ..recipe import LoadedRecipe
     from ._data import Feed
 

@@ -15,7 +15,7 @@ from ._replicas import train_replicas
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...spec import Placement
+    from ...schema.rank import Placement
     from ..context import Context
     from ..recipe import LoadedRecipe
 

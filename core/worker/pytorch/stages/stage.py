@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ... import checkpoint
+from ....schema import checkpoint
 from .._build import autocast_of, build_loss
 from .._ranks import told_by
 from .._saver import random_states, set_random_states

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ...context import Context
-    from ...course import Course
-    from ...meter import Meter
+    from ...controller import Course
+    from ...metrics_reporter import Meter
     from .._loop import Task
 
 

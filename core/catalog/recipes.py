@@ -1,0 +1,233 @@
+"""Recipes as files: which are built in, and what a file offers, read with `ast` and never by importing it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.catalog.frameworks import FRAMEWORKS, Framework
+from core.catalog.frameworks import framework as framework_row
+from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
+from resources import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+BUILT_IN = ROOT / "recipes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A keyword argument with a plain default of one or more of a recipe's functions."""
+
+    name: str
+    default: SettingValue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecipeFile:
+    """What a recipe file offers."""
+
+    name: str
+    path: Path
+    summary: str
+    """The first line of the file's docstring."""
+    functions: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    learning_rate: float | None
+    """The default of the optimizer's keyword `learning_rate`, where there is one."""
+    imports: frozenset[str] = frozenset()
+    """The packages that the file itself imports."""
+
+    def check_framework(self, row: Framework) -> None:
+        """Raises `ValueError` with a sentence for a recipe that is clearly another framework's."""
+        if self.imports & set(row.imports):
+            return
+        others = [other for other in FRAMEWORKS if self.imports & set(other.imports)]
+        if others:
+            titles, ids = " or ".join(other.title for other in others), " or ".join(other.id for other in others)
+            package = min(self.imports & set(others[0].imports))
+            raise ValueError(
+                f"Recipe {self.name} imports {package}: it is for {titles} and cannot be trained with {row.title}. "
+                f"Choose framework {ids}, or another recipe."
+            )
+
+    def with_settings(self, texts: Mapping[str, SettingValue]) -> Recipe:
+        """The recipe with these settings; texts take the type of the setting's default.
+
+        Raises `ValueError` with a sentence for a setting that is unknown or does not fit.
+        """
+        values = {setting.name: setting.default for setting in self.settings}
+        for name, value in texts.items():
+            if name not in values:
+                raise ValueError(f"Recipe {self.name} has no setting {name!r}. {self._known_settings()}")
+            values[name] = _like(name, value, values[name])
+        return Recipe(name=self.name, path=str(self.path), settings=values)
+
+    def _known_settings(self) -> str:
+        if not self.settings:
+            return "It has no settings: its functions have no keyword arguments with plain defaults."
+        return f"Its settings are: {', '.join(setting.name for setting in self.settings)}."
+
+
+def built_in(framework: str) -> list[RecipeFile]:
+    """The recipes that ship for a framework, by name."""
+    return [read(path) for path in _built_in_files(framework)]
+
+
+def _built_in_files(framework: str) -> list[Path]:
+    return sorted((BUILT_IN / framework_row(framework).recipes).glob("[!_]*.py"))
+
+
+def is_file(path: Path) -> bool:
+    """Whether this is a file that can be looked at; never an error, whatever name or folder it is."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False  # a name that no file can have
+
+
+def find(reference: str, framework: str) -> RecipeFile:
+    """The recipe that a built-in name or a file's path stands for.
+
+    Raises `ValueError` with a sentence when there is none, or when the file cannot be used.
+    """
+    built_in_files = {path.stem: path for path in _built_in_files(framework)}
+    names = list(built_in_files)
+    if reference in names:
+        return read(built_in_files[reference])
+    path = Path(reference)
+    if is_file(path):
+        return read(path)
+    if path.suffix == ".py" or "/" in reference:
+        raise ValueError(f"There is no recipe file {reference}. Check the path.")
+    known = f"Built in for {framework}: {', '.join(names)}." if names else f"None is built in for {framework}."
+    raise ValueError(f"There is no recipe {reference!r}. {known} Or give the path of a Python file.")
+
+
+def read(path: Path) -> RecipeFile:
+    """What a recipe file offers. Raises `ValueError` with a sentence when it cannot be read or lacks a function."""
+    tree = _parse(path)
+    functions = {
+        node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in RECIPE_FUNCTIONS
+    }
+    missing = [name for name in REQUIRED_FUNCTIONS if name not in functions]
+    if missing:
+        raise ValueError(
+            f"Recipe {path} has no function {' and no function '.join(f'{name}()' for name in missing)}. "
+            f"A recipe needs {' and '.join(f'{name}()' for name in REQUIRED_FUNCTIONS)}. "
+            f"If it is a program that trains by itself, run it as it is: trainyard run --script {path}"
+        )
+    keywords = _merged(path, functions)
+    optimizer = _keywords(functions["optimizer"]) if "optimizer" in functions else {}
+    rate = optimizer.get("learning_rate")
+    return RecipeFile(
+        name=path.stem,
+        path=path.resolve(),
+        summary=(ast.get_docstring(tree) or "").split("\n")[0],
+        functions=tuple(functions),
+        settings=tuple(
+            Setting(name=name, default=value) for name, value in keywords.items() if name not in RUN_KEYWORDS
+        ),
+        learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
+        imports=frozenset(_imports(tree)),
+    )
+
+
+def _parse(path: Path) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except OSError as error:
+        raise ValueError(
+            f"Recipe {path} could not be read: {error.strerror}. Check the path and its permissions."
+        ) from error
+    except SyntaxError as error:
+        where = f", line {error.lineno}" if error.lineno else ""
+        raise ValueError(f"Recipe {path} is not valid Python: {error.msg}{where}. Correct it there.") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"Recipe {path} is not a Python text file: {error}.") from error
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The packages that are imported anywhere in the file, by their first name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _keywords(node: ast.FunctionDef) -> dict[str, SettingValue]:
+    """The arguments of a function that have a plain value as default."""
+    arguments = node.args
+    defaults = (
+        arguments.defaults[-len(arguments.args) :] if arguments.args else []
+    )  # positional-only: cannot be set by name
+    pairs = [*zip(arguments.args[len(arguments.args) - len(defaults) :], defaults, strict=True)]
+    pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
+    values = {argument.arg: _literal(default) for argument, default in pairs}
+    return {name: value for name, value in values.items() if not isinstance(value, _NotPlain)}
+
+
+def _merged(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, SettingValue]:
+    """The keywords of all functions; one name is one setting, so it needs one default."""
+    merged: dict[str, SettingValue] = {}
+    for node in functions.values():
+        for name, default in _keywords(node).items():
+            if name in merged and merged[name] != default and name not in RUN_KEYWORDS:
+                raise ValueError(
+                    f"Recipe {path} gives its setting {name!r} two defaults, {merged[name]!r} and {default!r} "
+                    f"(in {node.name}(), line {node.lineno}). Give both the same, or rename one."
+                )
+            merged[name] = default
+    return merged
+
+
+class _NotPlain:
+    """A default that is no plain value, such as a class: it stays the recipe's own affair."""
+
+
+def _literal(node: ast.expr) -> SettingValue | _NotPlain:
+    try:
+        value = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        return _NotPlain()
+    return value if isinstance(value, (bool, int, float, str, type(None))) else _NotPlain()
+
+
+def _like(name: str, value: SettingValue, default: SettingValue) -> SettingValue:
+    """`value` with the type of `default`; ValueError with a sentence when it does not fit."""
+    kind = type(default)
+    if default is None or (not isinstance(value, str) and type(value) is kind):
+        return _guess(value)
+    if kind is int and isinstance(value, float) and not value.is_integer():
+        value = str(value)  # int() would cut it off silently; of a text it refuses
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    try:
+        return _CASTS[kind](value)
+    except (ValueError, TypeError):
+        raise ValueError(f"Setting {name!r} is {value!r}. Give {words[kind]}, such as {default!r}.") from None
+
+
+def _guess(value: SettingValue) -> SettingValue:
+    """A text given for a setting without a typed default, read as Python would; else left a text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        guess = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+    return guess if isinstance(guess, (bool, int, float, str, type(None))) else value
+
+
+def _boolean(value: SettingValue) -> bool:
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    try:
+        return words[str(value).lower()]
+    except KeyError:
+        raise ValueError(value) from None
+
+
+_CASTS: dict[type, Callable[[Any], SettingValue]] = {bool: _boolean, int: int, float: float, str: str}

@@ -1,0 +1,65 @@
+"""Why a spec cannot be started on this machine, for who types: devices by their short names, nothing about others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from core.config import validation
+from core.config.requirements import recipe_problems
+from core.scripts import analysis, problems
+
+if TYPE_CHECKING:
+    from core.devices.device import Survey
+    from core.schema.spec import RunSpec
+
+LISTING = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
+"""Where, in what a driver says, the sentences on one more GPU begin."""
+NUMBER = re.compile(r"GPU (\d+) cannot")
+
+
+def refusal(spec: RunSpec, found: Survey) -> str | None:
+    """Sentences on what is in the way; None when it can be started."""
+    there = {device.id for device in found.devices}
+    unknown = [name for name in spec.devices if name not in there]
+    if unknown or not spec.devices:
+        return _no_device(unknown, found)
+    here = validation.problems(spec, found.devices)
+    return " ".join([*recipe_problems(spec), *here, *_script_problems(spec)]) or None
+
+
+def _script_problems(spec: RunSpec) -> list[str]:
+    """What would end a script at once, as far as its source and its Python tell."""
+    if spec.script is None:
+        return []
+    variables = dict(spec.script.environment)
+    try:
+        look = analysis.look_at(
+            spec.script.path, module=spec.script.module or None, cwd=spec.working_dir, python=spec.python,
+            variables=variables,
+        )  # fmt: skip
+    except ValueError as error:
+        return [str(error)]
+    return problems.problems(look, python=spec.python, cwd=spec.working_dir, variables=variables)
+
+
+def _no_device(unknown: list[str], found: Survey) -> str:
+    choice = ", ".join(device.short_name for device in found.devices) or "none, since this machine shows no device"
+    if not unknown:
+        trouble = [found.banner] if found.banner and not found.devices else []
+        return " ".join([f"No device is chosen. Choose at least one of: {choice}.", *trouble])
+    told = dict.fromkeys(sentence for name in unknown for sentence in _why(name, found))
+    absent = [f"There is no device {name!r} here." for name in unknown]
+    return " ".join([*absent, *told, f"Choose from: {choice}."])
+
+
+def _why(name: str, found: Survey) -> list[str]:
+    """What the drivers say that may concern a device of this name, which is not listed."""
+    if name.startswith("cpu:") and any(device.kind == "cpu" for device in found.devices):
+        return []
+    general, *listings = (part.strip() for part in LISTING.split(found.banner or ""))
+    numbered = re.fullmatch(r"gpu:(\d+)", name.lower())
+    if numbered is None:  # such as a UUID: it may be that of any GPU which cannot be listed
+        return [sentence for sentence in (general, *listings) if sentence]
+    own = [each for each in listings if (match := NUMBER.match(each)) and match[1] == numbered[1]]
+    return own or ([general] if general else [])

@@ -1,0 +1,87 @@
+"""The command that lists the Pythons of this machine."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.cli.output import say, say_rows
+from core.pythons.search import Search
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.pythons.facts import Package
+    from core.pythons.search import Entry
+
+NAP_S = 0.01
+COLUMNS = ("python", "torch", "tensorflow", "keras", "place", "path")
+CUDA = {True: ", CUDA", False: ", no CUDA", None: ""}
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """What `pythons` takes."""
+    parser.add_argument(
+        "--near", type=Path, metavar="DIR",
+        help="also look for environments in this folder, or beside this script; default: the working folder",
+    )  # fmt: skip
+
+
+def pythons(options: Namespace) -> int:
+    """The Pythons of this machine, and what each can train with."""
+    entries = _search(options.near)
+    say_rows(options, [_row(each) if options.json else _shown(each) for each in entries], COLUMNS)
+    for each in () if options.json else entries:
+        if each.sentence:
+            say(each.sentence)
+    return 0
+
+
+def _search(near: Path | None) -> list[Entry]:
+    """All of them. Raises `ValueError` with a sentence where there is no such folder."""
+    if near is not None and not near.exists():
+        raise ValueError(f"There is nothing at {near} to look near. Name a folder or a script.")
+    search = Search()
+    try:
+        search.start(near or Path())
+        while not (found := search.poll(), search.done)[1]:
+            time.sleep(NAP_S)
+    finally:
+        search.close()
+    return found
+
+
+def _row(entry: Entry) -> dict[str, object]:
+    known = entry.facts
+    return {
+        "path": entry.found.path, "place": entry.found.place,
+        "version": ".".join(map(str, known.version)) if known else None,
+        "implementation": known.implementation or None if known else None,
+        "prefix": known.prefix or None if known else None,
+        "torch": _package(known.torch) if known else None,
+        "tensorflow": _package(known.tensorflow) if known else None,
+        "keras": _package(known.keras) if known else None,
+        "problem": entry.sentence or None,
+    }  # fmt: skip
+
+
+def _package(package: Package | None) -> dict[str, object] | None:
+    return None if package is None else {"version": package.version, "cuda": package.cuda}
+
+
+def _shown(entry: Entry) -> dict[str, object]:
+    known = entry.facts
+    return {
+        "python": ".".join(map(str, known.version)) if known else None,
+        "torch": _short(known.torch) if known else None,
+        "tensorflow": _short(known.tensorflow) if known else None,
+        "keras": _short(known.keras) if known else None,
+        "place": entry.found.title,
+        "path": entry.found.path,
+    }
+
+
+def _short(package: Package | None) -> str | None:
+    """Such as `2.6.0, CUDA`; the build's mark behind a plus sign says the same."""
+    return None if package is None else f"{(package.version or 'yes').partition('+')[0]}{CUDA[package.cuda]}"

@@ -1,0 +1,100 @@
+"""Setups: what to train and how, kept by name as files that may be put under version control, and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from core.schema.spec import RunSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SUFFIX = ".json"
+PATHS = (("python",), ("working_dir",), ("recipe", "path"), ("script", "path"))
+"""Where a spec has paths. Those below the setup's own folder are kept relative to it, so that both can be moved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """One that is kept."""
+
+    name: str
+    path: Path
+    spec: RunSpec | None
+    problem: str = ""
+    """Why it cannot be used: a sentence."""
+
+
+def default_root() -> Path:
+    """Where setups are kept that have a name and no path: the user's folder for settings."""
+    return platformdirs.user_config_path("trainyard") / "setups"
+
+
+def path_of(name: str, root: Path) -> Path:
+    """The file that a name, or a path, stands for. Raises `ValueError` for a name that can be none."""
+    if "/" in name or name.endswith(SUFFIX):
+        return Path(name).expanduser().absolute()
+    if not re.fullmatch(r"[\w][\w .+-]*", name):
+        raise ValueError(f"A setup cannot be called {name!r}. Use letters, digits, spaces and . + - _, or give a path.")
+    return root / f"{name}{SUFFIX}"
+
+
+def keep(spec: RunSpec, path: Path) -> None:
+    """Write it, in place of what was kept there. Raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = _with_paths(spec.to_json(), lambda text: _relative(text, path.parent))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def read(path: Path) -> RunSpec:
+    """Raises `ValueError` with a sentence that names the file."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(document, dict):
+            document = _with_paths(document, lambda text: str(path.parent / text) if text else text)
+        return RunSpec.from_json(document)
+    except FileNotFoundError:
+        raise ValueError(f"There is no setup {path}. `trainyard setups` lists those that are kept by name.") from None
+    except OSError as error:
+        raise ValueError(f"The setup {path} cannot be read: {error.strerror}.") from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not a setup that can be used. {error}") from error
+
+
+def listed(root: Path) -> list[Setup]:
+    """All that are kept there, by name; also those that cannot be used."""
+    return [_setup(path) for path in sorted(root.glob(f"*{SUFFIX}"))]
+
+
+def _setup(path: Path) -> Setup:
+    try:
+        return Setup(name=path.stem, path=path, spec=read(path))
+    except ValueError as error:
+        return Setup(name=path.stem, path=path, spec=None, problem=str(error))
+
+
+def _with_paths(document: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
+    changed = {name: dict(part) if isinstance(part, dict) else part for name, part in document.items()}
+    for *into, last in PATHS:
+        part: object = changed
+        for name in into:
+            part = part.get(name) if isinstance(part, dict) else None
+        if isinstance(part, dict) and isinstance(part.get(last), str):
+            part[last] = change(part[last])
+    return changed
+
+
+def _relative(text: str, folder: Path) -> str:
+    if not text:
+        return text
+    within = os.path.relpath(text, folder)
+    return text if within.startswith("..") else within

@@ -1,0 +1,76 @@
+"""A run as the line that one would type: nobody who used the panel is bound to it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from core.catalog.strategies import cell_of
+from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
+from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, Training
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.schema.spec import RunSpec
+
+
+def shell_line(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> str:
+    """For a POSIX shell: of a script the line that starts it without us, of a recipe our own command.
+
+    `cores`: by device id, those of a CPU device; to what was pinned to them, the line pins it, too.
+    """
+    inner = _script_words(spec, cores) if spec.script else _recipe_words(spec)
+    return f"cd {shlex.quote(spec.working_dir)} && {shlex.join(inner)}"
+
+
+def _script_words(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> list[str]:
+    assert spec.script is not None
+    gpus = [each for each in spec.devices if not each.startswith("cpu:")]
+    seen = {ORDER: BY_BUS, VISIBLE: ",".join(gpus), **spec.script.environment}
+    pins = sorted(core for each in spec.devices for core in cores.get(each, ()))
+    words = ["env", *(f"{name}={value}" for name, value in seen.items())]
+    if pins:
+        words += ["taskset", "--cpu-list", ",".join(map(str, pins))]
+    if cell_of(spec).processes != "per_device":
+        return [*words, spec.python, *spec.script.command]
+    started = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(spec.devices)}"]
+    program = ["--module", *spec.script.command[1:]] if spec.script.module else list(spec.script.command)
+    return [*words, spec.python, *started, *program]
+
+
+def _recipe_words(spec: RunSpec) -> list[str]:
+    recipe = spec.own_recipe
+    words = ["trainyard", "run", recipe.path, "--framework", spec.framework, "--strategy", spec.strategy]
+    words += ["--devices", ",".join(spec.devices), "--name", spec.name]
+    for name, value in recipe.settings.items():
+        words += ["--set", f"{name}={value}"]
+    usual = Training()
+    for item in fields(Training):
+        value = getattr(spec.training, item.name)
+        if value != getattr(usual, item.name):
+            option = f"--{item.name.replace('_', '-')}"
+            words += [option] if value is True else [option, str(value)]
+    return [*words, *_checkpoint_words(spec.checkpoints), *_release_words(spec.release), *_cuda_words(spec)]
+
+
+def _checkpoint_words(chosen: Checkpoints) -> list[str]:
+    usual = Checkpoints()
+    words = []
+    if (chosen.unit, chosen.every) != (usual.unit, usual.every):
+        counted = chosen.unit in {"epochs", "steps", "minutes"}
+        words += ["--checkpoint-every", f"{chosen.every} {chosen.unit}" if counted else chosen.unit]
+    return [*words, "--keep-checkpoints", str(chosen.keep)] if chosen.keep != usual.keep else words
+
+
+def _release_words(chosen: ReleaseWatch) -> list[str]:
+    usual = ReleaseWatch()
+    words = ["--release-wait", f"{chosen.wait_s:g}"] if chosen.wait_s != usual.wait_s else []
+    if chosen.tolerance_mb != usual.tolerance_mb:
+        words += ["--release-tolerance", str(chosen.tolerance_mb)]
+    return words
+
+
+def _cuda_words(spec: RunSpec) -> list[str]:
+    return ["--cuda-ids", spec.cuda_ids] if spec.cuda_ids != CUDA_IDS[0] else []

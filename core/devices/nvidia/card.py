@@ -1,0 +1,147 @@
+"""One NVIDIA device as it is read: its handle, what it cannot tell, and what it told last."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
+
+from core.devices.device import Process, Sample
+from core.devices.nvidia.nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, words
+from core.devices.reader import Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from core.devices.device import Device
+    from core.devices.nvidia.nvml import Handle, Reading
+    from core.devices.nvidia.power import PowerState
+    from core.devices.reader import Options
+
+# Of a MIG device NVML answers "invalid argument" to what only a whole GPU can be asked.
+NEVER_OF_MIG = NEVER | {pynvml.NVML_ERROR_INVALID_ARGUMENT}
+
+
+LISTS = ("compute", "graphics", "mps")
+"""The readings that name processes."""
+
+
+class Card:
+    """A GPU or a MIG device."""
+
+    def __init__(self, device: Device, handle: Handle, options: Options, power: PowerState) -> None:
+        self.device = device
+        self._handle: Handle | None = handle
+        self._options = options
+        self._power = power
+        self._never = NEVER_OF_MIG if device.is_mig else NEVER
+        self._ways = {reading.name: _ways(reading, device) for reading in READINGS}  # those that may still work
+        self._values: dict[str, Any] = {}
+        self._lost: str | None = None
+        self._retry_at = 0.0
+
+    @property
+    def handle(self) -> Handle | None:
+        """NVML's handle; None while the device is lost."""
+        return self._handle
+
+    def is_asleep(self) -> bool:
+        """Whether asking would wake it up."""
+        return self._power.is_asleep()
+
+    def read(self, now: float, due: Sequence[Reading]) -> Sample:
+        """A sample at `now`, unix seconds. An error of the device is in the sample, never raised."""
+        if self._power.is_asleep():
+            self._values.clear()
+            return Sample(device_id=self.device.id, time=now, asleep=True)  # asking would wake it up
+        try:
+            self._refresh(due if self._handle is not None else self._regain())
+        except pynvml.NVMLError as error:
+            self.lose(error)
+        return self._sample(now)
+
+    def lose(self, error: pynvml.NVMLError) -> None:
+        """Say so from now on, and ask again later."""
+        # A handle may be stale after any error, and a stale one crashes the process: never use it again.
+        self._handle = None
+        self._values.clear()
+        self._retry_at = time.monotonic() + self._options.retry_s
+        self._lost = (
+            f"{self.device.label} does not answer: the driver says “{words(error)}”. "
+            f"It is asked again every {self._options.retry_s:g} s."
+        )
+
+    def _refresh(self, due: Sequence[Reading]) -> None:
+        values, beat, listed = self._values, self._options.beat, False
+        for reading in due:
+            values[reading.name] = self._ask(reading)
+            listed = listed or reading.tier is Tier.PROCESSES
+            beat()
+        if listed:
+            values["processes"] = self._processes()
+
+    def _ask(self, reading: Reading) -> Any:  # noqa: ANN401 (each reading has a type of its own)
+        ways = self._ways[reading.name]
+        if not ways:
+            return None
+        try:
+            return ways[0](self._handle)
+        except pynvml.NVMLError as error:
+            if error.value in self._never:
+                self._ways[reading.name] = ways[1:]
+                return self._ask(reading)
+            if error.value in NOT_NOW:
+                return None
+            raise
+
+    def _sample(self, now: float) -> Sample:
+        value = self._values.get
+        return Sample(
+            device_id=self.device.id,
+            time=now,
+            utilisation_percent=value("utilisation"),
+            memory_used_bytes=value("memory"),
+            temperature_celsius=value("temperature"),
+            power_watts=value("power"),
+            clock_reasons=value("clock_reasons") or (),
+            processes=value("processes"),
+            lost=self._lost,
+        )
+
+    def _processes(self) -> tuple[Process, ...] | None:
+        """Who holds the device; None where the driver does not tell all that it otherwise tells, or never tells it.
+
+        Without the list of who computes nothing is known of training. The others are often never supported.
+        """
+        lists = {name: self._values.get(name) for name in LISTS}
+        missing = {name for name, entries in lists.items() if entries is None}
+        if "compute" in missing or any(self._ways[name] for name in missing):  # not this time
+            return None
+        return _merge(entries for entries in lists.values() if entries is not None)
+
+    def _regain(self) -> Sequence[Reading]:
+        """What to read of a lost device: everything once it is found again, nothing before."""
+        if time.monotonic() < self._retry_at:
+            return ()
+        self._handle = pynvml.nvmlDeviceGetHandleByUUID(self.device.id)
+        self._options.beat()
+        self._lost = None
+        return READINGS
+
+
+def _ways(reading: Reading, device: Device) -> tuple[Callable[[Handle], Any], ...]:
+    if device.is_mig and reading.name not in MIG_READINGS:
+        return ()
+    if device.shared_memory and device.memory_total_bytes is None and reading.name == "memory":
+        return ()  # no memory of its own: a figure that some drivers give all the same is none of its
+    return reading.ways
+
+
+def _merge(lists: Iterable[Sequence[Any]]) -> tuple[Process, ...]:
+    """One entry per process, though one that computes and draws is in two lists."""
+    used: dict[int, int | None] = {}
+    for entry in (entry for entries in lists for entry in entries):
+        if used.get(entry.pid) is None:
+            used[entry.pid] = entry.usedGpuMemory  # pynvml has made None of "not available"
+    return tuple(Process(pid=pid, memory_used_bytes=memory) for pid, memory in sorted(used.items()))

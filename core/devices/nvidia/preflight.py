@@ -1,0 +1,132 @@
+"""The pre-flight: which GPUs the CUDA driver will show a process, asked before the process is started.
+
+The driver's library is loaded in a subprocess only (`ask_cuda.py`), under exactly the environment that is asked
+about: it reads `CUDA_VISIBLE_DEVICES` once per process, and may hang or crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.devices.reader import KERNEL_LOG
+from core.errors import RunError
+from core.system.helper_process import ending_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ASK = Path(__file__).with_name("ask_cuda.py")
+VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
+TIMEOUT_S = 20.0
+"""So long a driver that nobody uses may take to wake up all its GPUs; as long as a run waits for them to be listed."""
+GRACE_S = 1.0  # after SIGKILL: a process that sits in the driver ends when the driver lets go of it
+OWN_END_S = 5.0  # so long after its asker has given up, one that was left behind ends by itself
+
+
+def check(
+    ids: Sequence[str], environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S
+) -> None:
+    """Make sure that a process in this environment will see exactly these devices, in this order.
+
+    Raises `RunError` with one sentence: with both lists when they differ; with what the driver said, or did not say.
+    """
+    shown = visible(environment, python=python, timeout_s=timeout_s)
+    if [plain(each) for each in shown] == [plain(each) for each in ids]:
+        return
+    same = sorted(map(plain, shown)) == sorted(map(plain, ids))
+    raise RunError(
+        f"The CUDA driver would not show this run the GPUs that were ticked{', but another order of them' * same}: "
+        f"ticked {_list(ids)}, shown {_list(shown)}. "
+        "Find out what else chooses among the GPUs here, such as a container, MIG mode or the scheduler of a "
+        "cluster (nvidia-smi -L lists them), or tick others."
+    )
+
+
+def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:
+    """All UUIDs in the order that numbers in CUDA_VISIBLE_DEVICES mean in this environment. Raises `RunError`."""
+    return visible(
+        {name: value for name, value in environment.items() if name != VISIBLE}, python=python, timeout_s=timeout_s
+    )
+
+
+def numbers(
+    ids: Sequence[str], environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S
+) -> dict[str, str]:
+    """By UUID, what stands for the device in CUDA_VISIBLE_DEVICES where that may hold numbers only (vLLM).
+
+    They are numbers by bus: the process must have CUDA_DEVICE_ORDER=PCI_BUS_ID. Raises `RunError` when one of
+    the devices has no number.
+    """
+    found = order({**environment, ORDER: BY_BUS}, python=python, timeout_s=timeout_s)
+    places = {plain(uuid): str(number) for number, uuid in enumerate(found)}
+    missing = [each for each in ids if plain(each) not in places]
+    if missing:
+        raise RunError(
+            f"{_list(missing)} has no number with the CUDA driver, which numbers {_list(found)}. "
+            "Let the run name its GPUs by UUID, or tick others."
+        )
+    return {each: places[plain(each)] for each in ids}
+
+
+def visible(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:
+    """The UUIDs that the CUDA driver shows a process in this environment, in its order. Raises `RunError`."""
+    answer = _ask(environment, python, timeout_s)
+    if "uuids" in answer:
+        return [str(uuid) for uuid in answer["uuids"]]
+    if "missing" in answer:
+        raise RunError(
+            f"The CUDA driver's library cannot be used, without which nothing trains on a GPU: {answer['missing']}. "
+            "Install libcuda.so.1, which comes with the NVIDIA driver (in a container: its “compute” capability)."
+        )
+    words = f"“{answer['words']}” ({answer['call']}, error {answer['code']})"
+    raise RunError(f"The CUDA driver cannot say which GPUs this run would see: {words}. {KERNEL_LOG}")
+
+
+def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[str, Any]:
+    command = [python, "-I", str(ASK), str(math.ceil(timeout_s + OWN_END_S))]
+    try:
+        process = subprocess.Popen(
+            command, env=dict(environment), cwd="/", start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as error:
+        raise RunError(
+            f"The interpreter {python} could not be started to ask which GPUs it will see: {error.strerror}."
+        ) from error
+    try:
+        text, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        raise RunError(
+            f"The CUDA driver did not answer within {timeout_s:g} s which GPUs this run would see. {KERNEL_LOG}"
+        ) from None
+    try:
+        answer: dict[str, Any] = json.loads(text)
+    except ValueError:
+        how = ending_words(process.returncode) or "no answer"
+        raise RunError(f"Asking the CUDA driver which GPUs this run would see ended with {how}. {KERNEL_LOG}") from None
+    return answer
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill it, and wait for it no longer than a moment."""
+    process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE_S)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def plain(uuid: str) -> str:
+    """The digits alone: CUDA tells no prefix, and old drivers name a MIG device by its GPU and two numbers."""
+    return uuid.lower().removeprefix("mig-").removeprefix("gpu-").partition("/")[0]
+
+
+def _list(ids: Sequence[str]) -> str:
+    return ", ".join(ids) or "none"

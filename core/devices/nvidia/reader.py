@@ -1,0 +1,223 @@
+"""NVIDIA devices, read through the driver's own library, NVML.
+
+Runs in the helper process only: the library can hang, and can crash whoever calls it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
+
+from core.devices.device import Sample
+from core.devices.nvidia.card import Card
+from core.devices.nvidia.describe import NO_SUCH, describe, in_mig_mode, mig_devices, with_mig_mode
+from core.devices.nvidia.nvml import OTHER_CURE, due, trouble, words
+from core.devices.nvidia.power import Places, PowerState, addresses, sleepers, unwoken
+from core.devices.nvidia.visibility import Visibility
+from core.devices.reader import DriverError, NoDevices, Options
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from core.devices.device import Device
+    from core.devices.nvidia.nvml import Handle
+    from core.devices.reader import Tier
+
+TRACES = (Path("/dev/nvidia0"), Path("/proc/driver/nvidia"))  # what a machine has whose driver is loaded
+WHOLE = -1  # where a MIG device has its number
+
+Place = tuple[int, int]
+"""Where a device stands in the list: the number of its GPU, and its own."""
+
+
+def open_reader(
+    options: Options, traces: Iterable[Path] = TRACES, environment: Mapping[str, str] = os.environ
+) -> NvidiaReader:
+    """A reader of the NVIDIA devices.
+
+    Raises `NoDevices` where there is neither library nor driver, `DriverError` where they do not work.
+    """
+    return NvidiaReader(options, traces=traces, environment=environment)
+
+
+class NvidiaReader:
+    """Reads all NVIDIA devices. Never touches a device that sleeps, or a handle that failed."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        places: Places = Places(),  # noqa: B008 (frozen)
+        traces: Iterable[Path] = TRACES,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._options, self._places, self._traces = options, places, tuple(traces)
+        self._needed = options.wake | (options.only or frozenset())  # what is asked for by its id is to be used
+        self._visibility = Visibility(environment)
+        self._trouble: str | None = None
+        self._opened = False
+        self._cards: dict[str, Card] = {}
+        self._order: dict[str, Place] = {}
+        self._unwoken: dict[str, tuple[Device, PowerState]] = {}
+        self._devices: tuple[Device, ...] = ()
+        self._shown: list[Card] = []
+        self._list_at = 0.0
+        self._list()
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The GPUs in the order of NVML's indexes, each followed by its MIG devices; one that was listed stays."""
+        return self._devices
+
+    @property
+    def banner(self) -> str | None:
+        """What cannot be listed, or what an inherited CUDA_VISIBLE_DEVICES could mean."""
+        return " ".join(sentence for sentence in (self._trouble, self._visibility.banner) if sentence) or None
+
+    def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
+        """One sample of each GPU at `now`, unix seconds; readings that are not due are the last ones."""
+        if time.monotonic() >= self._list_at or any(not power.is_asleep() for _, power in self._unwoken.values()):
+            self._list_again()
+        readings = due(tiers)
+        samples = [card.read(now, readings) for card in self._shown]
+        return [*samples, *self._asleep(now)] if self._unwoken else samples
+
+    def _asleep(self, now: float) -> list[Sample]:
+        wanted = (device for device, _ in self._unwoken.values() if self._options.wants(device.id))
+        return [Sample(device_id=device.id, time=now, asleep=True) for device in wanted]
+
+    # -- the list --------------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        """List the GPUs that are not listed yet: one may be lost at the start, or be plugged in later."""
+        self._list_at = time.monotonic() + self._options.retry_s
+        sleeping = sleepers(self._places)
+        if not self._opened and sleeping and sleeping == addresses(self._places) and not self._needed:
+            failures: list[str | None] = []  # nothing but sleepers: even a session with the driver would wake them up
+        else:
+            self._open()
+            failures = self._list_gpus(sleeping)
+            if sleeping and self._needed - self._cards.keys():
+                sleeping = []  # they are woken up: one of them is needed
+                failures = self._list_gpus(sleeping)
+        self._trouble = " ".join(failure for failure in failures if failure) or None
+        self._list_sleepers(sleeping)
+        self._show(sure=not self._trouble and not self._unwoken)
+
+    def _list_again(self) -> None:
+        try:
+            self._list()
+        except DriverError as error:
+            self._trouble = str(error)  # the GPUs that are listed go on
+            self._unwoken.clear()
+            self._show(sure=False)
+
+    def _open(self) -> None:
+        if self._opened:
+            return
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            absent = error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+            if absent and not any(trace.exists() for trace in self._traces):
+                raise NoDevices from error
+            raise trouble(error) from error
+        self._opened = True
+        self._options.beat()
+
+    def _list_gpus(self, sleeping: Collection[str]) -> list[str | None]:
+        failures = self._list_by_address(sleeping) if sleeping else self._list_by_index()
+        self._list_mig_devices()
+        return failures
+
+    def _list_by_index(self) -> list[str | None]:
+        try:
+            count = int(pynvml.nvmlDeviceGetCount())
+        except pynvml.NVMLError as error:
+            raise trouble(error) from error
+        self._options.beat()
+        listed = {index for index, number in self._order.values() if number == WHOLE}
+        return [self._list_one(index) for index in range(count) if index not in listed]
+
+    def _list_one(self, index: int) -> str | None:
+        """Add the GPU of an index. Returns a sentence when that fails: without its UUID it has no row."""
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            self._options.beat()
+            self._add(describe(index, handle, self._options.beat), handle, (index, WHOLE))
+        except pynvml.NVMLError as error:
+            return f"GPU {index} cannot be listed: the driver says “{words(error)}”. {OTHER_CURE}"
+        return None
+
+    def _list_by_address(self, sleeping: Collection[str]) -> list[str | None]:
+        """Add the GPUs that are awake; by its index one could be touched that sleeps."""
+        known = {card.device.pci_bus_id for card in self._cards.values()}
+        awake = [address for address in addresses(self._places) if address not in sleeping and address not in known]
+        return [self._list_awake(address) for address in awake]
+
+    def _list_awake(self, address: str) -> str | None:
+        try:
+            handle = pynvml.nvmlDeviceGetHandleByPciBusId(address)
+            self._options.beat()
+            index = int(pynvml.nvmlDeviceGetIndex(handle))
+            self._options.beat()
+            self._add(describe(index, handle, self._options.beat), handle, (index, WHOLE))
+        except pynvml.NVMLError as error:
+            if error.value in NO_SUCH:
+                return None  # not ours to use: a container shows more on the bus than it lets in
+            return f"GPU at {address} cannot be listed: the driver says “{words(error)}”. {OTHER_CURE}"
+        return None
+
+    def _list_mig_devices(self) -> None:
+        """Which GPUs are in MIG mode, and what they are cut into, now: both may change while we look on."""
+        for card in list(self._cards.values()):
+            index, number = self._order[card.device.id]
+            if number != WHOLE or card.handle is None or card.is_asleep():
+                continue
+            try:
+                on = in_mig_mode(card.handle)
+                self._options.beat()
+                card.device = with_mig_mode(card.device, index, on)
+                self._compare_mig_devices(index, dict(mig_devices(card, self._options.beat)) if on else {})
+            except pynvml.NVMLError as error:
+                card.lose(error)
+
+    def _compare_mig_devices(self, index: int, found: Mapping[Device, Handle]) -> None:
+        ids = {device.id for device in found}
+        for device_id, (gpu, number) in self._order.items():
+            if gpu == index and number != WHOLE and device_id not in ids:
+                # Its handle may come to mean another MIG device.
+                self._cards[device_id].lose(pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND))
+        for number, (device, handle) in enumerate(found.items()):
+            self._add(device, handle, (index, number))
+
+    def _add(self, device: Device, handle: Handle, place: Place) -> None:
+        if device.id in self._cards:
+            return
+        power = PowerState(self._places.sysfs, device.pci_bus_id)
+        self._cards[device.id] = Card(device, handle, self._options, power)
+        self._order[device.id] = place
+
+    def _list_sleepers(self, sleeping: Iterable[str]) -> None:
+        known = {card.device.pci_bus_id for card in self._cards.values()}
+        self._unwoken = {
+            address: self._unwoken.get(address)
+            or (unwoken(address, self._places), PowerState(self._places.sysfs, address))
+            for address in sleeping
+            if address not in known
+        }
+
+    def _show(self, *, sure: bool) -> None:
+        """What others see: the devices that are wanted, those blocked that CUDA_VISIBLE_DEVICES hides."""
+        ids = sorted(self._cards, key=lambda device_id: self._order[device_id])
+        self._shown = [self._cards[device_id] for device_id in ids if self._options.wants(device_id)]
+        devices = [self._cards[device_id].device for device_id in ids]
+        hidden = self._visibility.blocked(devices, sure=sure, asleep=bool(self._unwoken))
+        listed = [replace(device, blocked=device.blocked or hidden.get(device.id)) for device in devices]
+        listed += [device for device, _ in self._unwoken.values()]
+        self._devices = tuple(device for device in listed if self._options.wants(device.id))

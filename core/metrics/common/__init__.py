@@ -1,0 +1,1 @@
+"""What all sources of measurements share: readings, metric names, merging, steps."""

@@ -1,0 +1,1 @@
+"""Known ways of printing measurements: one module each, and one row in `registry`."""

@@ -1,0 +1,138 @@
+"""Progress bars: Keras' (both its habits, and verbose=2), and tqdm's, which Lightning and the Hugging Face trainer use.
+
+A bar counts within its own pass: `step` is left None, and `done` of `total` are given, in "steps" where it counts them.
+What that is in the whole training is known only with what stood before (`position.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from core.metrics.common.names import VALIDATION, canonical, is_counter
+from core.metrics.common.reading import Reading
+from core.metrics.dialects import pairs
+from core.metrics.dialects.counters import PLACE
+from core.metrics.dialects.metrics import NUMBER, number, rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TQDM = re.compile(
+    r"\d{1,3}%\|[^|]{0,300}\|\s*(?P<n>\d+(?:\.\d+)?)(?P<n_scale>[kMGTP]?)/"
+    r"(?P<total>\d+(?:\.\d+)?)(?P<scale>[kMGTP]?)(?:B|iB)?\s*\[[\d:?]+<[\d:?]+"
+    r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
+)
+ENDLESS = re.compile(
+    r"(?<![\w.])(?P<n>\d+)(?P<unit>it|step|steps|batch|batches)\s\[[\d:?]+"
+    r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
+)
+"""tqdm's bar where it does not know of how many."""
+KERAS_BAR = "keras"
+LONGEST_NAME = 400
+PASSING = re.compile(
+    r"download|load|map\b|mapping|filter|token|generat|fetch|shard|process|sav|writ|extract|sanity|predict|convert|"
+    r"collect|cach|upload|pack|build|scan|infer",
+    re.IGNORECASE,
+)
+"""Bars of what is no training step."""
+VALIDATING = re.compile(rf"\b(?:{'|'.join(sorted(VALIDATION))}|evaluating|validating)\b|evaluat|validat", re.IGNORECASE)
+SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+RATE = re.compile(r"[\d.?]+\s?[kMGT]?(?P<unit>[^\d\s/]+?)/s|[\d.?]+s/(?P<inverse>\S+)")
+STEPS = frozenset({"it", "step", "steps", "batch", "batches", "iter", "iters", "iteration", "iterations", "update"})
+EPOCHS = frozenset({"epoch", "epochs", "ep"})
+OVER_EPOCHS = re.compile(r"\bepochs?\W*$", re.IGNORECASE)
+"""A bar that is called "Epochs" counts them; "Epoch 3" counts the steps of one."""
+FIELD = re.compile(
+    rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)\s?[=:]\s?(?P<number>{NUMBER})(?P<share>%?)(?=$|[\s,;\]}}])",
+    re.IGNORECASE,
+)
+
+KERAS = re.compile(
+    r"(?<![\w/.])(?P<n>\d+)/(?:(?P<total>\d+)\s+(?:(?:[━╸╺─]+|\[[=>.\s]*\])\s*(?:-\s)?\s*(?=ETA:|\d)|-\s(?=\d+s\s-))|"
+    r"Unknown\s+(?:-\s)?(?=\d))(?P<rest>.*)"
+)
+KERAS_FIELD = re.compile(
+    rf"(?<=- )(?P<name>[\w@/.\-]{{1,64}}(?: [\w@/.\-]{{0,64}}\w){{0,3}}): (?P<number>{NUMBER})(?P<share>)(?=$|\s)",
+    re.IGNORECASE,
+)
+
+
+def read(line: str) -> Reading | None:
+    """What a bar shows, or None where the line is none."""
+    if match := KERAS.match(line):
+        return _keras(match)
+    if "[" not in line:
+        return None
+    match = _found(line)
+    return _tqdm(match) if match else None
+
+
+def title(line: str) -> tuple[str, float | None]:
+    """What the bar on a line is called, its numbers left out, and of how many it counts: the same for all its redraws.
+
+    Keras' bars have no names, and tell of how many each for itself: to us all of them are one.
+    """
+    if KERAS.match(line):
+        return KERAS_BAR, None
+    match = _found(line)
+    if match is None:
+        return "", None
+    total = match["total"] if "total" in match.groupdict() else ""
+    form = re.sub(r"\d", "0", total) + match["scale"] if total else ""
+    name = re.sub(r"[-+]?\d[\d.e+-]*|nan|inf", "#", _name(match)).strip()
+    return f"{name}/{form}", float(total) if total else None
+
+
+def _found(line: str) -> re.Match[str] | None:
+    return TQDM.search(line) if "%|" in line else ENDLESS.search(line)
+
+
+def _name(match: re.Match[str]) -> str:
+    """What stands before a bar."""
+    return match.string[max(0, match.start() - LONGEST_NAME) : match.start()].strip(" :|")
+
+
+def _keras(match: re.Match[str]) -> Reading:
+    total = float(match["total"]) if match["total"] else None
+    values = dict(_fields(KERAS_FIELD, match["rest"]))
+    return Reading(values=values, done=float(match["n"]), total=total, unit="steps")
+
+
+def _tqdm(match: re.Match[str]) -> Reading:
+    fields = match.groupdict()
+    name = _name(match)
+    told = pairs.read(name)
+    values = {**(told.values if told else {}), **dict(_fields(FIELD, fields["values"] or ""))}
+    if not any(rank(key) for key in values):
+        values = {}
+    if VALIDATING.search(name):
+        return Reading(values={key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()})
+    unit = _unit(name, fields)
+    if unit is None:
+        return Reading(values=values)
+    epoch = next((float(place["n"]) for place in PLACE.finditer(f"{name} ") if place["epoch"]), None)
+    done = float(fields["n"]) * SCALES[fields.get("n_scale") or ""]
+    total = float(fields["total"]) * SCALES[fields["scale"] or ""] if fields.get("total") else None
+    exact = not fields.get("n_scale")
+    if unit == "epochs":
+        return Reading(values=values, epoch=done, done=done, total=total, unit=unit)
+    return Reading(values=values, epoch=epoch, done=done, total=total, unit="steps" if exact else "")
+
+
+def _unit(name: str, fields: dict[str, str | None]) -> str | None:
+    """What the bar counts: "steps", "epochs", or None for what is no progress of the training: bytes, files, items."""
+    rate = RATE.match(fields.get("rate") or "")
+    counted = fields.get("unit") or (rate and (rate["unit"] or rate["inverse"])) or "it"
+    if PASSING.search(name):
+        return None
+    if counted in EPOCHS or OVER_EPOCHS.search(name):
+        return "epochs"
+    return "steps" if counted in STEPS else None
+
+
+def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:
+    for match in field.finditer(text):
+        name = match["name"].strip()
+        if not is_counter(name):
+            yield canonical(name), number(match["number"]) / (100 if match["share"] else 1)

@@ -1,0 +1,39 @@
+"""A regular expression tried on what a run has printed, before it is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.metrics.text.expression import Tried, try_on
+from core.runs.output_log import end_of
+from core.schema.paths import LOG_FILE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.metrics.common.reading import Reading
+
+SAMPLE_BYTES = 64 * 1024
+"""Of the end of the log: some hundred lines."""
+
+
+def tried(expression: str, run_dir: Path) -> Tried:
+    """What it finds in the end of a run's log. Raises `ValueError` with a sentence for one that is none."""
+    return try_on(expression, end_of(run_dir / LOG_FILE, SAMPLE_BYTES).encode())
+
+
+def told(found: Tried) -> str:
+    """The same, in a sentence for people."""
+    if found.problem is not None:
+        return found.problem
+    if not found.lines:
+        return "There is nothing in this log yet to try it on."
+    lines = "1 line" if found.lines == 1 else f"the last {found.lines} lines"
+    if not found.readings:
+        return f"It matches none of {lines} of this log."
+    return f"It matches {found.matched} of {lines} of this log; the last says {_said(found.readings[-1])}."
+
+
+def _said(reading: Reading) -> str:
+    values = ", ".join(f"{name} {value:.6g}" for name, value in reading.values.items())
+    return f"{values} at step {reading.step}" if reading.step is not None else values

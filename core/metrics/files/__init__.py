@@ -1,0 +1,1 @@
+"""Measurements in files: TensorBoard events, CSV tables, JSON lines."""

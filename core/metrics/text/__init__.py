@@ -1,0 +1,1 @@
+"""Measurements in printed text: lines, learned shapes, progress bars, a user's expression."""

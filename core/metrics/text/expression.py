@@ -1,0 +1,215 @@
+"""The user's own regular expression in place of the dialects: `epoch (?P<epoch>\\d+) .* cost (?P<loss>[\\d.]+)`.
+
+Its named groups are the metrics; `step`, `epoch` and `total` say where they belong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from core.metrics.common.names import canonical, counts, is_counter
+from core.metrics.common.reading import Reading
+from core.metrics.text import matching
+from core.metrics.text.text import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+LINE_S = 0.25
+"""Processor time for one line: a thousand times what an expression needs that is fit for it."""
+LONGEST = 4096
+"""Characters of a line that are matched."""
+BATCH = 256
+BATCH_CHARACTERS = 1 << 16
+"""So much is sent at once, and answered before more is sent."""
+SHOWN = 60
+SLOW_LINES = 3
+"""So many lines that took too long, and an expression is given up."""
+TOTALS = frozenset({"total", "steps_total", "total_steps"})
+REMEDY = "Name at least one metric, for example (?P<loss>[\\d.]+)."
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A regular expression that compiles and names a metric."""
+
+    text: str
+
+    def reading(self, groups: Mapping[str, str | None]) -> Reading | None:
+        """What the groups of a match say; None when none of the metrics is a number."""
+        numbers = {name: value for name, group in groups.items() if (value := _number(group)) is not None}
+        values = {canonical(name): value for name, value in numbers.items() if _is_metric(name)}
+        if not values:
+            return None
+        step = next((value for name, value in numbers.items() if counts(name) == "step"), None)
+        epoch = next((value for name, value in numbers.items() if counts(name) == "epoch"), None)
+        total = next((value for name, value in numbers.items() if name in TOTALS), None)
+        done = None if total is None else epoch if step is None else step
+        return Reading(
+            values=values,
+            step=int(step) if step is not None and step.is_integer() else None,
+            epoch=epoch,
+            done=done,
+            total=None if done is None else total,
+            unit="" if done is None else "epochs" if step is None else "steps",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What an expression finds in a piece of a log."""
+
+    readings: tuple[Reading, ...] = ()
+    lines: int = 0  # that were looked at
+    matched: int = 0  # lines of them
+    problem: str | None = None  # why the expression is not fit, in a sentence
+
+
+def compile_expression(text: str) -> Expression:
+    """The expression, checked. Raises ValueError with a sentence when it does not compile or names no metric."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a later Python may read otherwise
+            groups = re.compile(text).groupindex
+    except re.error as error:
+        where = f" at character {error.pos + 1}" if error.pos is not None else ""
+        raise ValueError(f"The expression is no regular expression: {error.msg}{where}. Correct it there.") from error
+    except (OverflowError, RecursionError) as error:
+        raise ValueError(f"The expression is too large to be used: {error}. Shorten it.") from error
+    if not groups:
+        raise ValueError(f"The expression has no named group, and so no metric. {REMEDY}")
+    if not any(_is_metric(name) for name in groups):
+        names = ", ".join(groups)
+        raise ValueError(f"The expression names counters alone ({names}), and no metric. {REMEDY}")
+    return Expression(text)
+
+
+def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
+    """Look for the expression in a piece of a log, a copy of its end, say; `seconds`: processor time for any one line.
+
+    Raises ValueError as `compile_expression` does.
+    """
+    lines = Lines(all_of_them=True)
+    texts = [line.text for line in (*lines.take(sample), *lines.end())]
+    expression = compile_expression(text)
+    matcher = Matcher(expression, seconds=seconds, slow_lines=1)
+    try:
+        found = list(matcher.match(texts))
+    finally:
+        matcher.close()
+    matched = [groups for groups in found if groups is not None]
+    readings = tuple(reading for groups in matched if (reading := expression.reading(groups)) is not None)
+    problem = matcher.problem
+    if problem is None and matched and not readings:
+        problem = "The expression matches, but its groups hold no numbers. Put the brackets around the number alone."
+    return Tried(readings=readings, lines=len(texts), matched=len(matched), problem=problem)
+
+
+@dataclass(slots=True)
+class Matcher:
+    """Matches lines in a process of its own, which is started at the first line and ends with `close`."""
+
+    expression: Expression
+    seconds: float = LINE_S
+    slow_lines: int = SLOW_LINES
+    problem: str | None = None  # why it was given up, in a sentence
+    _process: subprocess.Popen[bytes] | None = None
+    _slow: int = field(default=0)
+
+    def match(self, lines: Sequence[str]) -> Iterator[Mapping[str, str | None] | None]:
+        """Of each line the groups of its first match, or None; fewer when the expression had to be given up."""
+        for batch in _batches(lines):
+            rest = batch
+            while rest and self.problem is None:
+                answers = self._ask(rest)
+                yield from answers
+                rest = rest[len(answers) :]
+                if rest:
+                    self._too_slow(rest[0])
+                    yield None
+                    rest = rest[1:]
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.kill()
+            with suppress(OSError):
+                process.stdin.close()
+            process.stdout.close()
+            process.wait()
+
+    def _ask(self, lines: Sequence[str]) -> list[Mapping[str, str | None] | None]:
+        """The answers, as many as came before the process was ended for a line that took too long."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers: list[Mapping[str, str | None] | None] = []
+        with suppress(OSError):
+            matching.send(process.stdin.fileno(), lines)
+            while len(answers) < len(lines):
+                answer = matching.receive(process.stdout.fileno())
+                if not isinstance(answer, dict):
+                    break
+                answers.append(answer["groups"])
+        return answers
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-I", "-S", matching.__file__],
+            cwd="/",
+            env=environment,  # without the run's tag: it is no process of the run
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C in the terminal is not for it
+        )
+        assert process.stdin is not None
+        matching.send(process.stdin.fileno(), {"pattern": self.expression.text, "seconds": self.seconds})
+        return process
+
+    def _too_slow(self, line: str) -> None:
+        """The process is gone over a line; after some of them the expression is given up."""
+        self.close()
+        self._slow += 1
+        if self._slow >= self.slow_lines:
+            shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+            self.problem = (
+                f"The expression needs more than {self.seconds:g} s for a line, {shown!r}, and is not used. "
+                "Repetitions within repetitions, such as (.*)* or (a+)+, do that: write it without them."
+            )
+
+
+def _batches(lines: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for line in lines:
+        batch.append(line[:LONGEST])
+        size += len(batch[-1])
+        if len(batch) >= BATCH or size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _is_metric(name: str) -> bool:
+    return not is_counter(name) and name not in TOTALS
+
+
+def _number(group: str | None) -> float | None:
+    try:
+        return None if group is None else float(group.replace(",", ""))
+    except ValueError:
+        return None

@@ -1,0 +1,146 @@
+"""Where in the whole training a reading belongs: what a line says, completed with what was said before it.
+
+Programs count within an epoch: "Epoch 2/5", then a bar at 45 of 375. That is step 420 of 1875. Which epoch it is, how
+many there are and how long one is, stood in other lines; they are remembered here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from core.metrics.common.reading import IN_EPOCH
+
+if TYPE_CHECKING:
+    from core.metrics.common.reading import Reading
+
+
+@dataclass(slots=True)
+class Steps:
+    """The program's own count of steps; where it begins anew with an epoch, it goes on from where it was."""
+
+    _epoch: float | None = None
+    _last: int | None = None  # as printed
+    _stride: int = 1
+    _shift: int = 0
+
+    def whole(self, step: int, epoch: float | None) -> int:
+        if self._last is not None and step <= self._last and epoch is not None and epoch != self._epoch:
+            self._shift += self._last + self._stride - step
+        elif self._last is not None and step > self._last:
+            self._stride = step - self._last
+        self._epoch, self._last = epoch, step
+        return step + self._shift
+
+
+@dataclass(slots=True)
+class Position:
+    """What has been said so far of where the training is."""
+
+    epoch: float | None = None
+    epochs: float | None = None  # how many there will be
+    first: int = 1  # the number of the first epoch, as the program counts
+    closed: bool = False  # the last epoch has reached its last step: what comes is another fit, or an evaluation
+    _before: int = 0  # steps of what was trained before this count of epochs began: an earlier fit
+    _begin: int | None = None  # the step before this epoch's first
+    _reached: int = 0  # the last step that was given
+    _inner: float = 0  # where in its epoch, or its pass, that was
+    _length: float | None = None  # steps of an epoch
+    _whole: bool = False  # "step 400/1875" counts over all epochs
+    _steps: Steps = field(default_factory=Steps)
+
+    def announce(self, reading: Reading, epochs: float | None, *, over: bool) -> Reading:
+        """A line that says which epoch begins, or, with `over`, has ended: how many lie behind it is the progress."""
+        assert reading.epoch is not None
+        if reading.epoch != self.epoch or self.closed:
+            self._enter(reading.epoch, epochs)
+        self.closed = over
+        if self.epochs is None:
+            return reading
+        done = reading.epoch - self.first + over
+        return replace(reading, done=min(done, self.epochs), total=self.epochs, unit="epochs")
+
+    def reached(self) -> int | None:
+        """The last step that was counted; None where none was."""
+        return self._reached or None
+
+    def close(self) -> None:
+        """The bar of this epoch has come to its end, and its line, too: the next one is not of this epoch's steps."""
+        self.closed = self.epoch is not None
+
+    def switch(self, *, counted: bool) -> None:
+        """Another bar is the training's from now on; `counted`: the one before was training, too."""
+        self._before = self._reached if counted else 0
+        self._inner, self._length = 0, None
+
+    def place(self, reading: Reading, epochs: float | None) -> Reading:
+        """A reading of a line of text: completed with its epoch, its step, and how far the training is.
+
+        `epochs`: how many there will be, where the line says so.
+        """
+        if reading.epoch == 0:
+            self.first = 0
+        if reading.unit == "epochs":
+            done = (reading.done or 0) + 1 - self.first
+            return replace(reading, done=min(done, reading.total or done))
+        if reading.total is not None and (reading.step is None or self.epoch is not None):
+            return self.within(replace(reading, step=None), epochs)
+        return self.stepped(reading)
+
+    def stepped(self, reading: Reading) -> Reading:
+        """A reading with the program's own step, or with none."""
+        reading = self._with_epoch(reading)
+        if reading.step is None:
+            return reading
+        step = self._steps.whole(reading.step, reading.epoch)
+        return reading if step == reading.step else replace(reading, step=step)
+
+    def within(self, reading: Reading, epochs: float | None) -> Reading:
+        """A reading whose `done` of `total` count within its epoch, or, where there are no epochs, within a pass."""
+        if reading.epoch is not None and reading.epoch != self.epoch:
+            self._enter(reading.epoch, epochs)
+        reading = self._with_epoch(reading)
+        if reading.done is None:
+            return reading
+        if reading.unit == "steps":
+            reading = self._counted(reading, reading.done, reading.total)
+        if self.epoch is None or self._whole:
+            return reading
+        if self.epochs is None or reading.total is None or reading.done is None:
+            return replace(reading, unit=IN_EPOCH)  # its share of the whole is not known
+        done = (self.epoch - self.first) * reading.total + reading.done
+        return replace(reading, done=done, total=self.epochs * reading.total)
+
+    def _enter(self, epoch: float, epochs: float | None) -> None:
+        if epoch == 0:
+            self.first = 0
+        if self.epoch is not None and epoch <= self.epoch:  # counted anew: a second fit
+            self._before, self.epochs = self._reached, None
+        self.epochs = epochs or self.epochs
+        self.epoch, self._begin, self.closed = epoch, None, False
+
+    def _counted(self, reading: Reading, inner: float, length: float | None) -> Reading:
+        """With its step; what it counted to is remembered."""
+        if self.epoch is not None:
+            begin = self._begins(inner, length)
+        elif inner < self._inner:  # passes without epochs follow one another
+            self._before = begin = self._before + int(self._length or self._inner)
+        else:
+            begin = self._before
+        self._inner, self._length, self._reached = inner, length or self._length, begin + int(inner)
+        return replace(reading, step=self._reached)
+
+    def _with_epoch(self, reading: Reading) -> Reading:
+        return reading if reading.epoch is not None or self.epoch is None else replace(reading, epoch=self.epoch)
+
+    def _begins(self, inner: float, length: float | None) -> int:
+        """The step before the first of this epoch, for a reading that is at `inner` of `length`."""
+        assert self.epoch is not None
+        index = int(self.epoch) - self.first
+        if self._begin is None:  # the first reading of an epoch
+            ended = self._length is not None and self._inner >= self._length
+            self._whole |= length == self._length and inner > self._inner > 0 and not ended
+            self._begin = self._reached
+        if self._whole:
+            return self._before
+        return self._begin if length is None else self._before + index * int(length)

@@ -1,0 +1,175 @@
+"""Tells of the Python that it runs under: one line of JSON, behind a mark. Nothing is imported, compiled only.
+
+    PYTHON -c START tell.py QUESTION
+
+`START` is in `core.pythons.probe_process`: it tells the version, which is all that a Python before 3.8 is asked. Here:
+standard library and Python 3.8 only; this runs under any interpreter, with the packages that a user's programs see.
+
+QUESTION is JSON: `folder`, what stands first on the path of the program (its own folder, or the working folder), or
+null; `modules` to be found, `programs` to be found as `python -m` finds them, `files` to be compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import json
+import site
+import sys
+import warnings
+from pathlib import Path
+
+TYPE_CHECKING = False  # as `typing` has it, which need not be loaded for that
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from typing import Any
+
+TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly", "intel-tensorflow", "tensorflow-rocm")
+MOST_BYTES = 16 * 1024 * 1024
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """What is asked for, beside what is always told."""
+    told = {
+        "executable": sys.executable, "prefix": sys.prefix, "base_prefix": sys.base_prefix,
+        "implementation": sys.implementation.name, "pip": find("pip") is not None,
+        "torch": torch(), "tensorflow": tensorflow(), "keras": keras(),
+    }  # fmt: skip
+    told["folders"] = sorted({str(Path(each).absolute()) for each in [*sys.path, site.getusersitepackages()]})
+    if question.get("folder"):
+        sys.path.insert(0, question["folder"])
+    told["missing"] = [name for name in question.get("modules", []) if name not in sys.modules and find(name) is None]
+    told["programs"] = {name: program(name) for name in question.get("programs", [])}
+    told["errors"] = {path: error for path in question.get("files", []) for error in [compiled(path)] if error}
+    return told
+
+
+def find(name: str, path: Sequence[str] | None = None) -> ModuleSpec | None:
+    """The spec of a module, as an import would find it, its parents not imported either; None when there is none."""
+    parent, _, _ = name.rpartition(".")
+    if parent:
+        above = find(parent)
+        path = None if above is None else above.submodule_search_locations
+        if path is None:
+            return None
+    for finder in sys.meta_path:
+        try:
+            found = finder.find_spec(name, path)
+        except Exception:  # noqa: BLE001, S112 (a hook of somebody's; the next may know)
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def program(name: str) -> dict[str, Any]:
+    """What `python -m` would run: the file, "" for one without a source; `package` where its `__main__` is missing."""
+    found = find(name)
+    if found is None:
+        return {"found": False}
+    if found.submodule_search_locations is not None:
+        inside = find(name + ".__main__")
+        if inside is None:
+            return {"found": True, "package": True}
+        found = inside
+    has_source = found.has_location and str(found.origin).endswith(".py")
+    return {"found": True, "file": found.origin if has_source else ""}
+
+
+def compiled(path: str) -> dict[str, Any] | None:
+    """Why this file cannot be compiled: `line` and `words`; None when it can, or cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            source = file.read(MOST_BYTES)
+        warnings.simplefilter("ignore")
+        compile(source, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return {"line": error.lineno, "words": error.msg}
+    except (ValueError, RecursionError, MemoryError) as error:
+        return {"line": None, "words": str(error) or type(error).__name__}
+    except OSError:
+        return None
+    return None
+
+
+def torch() -> dict[str, Any] | None:
+    """PyTorch: its version, and whether it was built with CUDA, as its `version.py` says."""
+    folder = package("torch")
+    if folder is None:
+        return None
+    said = assigned(folder / "version.py")
+    cuda = said["cuda"] is not None if "cuda" in said else None
+    return {"version": said.get("__version__") or version("torch"), "cuda": cuda}
+
+
+def tensorflow() -> dict[str, Any] | None:
+    """TensorFlow: its version, and whether it was built with CUDA, as its `build_info.py` says."""
+    folder = package("tensorflow")
+    if folder is None:
+        return None
+    said = pairs(folder / "python" / "platform" / "build_info.py").get("is_cuda_build")
+    return {"version": version(*TENSORFLOWS), "cuda": said if isinstance(said, bool) else None}
+
+
+def keras() -> dict[str, Any] | None:
+    """Keras: its version. On which devices it computes is its backend's affair."""
+    return None if package("keras") is None else {"version": version("keras", "keras-nightly"), "cuda": None}
+
+
+def package(name: str) -> Path | None:
+    """The folder of a package; None also for a folder without an `__init__.py`, which is somebody's data."""
+    found = find(name)
+    if found is None or not found.submodule_search_locations or not found.origin:
+        return None
+    return Path(found.origin).parent
+
+
+def version(*names: str) -> str | None:
+    """The version of the first of these distributions that is installed."""
+    for name in names:
+        try:
+            return importlib.metadata.version(name)
+        except Exception:  # noqa: BLE001, PERF203, S112 (not installed, or its metadata are damaged)
+            continue
+    return None
+
+
+def tree(path: Path) -> ast.AST:
+    """A source file, parsed; empty where there is none that can be."""
+    try:
+        with Path(path).open("rb") as file:
+            return ast.parse(file.read(MOST_BYTES))
+    except (OSError, SyntaxError, ValueError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def assigned(path: Path) -> dict[str, Any]:
+    """The plain values that a file assigns to names."""
+    values = {}
+    for node in ast.walk(tree(path)):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(value, ast.Constant):
+            values.update({target.id: value.value for target in targets if isinstance(target, ast.Name)})
+    return values
+
+
+def pairs(path: Path) -> dict[str, Any]:
+    """The plain values that a file writes as pairs, `('is_cuda_build', True)`, or in a dictionary."""
+    values: dict[Any, Any] = {}
+    for node in ast.walk(tree(path)):
+        both: list[tuple[ast.expr | None, ast.expr]] = []
+        if isinstance(node, ast.Tuple) and len(node.elts) == 2:
+            both = [(node.elts[0], node.elts[1])]
+        elif isinstance(node, ast.Dict):
+            both = list(zip(node.keys, node.values))  # noqa: B905 (Python 3.10)
+        for key, value in both:
+            if isinstance(key, ast.Constant) and isinstance(value, ast.Constant):
+                values[key.value] = value.value
+    return values
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\ntrainyard-answer:" + json.dumps(answer(json.loads(sys.argv[2]))) + "\n")
+    sys.stdout.flush()

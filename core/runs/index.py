@@ -1,0 +1,200 @@
+"""All runs under a root: which there are, which one is meant, and each in a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from core.errors import RunError, RunNotFoundError
+from core.runs.facts import Facts, Plan, fold
+from core.runs.run import Run, mark
+from core.runs.states import RunState, row
+from core.schema.events import Tail, parse
+from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
+from core.schema.paths import EVENTS, SPEC_FILE
+
+if TYPE_CHECKING:
+    from core.runs.run import Mark
+
+HEAD_BYTES = 64 * 1024
+TAIL_BYTES = 256 * 1024  # more than one batch of measurements
+
+
+def default_root() -> Path:
+    """Where runs are kept when nothing else is said: the user's data folder."""
+    return platformdirs.user_data_path("trainyard") / "runs"
+
+
+def directories(root: Path) -> list[Path]:
+    """The run directories under a root, newest first; none when there is no root yet.
+
+    Raises `RunError` with a sentence when the root cannot be looked into.
+    """
+    try:
+        names = os.listdir(root)  # noqa: PTH208 (names only)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunError(f"The runs in {root} cannot be listed: {error.strerror}.") from error
+    return [root / name for name in sorted(names, reverse=True) if is_run(root / name)]
+
+
+def is_run(path: Path) -> bool:
+    """Whether this is a run directory that can be looked into."""
+    try:
+        return (path / SPEC_FILE).is_file()
+    except OSError:
+        return False
+
+
+def find(root: Path, text: str) -> Path:
+    """The run directory that a name, an unambiguous beginning of one, or a path stands for.
+
+    Raises `RunNotFoundError` with a sentence.
+    """
+    if not text:
+        raise RunNotFoundError("No run is named. `trainyard runs` lists them.")
+    if is_run(Path(text)):
+        return Path(text).resolve()
+    known = directories(root)
+    matches = [path for path in known if path.name == text] or [path for path in known if path.name.startswith(text)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise RunNotFoundError(
+            f"{text!r} is the beginning of {len(matches)} runs: {_names(matches)}. Write more of it."
+        )
+    latest = f"The latest: {_names(known)}." if known else "There are none yet."
+    raise RunNotFoundError(f"There is no run {text!r} in {root}. {latest}")
+
+
+def _names(paths: list[Path]) -> str:
+    return ", ".join(path.name for path in paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A run in a line."""
+
+    dir: Path
+    name: str
+    state: RunState
+    started: float | None
+    ended: float | None
+    error: str | None
+    last_loss: float | None
+    step: int
+    plan: Plan | None
+    """None until the workers have loaded their data."""
+    is_script: bool = False
+    """Whether it is a program of the user's own, which is not resumed."""
+
+
+class Index:
+    """The runs under a root, kept up to date: runs that are over are read once, and again when they are resumed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._over: dict[Path, tuple[Summary, Mark]] = {}
+        self._live: dict[Path, _Brief] = {}
+
+    def poll(self) -> list[Summary]:
+        """All runs, newest first."""
+        found = directories(self.root)
+        for known in (self._over, self._live):
+            for path in known.keys() - set(found):
+                del known[path]
+        return [self._known(path) or self._look(path) for path in found]
+
+    def _known(self, path: Path) -> Summary | None:
+        summary, then = self._over.get(path, (None, None))
+        if summary is None or summary.state is RunState.FINISHED or then == mark(path):
+            return summary
+        del self._over[path]
+        return None
+
+    def _look(self, path: Path) -> Summary:
+        before = mark(path)
+        brief = self._live.get(path)
+        if brief is None:
+            brief = self._live[path] = _Brief(path)
+        summary = brief.summary()
+        if row(summary.state).over:
+            self._over[path] = summary, before
+            del self._live[path]
+        return summary
+
+
+class _Brief:
+    """Follows a run without reading its measurements: only their end, for the last loss."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._run = Run(path, only=("supervisor.jsonl",))
+        self._plan: Plan | None = None
+
+    def summary(self) -> Summary:
+        self._run.catch_up()
+        facts: Facts = self._run.facts
+        step, loss = _last_loss(self._path)
+        self._plan = self._plan or _plan(self._path)
+        name, is_script = _what(self._path)
+        return Summary(
+            dir=self._path,
+            name=name,
+            is_script=is_script,
+            state=facts.state,
+            started=facts.started,
+            ended=facts.ended,
+            error=facts.error,
+            last_loss=loss,
+            step=step,
+            plan=self._plan,
+        )
+
+
+def _what(path: Path) -> tuple[str, bool]:
+    """What the run is called, and whether it is a script."""
+    try:
+        spec = json.loads((path / SPEC_FILE).read_text(encoding="utf-8"))
+        return str(spec["name"]), spec.get("script") is not None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return path.name, False
+
+
+def _measured(path: Path) -> Path:
+    """Where rank 0's measurements are: in its own log, or, of a script, in that of who reads them."""
+    own = path / EVENTS / "worker-0.jsonl"
+    return own if own.exists() else path / EVENTS / COLLECTED
+
+
+def _plan(path: Path) -> Plan | None:
+    """What rank 0 announced in the first lines of its log."""
+    events = Tail(_measured(path)).read(most_bytes=HEAD_BYTES)
+    return fold(Facts(), [event for event in events if event["kind"] == "plan"]).plan
+
+
+def _last_loss(path: Path) -> tuple[int, float | None]:
+    """The last step and its loss, from the last whole batch with a loss near the end of rank 0's log."""
+    try:
+        with _measured(path).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return 0, None
+    most = sys.maxsize
+    for line in reversed(lines):
+        event = parse(line) if b'"loss":[' in line or b'"rewind"' in line else None
+        if event is not None and event["kind"] == "rewind":
+            most = min(most, event["step"])  # what was measured after it is void
+        elif event is not None and event["kind"] == "metrics" and "loss" in event["values"] and event["first"] <= most:
+            losses = event["values"]["loss"][: most - event["first"] + 1]
+            return event["first"] + len(losses) - 1, losses[-1]
+    return (0 if most == sys.maxsize else most), None

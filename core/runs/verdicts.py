@@ -1,0 +1,84 @@
+"""What the watch over memory found out: who holds a device, what had to be ended, and what came of it. As data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from core.system.process_info import Holder, finite, holder_fields, read_holder, whole_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Verdict(Enum):
+    """What became of a device's memory after a run; the values are what event logs and `--json` carry."""
+
+    RELEASED = "released"
+    HELD_BY_RUN = "held by this run"
+    HELD_BY_OTHERS = "held by others"
+    UNEXPLAINED = "unexplained"
+    CANNOT_BE_JUDGED = "cannot be judged"
+
+
+BADNESS = (
+    Verdict.RELEASED,
+    Verdict.CANNOT_BE_JUDGED,
+    Verdict.HELD_BY_OTHERS,
+    Verdict.UNEXPLAINED,
+    Verdict.HELD_BY_RUN,
+)
+"""From the best to the worst."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What was found out about one device after the run's last worker had ended."""
+
+    device_id: str
+    verdict: Verdict
+    before_bytes: int | None
+    """Memory used before the first worker was started; None without a reading."""
+    peak_bytes: int | None
+    after_bytes: int | None
+    """By the last reading, made after the end; None without one."""
+    seconds: float
+    """From the end of the last worker to the verdict."""
+    sentence: str
+    holders: tuple[Holder, ...] = ()
+    """Who holds it still."""
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of some verdicts, of which there is at least one."""
+    return max(verdicts, key=BADNESS.index)
+
+
+def release_fields(release: Release) -> dict[str, Any]:
+    """A finding as the fields of its event."""
+    return {
+        "device": release.device_id,
+        "verdict": release.verdict.value,
+        "before_bytes": release.before_bytes,
+        "peak_bytes": release.peak_bytes,
+        "after_bytes": release.after_bytes,
+        "seconds": round(release.seconds, 3),
+        "sentence": release.sentence,
+        "holders": [holder_fields(holder) for holder in release.holders],
+    }
+
+
+def read_release(event: dict[str, Any]) -> Release:
+    """The finding that an event tells. Raises `KeyError`, `TypeError` or `ValueError` when it tells none."""
+    device = str(event["device"])
+    return Release(
+        device_id=device,
+        verdict=Verdict(event["verdict"]),
+        before_bytes=whole_or_none(event.get("before_bytes")),
+        peak_bytes=whole_or_none(event.get("peak_bytes")),
+        after_bytes=whole_or_none(event.get("after_bytes")),
+        seconds=finite(event["seconds"]),
+        sentence=str(event["sentence"]),
+        holders=tuple(read_holder(each, device) for each in event.get("holders", ())),
+    )

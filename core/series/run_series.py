@@ -1,0 +1,200 @@
+"""The book of a run: its events folded into series, for drawing, for summaries and for export."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from core.series.series import STEP, Axis, Series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from core.series.min_max_tree import Floats
+
+
+class SeriesBook:
+    """All series of a run, extended by `fold`. The window also keeps one for the devices of no run."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, Series] = {}
+        """By metric name; one value a step, or one an epoch for `val_...`."""
+        self._utilisation: dict[str, Series] = {}
+        self._memory: dict[str, Series] = {}
+        self._readings: dict[str, _Readings] = {}
+        """By device id, those that are still to be appended: they come often, and are seldom looked at."""
+        self.steps_per_epoch: int | None = None
+        self.started: float | None = None
+        """Unix time of the first event."""
+        self.training_ended: float | None = None
+        """Unix time at which the last worker had ended and the memory watch began."""
+        self.version = 0
+        """Rises with every fold that brought something: who has drawn this version need not draw again."""
+
+    @property
+    def utilisation(self) -> dict[str, Series]:
+        """By device id, percent; NaN where there was no reading."""
+        self._append_readings()
+        return self._utilisation
+
+    @property
+    def memory(self) -> dict[str, Series]:
+        """By device id, bytes in use; NaN where there was no reading."""
+        self._append_readings()
+        return self._memory
+
+    @property
+    def axes(self) -> dict[str, Axis]:
+        """The horizontal axes this run can be drawn over: `step`, `time` (seconds since its start) and,
+        once its plan is known, `epoch`."""
+        axes = {"step": STEP, "time": Axis(column="time", origin=self.started or 0.0)}
+        if self.steps_per_epoch:
+            axes["epoch"] = Axis(column="step", unit=self.steps_per_epoch)
+        return axes
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds from the first event to the last measurement."""
+        every = [*self.metrics.values(), *self.utilisation.values(), *self.memory.values()]
+        ends = [float(series.times[-1]) for series in every if len(series)]
+        return max(ends) - self.started if ends and self.started is not None else 0.0
+
+    def fold(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Take in events, ordered by time. Kinds and fields that are not known are passed over."""
+        # Collected first and appended once: many small appends would cost more than reading the file.
+        metrics: dict[str, _Batches] = {}
+        for event in events:
+            self.version += 1
+            if self.started is None:
+                self.started = float(event["t"])
+            match event["kind"]:
+                case "metrics":
+                    self._collect(metrics, event)
+                case "rewind":
+                    self._forget_after(event["step"], metrics)
+                case "anew":
+                    self._forget(event["metrics"], metrics)
+                case "sample":
+                    utilisation, memory = event.get("utilisation_percent"), event.get("memory_used_bytes")
+                    self.add_reading(event["device"], event["t"], utilisation, memory)
+                case "plan":
+                    self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
+                case "state":
+                    self._state(event)
+        for name, batches in metrics.items():
+            batches.move_to(self.metrics.setdefault(name, Series()))
+
+    def add_reading(
+        self, device_id: str, at: float, utilisation_percent: float | None, memory_used_bytes: float | None
+    ) -> None:
+        """Take in a reading of a device, at `at` in unix seconds; None is no reading."""
+        self.version += 1
+        if self.started is None:
+            self.started = float(at)
+        readings = self._readings.get(device_id)
+        if readings is None:
+            readings = self._readings[device_id] = _Readings()
+        readings.times.append(at)
+        readings.utilisation.append(utilisation_percent)
+        readings.memory.append(memory_used_bytes)
+
+    def _append_readings(self) -> None:
+        for device_id, readings in self._readings.items():
+            for series in (self._utilisation, self._memory):
+                if device_id not in series:
+                    series[device_id] = Series()
+            readings.move_to(self._utilisation[device_id], self._memory[device_id])
+        self._readings.clear()
+
+    def _collect(self, metrics: dict[str, _Batches], event: Mapping[str, Any]) -> None:
+        for name, values in event["values"].items():
+            batches = metrics.setdefault(name, _Batches())
+            if event["first"] < batches.next_step:
+                # Steps walked anew, from a checkpoint: `Series.append` replaces what a new batch repeats.
+                batches.move_to(self.metrics.setdefault(name, Series()))
+                batches = metrics[name] = _Batches()
+            batches.add(event, values)
+
+    def _forget_after(self, step: int, metrics: dict[str, _Batches]) -> None:
+        """The run went on from this step: what was measured of later ones is void."""
+        for name, batches in metrics.items():
+            batches.move_to(self.metrics.setdefault(name, Series()))
+        metrics.clear()
+        kept = {name: _until(step, series) for name, series in self.metrics.items()}
+        self.metrics = {name: series for name, series in kept.items() if len(series)}
+
+    def _forget(self, names: Iterable[str], metrics: dict[str, _Batches]) -> None:
+        """A surer source of these metrics was found, which tells them from their beginning."""
+        for name in names:
+            metrics.pop(name, None)
+            self.metrics.pop(name, None)
+
+    def _state(self, event: Mapping[str, Any]) -> None:
+        match event.get("state"):
+            case "releasing":
+                self.training_ended = float(event["t"])
+            case "starting" | "running":  # a paused run goes on
+                self.training_ended = None
+
+
+@dataclass(slots=True)
+class _Batches:
+    """Batches of one metric that are still to be appended."""
+
+    first: list[int] = field(default_factory=list)
+    since: list[float] = field(default_factory=list)
+    until: list[float] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
+    next_step: int = 0
+
+    def add(self, event: Mapping[str, Any], values: list[float | None]) -> None:
+        if not values:
+            return
+        self.first.append(event["first"])
+        self.until.append(event["t"])
+        self.since.append(event.get("since", event["t"]) if len(values) > 1 else event["t"])
+        self.count.append(len(values))
+        self.values += values
+        self.next_step = event["first"] + len(values)
+
+    def move_to(self, series: Series) -> None:
+        """Append all to `series`, the times of a batch evenly spaced."""
+        if not self.values:
+            return
+        count = np.array(self.count)
+        place = np.arange(len(self.values)) - np.repeat(np.cumsum(count) - count, count)  # within its batch
+        pace = (np.array(self.until) - np.array(self.since)) / np.maximum(count - 1, 1)
+        times = np.repeat(self.since, count) + place * np.repeat(pace, count)
+        series.append(_floats(np.repeat(self.first, count) + place), times, _floats(self.values))
+
+
+@dataclass(slots=True)
+class _Readings:
+    """Readings of one device that are still to be appended."""
+
+    times: list[float] = field(default_factory=list)
+    utilisation: list[float | None] = field(default_factory=list)
+    memory: list[float | None] = field(default_factory=list)
+
+    def move_to(self, utilisation: Series, memory: Series) -> None:
+        """Append all to the two series; a reading's step is its number, from 0."""
+        steps, times = np.arange(len(self.times), dtype=np.float64), _floats(self.times)
+        steps += len(utilisation)
+        utilisation.append(steps, times, _floats(self.utilisation))
+        memory.append(steps, times, _floats(self.memory))
+
+
+def _until(step: int, series: Series) -> Series:
+    size = int(np.searchsorted(series.steps, step, side="right"))
+    if size == len(series):
+        return series
+    kept = Series()
+    kept.append(series.steps[:size], series.times[:size], series.values[:size])
+    return kept
+
+
+def _floats(numbers: object) -> Floats:
+    return np.array(numbers, dtype=np.float64)  # None, "no reading", becomes NaN

@@ -1,0 +1,230 @@
+"""A series: what was measured, by step and time, ready to be drawn at any zoom in the same short time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from core.series.min_max_tree import Column, Floats, Indices, Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A horizontal axis: position = (step or unix time - origin) / unit."""
+
+    column: Literal["step", "time"]
+    origin: float = 0.0
+    unit: float = 1.0
+
+    def place(self, column: Floats) -> Floats:
+        """The positions of some steps or times, shape (n,) -> (n,)."""
+        placed = column - self.origin
+        return placed if self.unit == 1.0 else placed / self.unit
+
+    def locate(self, position: float) -> float:
+        """The step or unix time at a position."""
+        return position * self.unit + self.origin
+
+
+STEP = Axis(column="step")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measurement. `time` is in unix seconds; `value` may be NaN or infinite."""
+
+    step: int
+    time: float
+    value: float
+
+
+class Series:
+    """Steps, times and values of one metric or one device's reading, in the order in which they came.
+
+    A value that is not finite is a gap. Steps and times never fall: a batch that begins at or before
+    the last step takes the place of what it repeats (a run that went on from an older checkpoint),
+    and a time before the last one counts as the last one (a clock that was set back).
+    """
+
+    def __init__(self) -> None:
+        self._steps = Column()
+        self._times = Column()
+        self._values = Column()
+        self._low = Tree(self._values, np.fmin, _finite_or_nan)
+        self._high = Tree(self._values, np.fmax, _finite_or_nan)
+        self._total = Tree(self._values, np.add, _finite_or_zero)
+        self._finite = Tree(self._values, np.add, _is_finite)
+        self._complete = True  # no gap so far: then there is nothing to count
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def count(self) -> int:
+        """How many values there are, gaps included."""
+        return len(self._values)
+
+    @property
+    def first(self) -> float | None:
+        """The first value; None when there is none."""
+        return float(self._values.array[0]) if len(self) else None
+
+    @property
+    def last(self) -> float | None:
+        """The last value; None when there is none."""
+        return float(self._values.array[-1]) if len(self) else None
+
+    @property
+    def min(self) -> float | None:
+        """The smallest finite value; None when there is none."""
+        low = float(self._low.query(_index(0), _index(len(self)))[0])
+        return None if np.isnan(low) else low
+
+    @property
+    def steps(self) -> Floats:
+        """All steps, shape (n,)."""
+        return self._steps.array
+
+    @property
+    def times(self) -> Floats:
+        """All times in unix seconds, shape (n,)."""
+        return self._times.array
+
+    @property
+    def values(self) -> Floats:
+        """All values as they were measured, shape (n,)."""
+        return self._values.array
+
+    def append(self, steps: Floats, times: Floats, values: Floats) -> None:
+        """Append measurements, three arrays of shape (k,); `steps` rise, `times` are unix seconds."""
+        if not len(steps):
+            return
+        if len(self) and steps[0] <= self.steps[-1]:
+            self._truncate(int(np.searchsorted(self.steps, steps[0])))
+        rising = np.maximum.accumulate(times)
+        if len(self) and rising[0] < self.times[-1]:
+            rising = np.maximum(rising, self.times[-1])
+        self._steps.extend(steps)
+        self._times.extend(rising)
+        self._values.extend(values)
+        self._complete = self._complete and bool(np.isfinite(values).all())
+
+    def view(self, axis: Axis, lo: float, hi: float, pixels: int, *, positive: bool = False) -> tuple[Floats, Floats]:
+        """What a line over [lo, hi] needs on `pixels` columns: positions and values, shape (m,) each.
+
+        Up to two points a pixel come as they are. Beyond that, each pixel column gives its smallest and
+        its largest value, so that no spike is lost, and m <= 2 * pixels + 2. A column without a finite
+        value is a gap (NaN). One point beyond either end is included, so that lines reach the border.
+        With `positive` (a logarithmic scale), values at or below zero are gaps as well; in a column
+        that has both, the largest stands for all.
+        """
+        start, stop = self._range(axis, lo, hi)
+        before, after = max(start - 1, 0), min(stop + 1, len(self))
+        if after - before <= 2 * pixels + 2:
+            return self._exact(axis, before, after, positive=positive)
+        starts, stops = self._columns(axis, lo, hi, pixels)
+        pieces = [
+            self._exact(axis, before, start, positive=positive),
+            self._extremes(axis, starts, stops, positive=positive),
+            self._exact(axis, stop, after, positive=positive),
+        ]
+        return np.concatenate([x for x, _ in pieces]), np.concatenate([y for _, y in pieces])
+
+    def smooth(self, axis: Axis, lo: float, hi: float, pixels: int, window: int) -> tuple[Floats, Floats]:
+        """The mean of the last `window` values, where finite, over [lo, hi]: positions and means, shape (m,).
+
+        At the beginning, where there are not yet `window` values, it is the mean of those there are. Up to
+        one point a pixel column is given, its last, and one beyond either end.
+        """
+        start, stop = self._range(axis, lo, hi)
+        before, after = max(start - 1, 0), min(stop + 1, len(self))
+        if after - before <= pixels + 2:
+            ends = np.arange(before, after)
+        else:
+            _, stops = self._columns(axis, lo, hi, pixels)
+            ends = np.concatenate([np.arange(before, start), stops - 1, np.arange(stop, after)])
+        return axis.place(self._along(axis)[ends]), self._means(ends, window)
+
+    def recent(self, window: int) -> float | None:
+        """The mean of the last `window` values, where finite; None when none is."""
+        if not len(self):
+            return None
+        mean = float(self._means(_index(len(self) - 1), window)[0])
+        return mean if np.isfinite(mean) else None
+
+    def nearest(self, axis: Axis, position: float) -> Point | None:
+        """The measurement whose place on the axis is nearest; None when there is none."""
+        if not len(self):
+            return None
+        along, wanted = self._along(axis), axis.locate(position)
+        right = min(int(np.searchsorted(along, wanted)), len(self) - 1)
+        left = max(right - 1, 0)
+        at = left if wanted - along[left] < along[right] - wanted else right
+        return Point(step=int(self.steps[at]), time=float(self.times[at]), value=float(self.values[at]))
+
+    @property
+    def _trees(self) -> tuple[Tree, Tree, Tree, Tree]:
+        return self._low, self._high, self._total, self._finite
+
+    def _truncate(self, size: int) -> None:
+        for part in (self._steps, self._times, self._values, *self._trees):
+            part.truncate(size)
+
+    def _along(self, axis: Axis) -> Floats:
+        return self.steps if axis.column == "step" else self.times
+
+    def _range(self, axis: Axis, lo: float, hi: float) -> tuple[int, int]:
+        """The first index inside [lo, hi], and one past the last."""
+        along = self._along(axis)
+        start = along.searchsorted(axis.locate(lo), side="left")
+        stop = along.searchsorted(axis.locate(hi), side="right")
+        return int(start), max(int(start), int(stop))
+
+    def _columns(self, axis: Axis, lo: float, hi: float, pixels: int) -> tuple[Indices, Indices]:
+        """The index ranges [start, stop) of the pixel columns that hold a point, shape (m,) each."""
+        start, stop = self._range(axis, lo, hi)
+        borders = np.linspace(axis.locate(lo), axis.locate(hi), pixels + 1)[1:-1]
+        inner = np.searchsorted(self._along(axis), borders)
+        edges = np.concatenate([[start], np.clip(inner, start, stop), [stop]])
+        starts, stops = edges[:-1], edges[1:]
+        filled = stops > starts
+        return starts[filled], stops[filled]
+
+    def _exact(self, axis: Axis, start: int, stop: int, *, positive: bool) -> tuple[Floats, Floats]:
+        y = self.values[start:stop].copy() if self._complete else _finite_or_nan(self.values[start:stop])
+        return axis.place(self._along(axis)[start:stop]), np.where(y > 0, y, np.nan) if positive else y
+
+    def _extremes(self, axis: Axis, starts: Indices, stops: Indices, *, positive: bool) -> tuple[Floats, Floats]:
+        """Each pixel column's extremes at its first and its last place, in the order of its trend."""
+        low, high = self._low.query(starts, stops), self._high.query(starts, stops)
+        if positive:
+            high = np.where(high > 0, high, np.nan)
+            low = np.where(low > 0, low, high)
+        falling = self.values[stops - 1] < self.values[starts]
+        y = np.column_stack([np.where(falling, high, low), np.where(falling, low, high)])
+        x = axis.place(self._along(axis)[np.column_stack([starts, stops - 1])])
+        return x.ravel(), y.ravel()
+
+    def _means(self, ends: Indices, window: int) -> Floats:
+        starts, stops = np.maximum(ends + 1 - window, 0), ends + 1
+        total = self._total.query(starts, stops)
+        count = stops - starts if self._complete else self._finite.query(starts, stops)
+        return _finite_or_nan(np.divide(total, count, out=np.full(len(ends), np.nan), where=count > 0))
+
+
+def _index(at: int) -> Indices:
+    return np.array([at])
+
+
+def _finite_or_nan(values: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _finite_or_zero(values: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def _is_finite(values: Floats) -> Floats:
+    return np.isfinite(values).astype(np.float64)

@@ -1,0 +1,97 @@
+"""The readings of a run's devices, recorded as they come."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from core.devices.device import Survey
+from core.devices.nvidia.preflight import TIMEOUT_S
+from core.errors import RunError
+from core.schema.events import Writer
+from core.schema.paths import EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from core.devices.device import Device, Sample
+    from core.devices.sampler import Sampler
+
+OFTEN_S = 0.5
+
+
+class Readings:
+    """Takes the readings of some devices from a sampler and writes them into the run's events."""
+
+    def __init__(
+        self, run_dir: Path, sampler: Sampler, device_ids: Sequence[str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: any steady one, in seconds."""
+        self._sampler, self._device_ids, self._clock = sampler, device_ids, clock
+        self._writer = Writer(run_dir / EVENTS / "devices.jsonl")
+        self._recorded = True
+        self.survey = Survey()
+        """All that is known of the devices by now, those among them that are not the run's."""
+
+    def find(self) -> list[Device]:
+        """The devices, in the order in which they were named. Raises `RunError` when one is not there or blocked."""
+        deadline = self._clock() + TIMEOUT_S
+        self.survey = survey = self._sampler.survey(TIMEOUT_S)
+        by_id = {device.id: device for device in survey.devices}
+        gone = [name for name in self._device_ids if name not in by_id]
+        if gone and self._clock() >= deadline:  # it answers as soon as all have said what there is
+            raise RunError(_not_listed(gone, survey.banner))
+        if gone:
+            reason = survey.banner or "It was there when it was ticked: check its power and its driver."
+            raise RunError(f"Device {', '.join(gone)} is not on this machine any more. {reason}")
+        blocked = [by_id[name].blocked for name in self._device_ids if by_id[name].blocked]
+        if blocked:
+            raise RunError(" ".join(map(str, blocked)))
+        return [by_id[name] for name in self._device_ids]
+
+    def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
+        """By CPU device, the processes whose memory is the device's."""
+        self._sampler.watch(pids)
+
+    def poll(self) -> list[Sample]:
+        """Those that have come since the last call, in order. Raises `RecordError` when they cannot be written."""
+        self.survey = self._sampler.poll()
+        return self.take()
+
+    def take(self) -> list[Sample]:
+        """The same, of those that the sampler has taken in already."""
+        samples = [sample for sample in self._sampler.new_samples() if sample.device_id in self._device_ids]
+        for sample in samples if self._recorded else ():
+            self._writer.write("sample", **_fields(sample))
+        return samples
+
+    def stop_recording(self) -> None:
+        """Only read from now on: the disk may be full, and what room is left is for the last words."""
+        self._recorded = False
+
+    def hasten(self) -> None:
+        """Read often from now on, who holds the devices too: somebody waits for them to be let go."""
+        self._sampler.set_period(OFTEN_S, processes_s=OFTEN_S)
+
+    def close(self) -> None:
+        """End the sampler's helpers, and close the file."""
+        self._sampler.close()
+        self._writer.close()
+
+
+def _not_listed(names: Sequence[str], banner: str | None) -> str:
+    why = "A driver that nobody uses may take so long to wake up: start the run again."
+    told = f"Device {', '.join(names)} was not listed within {TIMEOUT_S:g} s."
+    return " ".join(sentence for sentence in (told, banner, why) if sentence)
+
+
+def _fields(sample: Sample) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "device": sample.device_id,
+        "utilisation_percent": sample.utilisation_percent,
+        "memory_used_bytes": sample.memory_used_bytes,
+        "temperature_celsius": sample.temperature_celsius,
+        "power_watts": sample.power_watts,
+    }
+    return {**fields, "lost": sample.lost} if sample.lost else fields

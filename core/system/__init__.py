@@ -1,0 +1,9 @@
+"""Processes of this machine; nothing here knows about runs.
+
+- `procfs`: read `/proc`
+- `processes`: identify, find and signal processes
+- `process_info`: describe a process for people and for the event log
+- `own_processes`: recognise Trainyard's own processes by their command lines
+- `helper_process`: run a helper program and talk to it through pipes
+- `escalation`, `terminate`: end processes, politely first
+"""

@@ -1,0 +1,1 @@
+"""Controllers connect panels, services and the core. Each serves one use case."""

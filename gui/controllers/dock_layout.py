@@ -1,0 +1,215 @@
+"""Panes: all that is to be seen in the window, made once; none of them knows of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt
+from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
+
+from gui.panels.details import Details
+from gui.panels.devices.device_panel import DevicePanel
+from gui.panels.memory.leftovers_strip import LeftoversStrip
+from gui.panels.runs.header import Header
+from gui.panels.runs.run_list import RunList
+from gui.panels.setup.setup_panel import SetupPanel
+from gui.plots.plot_area import Stage
+from gui.widgets.dock import Dock
+from gui.widgets.message_strip import MessageStrip
+
+if TYPE_CHECKING:
+    from gui.style.theme import Theme
+
+
+class Panes:
+    """They are shown where the layout puts `parts`."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.header = Header(theme)
+        self.message = MessageStrip("messageStrip", theme)
+        self.run_message = MessageStrip("runStrip", theme)
+        self.leftovers = LeftoversStrip(theme)
+        self.devices = DevicePanel(theme)
+        self.setup = SetupPanel(theme)
+        self.runs = RunList(theme)
+        self.details = Details(theme)
+        self.stage = Stage(theme)
+
+    @property
+    def parts(self) -> Parts:
+        """The same by their places."""
+        return Parts(
+            top=(self.header, self.message, self.run_message, self.leftovers),
+            middle=self.stage,
+            devices=self.devices,
+            training=self.setup,
+            runs=self.runs,
+            details=self.details,
+        )
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        strips = (self.message, self.run_message, self.leftovers)
+        for pane in (self.header, *strips, self.runs, self.setup, self.stage, self.details, self.devices.table):
+            pane.set_theme(theme)
+
+
+LAYOUT_VERSION = 1
+"""Of what `QMainWindow.saveState` packs: one of another version is left."""
+SIZE, LEAST_SIZE = QSize(1480, 900), QSize(900, 560)
+MARGIN_PX = 10
+SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
+"""Of the width of the window."""
+LEAST_SIDE_PX, LEAST_RUNS_PX = 344, 196
+LOG_SHARE = 0.21
+"""Of its height."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What is laid out."""
+
+    top: tuple[QWidget, ...]
+    """Across the window, from above."""
+    middle: QWidget
+    devices: DevicePanel
+    training: QWidget
+    runs: QWidget
+    details: Details
+
+
+class Layout(QObject):
+    """The docks of one window. Until somebody moves one, they keep their shares when the window is resized."""
+
+    def __init__(self, window: QMainWindow, parts: Parts, theme: Theme) -> None:
+        super().__init__(window)
+        self._window = window
+        self._touched = False
+        self._stands_for = 0
+        """How many devices there were when somebody moved the parts."""
+        self._devices = parts.devices
+        window.setMinimumSize(LEAST_SIZE)
+        window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
+        window.setDockOptions(
+            QMainWindow.DockOption.AllowNestedDocks
+            | QMainWindow.DockOption.AllowTabbedDocks
+            | QMainWindow.DockOption.AnimatedDocks
+        )
+        for corner, area in (
+            (Qt.Corner.TopLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (Qt.Corner.TopRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
+            (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
+        ):
+            window.setCorner(corner, area)
+        window.setMenuWidget(_stacked(parts.top))
+        window.setCentralWidget(parts.middle)
+        self.docks = (
+            Dock("devicesDock", "Devices", parts.devices, theme),
+            Dock("trainingDock", "Training", parts.training, theme),
+            Dock("runsDock", "Runs", parts.runs, theme),
+            Dock("logDock", "Log", parts.details, theme, heading=parts.details.heading),
+        )
+        for dock in self.docks:
+            dock.dockLocationChanged.connect(self._touch)
+            dock.topLevelChanged.connect(self._touch)
+        window.installEventFilter(self)
+        self.reset()
+
+    def reset(self) -> None:
+        """Put everything where it stood at first."""
+        devices, training, runs, log = self.docks
+        for dock in self.docks:
+            dock.setFloating(False)
+        for dock, area in (
+            (devices, Qt.DockWidgetArea.LeftDockWidgetArea),
+            (runs, Qt.DockWidgetArea.RightDockWidgetArea),
+            (log, Qt.DockWidgetArea.BottomDockWidgetArea),
+        ):
+            self._window.addDockWidget(area, dock)
+        self._window.splitDockWidget(devices, training, Qt.Orientation.Vertical)
+        for dock in self.docks:
+            dock.show()
+        self._touched = False
+        self.spread()
+
+    def spread(self) -> None:
+        """Give the docks their shares, unless somebody has: the devices what they need, the training the rest."""
+        if self._touched:
+            self._make_room()
+            return
+        devices, _, runs, log = self.docks
+        width, height = self._window.width(), self._window.height()
+        sides = [max(round(SIDE_SHARE * width), LEAST_SIDE_PX), max(round(RUNS_SHARE * width), LEAST_RUNS_PX)]
+        self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
+        self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
+        self._share_side()
+
+    def _share_side(self) -> None:
+        devices, training = self.docks[:2]
+        room = self._side_px
+        self._window.resizeDocks(
+            [devices, training], [self._wanted_px, room - self._wanted_px], Qt.Orientation.Vertical
+        )
+
+    @property
+    def _side_px(self) -> int:
+        return self._window.height() - 80
+
+    @property
+    def _wanted_px(self) -> int:
+        return min(self._devices.sizeHint().height() + 44, round(0.55 * self._side_px))
+
+    def _make_room(self) -> None:
+        """There are more devices than when somebody moved the parts: show them as if nobody had."""
+        devices, training = self.docks[:2]
+        count = len(self._devices.table.rows)
+        if count <= self._stands_for or not self._window.isVisible():  # before it is shown, Qt would undo it
+            return
+        self._stands_for = count
+        areas = {self._window.dockWidgetArea(dock) for dock in (devices, training)}
+        above_each_other = len(areas) == 1 and devices.x() == training.x()
+        floats = devices.isFloating() or training.isFloating()
+        if above_each_other and not floats and devices.height() < self._wanted_px:
+            self._share_side()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        for dock in self.docks:
+            dock.set_theme(theme)
+
+    def save(self) -> QByteArray:
+        """Where everything stands; nothing, where it stood at first."""
+        return self._window.saveState(LAYOUT_VERSION) if self._touched else QByteArray()
+
+    @property
+    def stands_for(self) -> int:
+        """How many devices there is room for, as somebody saw to it."""
+        return self._stands_for
+
+    def restore(self, state: QByteArray, stands_for: int) -> None:
+        """Put everything where it stood, if that can be done; `stands_for`: as it was saved with it."""
+        restored = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
+        self._touched, self._stands_for = restored, stands_for
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the size of the window; what is pressed on its own ground is a border between docks."""
+        if event.type() == QEvent.Type.MouseButtonPress:
+            self._touch()
+        elif event.type() in {QEvent.Type.Resize, QEvent.Type.Show}:
+            self.spread()
+        return super().eventFilter(watched, event)
+
+    def _touch(self) -> None:
+        self._touched, self._stands_for = True, len(self._devices.table.rows)
+
+
+def _stacked(widgets: tuple[QWidget, ...]) -> QWidget:
+    stack = QWidget()
+    layout = QVBoxLayout(stack)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    for widget in widgets:
+        layout.addWidget(widget)
+    return stack

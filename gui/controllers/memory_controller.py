@@ -1,0 +1,189 @@
+"""Insight: fills the pages about memory and processes, tells of leftovers, and has processes ended that shall be."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.runs.states import row
+from core.system.procfs import available_bytes
+from gui.services.leftover_scanner import Sweeper
+from gui.services.process_scanner import Census
+from gui.services.process_terminator import Ender
+from gui.style.device_colours import device_colours, device_labels
+from gui.style.formatting import listed
+from gui.viewmodels.devices import leftovers as leftover_words
+from gui.viewmodels.devices.device_rows import OnDevices
+from gui.viewmodels.devices.memory_bars import Known, largest_others, memory_rows
+from gui.viewmodels.devices.process_rows import confirmation, process_rows, why_not_end
+from gui.viewmodels.run.memory_verdicts import ended_words, findings, nothing_words, seen_words
+from gui.widgets.confirm_dialog import ask
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QWidget
+
+    from core.system.processes import ProcessId
+    from gui.panels.details import Details
+    from gui.panels.memory.leftovers_strip import LeftoversStrip
+    from gui.services.device_monitor import Monitor
+    from gui.services.run_list import Board
+    from gui.services.run_session import Session
+    from gui.style.theme import Theme
+    from gui.viewmodels.devices.process_rows import ProcessRow
+
+NOBODY = "No process holds memory of a device."
+NO_GPU = "No GPU answers here: what is listed are the processes of runs on the CPU devices, and there are none now."
+
+
+class Insight(QObject):
+    """Knows who is on the devices; `poll`, called at every beat, never waits."""
+
+    said = Signal(str, str)
+    """A sentence on what was done, and its tone."""
+    changed = Signal()
+    """Others are on the devices."""
+
+    def __init__(
+        self, monitor: Monitor, board: Board, session: Session, details: Details, strip: LeftoversStrip
+    ) -> None:
+        super().__init__()
+        self._monitor, self._board, self._session = monitor, board, session
+        self._details, self._strip = details, strip
+        self.census = Census(monitor, board, session)
+        self._ender = Ender()
+        self._sweeper = Sweeper(board.root)
+        for each in (self.census, self._ender, self._sweeper):
+            each.setParent(self)
+        self._theme: Theme | None = None
+        self._stale = True
+        self._told: frozenset[ProcessId] = frozenset()
+        """The leftovers that were told of last."""
+        self.census.changed.connect(self._outdate)
+        self.census.changed.connect(self.changed)
+        self._sweeper.changed.connect(self._show_leftovers)
+        self._ender.ended.connect(self._take_outcome)
+        details.processes.end_asked.connect(self._ask_to_end)
+        details.tabs.currentChanged.connect(lambda _: self._turned())
+        strip.show_asked.connect(details.raise_processes)
+        strip.end_asked.connect(self._ask_to_sweep)
+        session.changed.connect(self._outdate)
+
+    def open(self) -> None:
+        """Once, after the first look around: look for what runs have left behind."""
+        self._sweeper.look()
+
+    def poll(self, *, fresh: bool) -> None:
+        """Bring the pages that can be seen up to date. `fresh`: there are new readings."""
+        self._monitor.watch_processes(self.census.just_ended)
+        self.census.poll(shown=self._details.shows_holders)
+        self._sweeper.poll()
+        self._ender.poll()
+        if self._details.shows_holders and (fresh or self._stale):
+            self._show()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._theme = theme
+        self._outdate()
+
+    def on_devices(self) -> OnDevices:
+        """What is known of the devices beside their readings."""
+        survey, living = self._monitor.survey, self.census.runs().living
+        return OnDevices(
+            used_by={device: listed([run.name for run in on_it]) for device, on_it in self._board.on_devices.items()},
+            held_by=largest_others(survey, self.census.holders, living),
+            memory_of_run=self._session.memory_now(),
+            old_s=self._monitor.old_s,
+        )
+
+    # -- what it shows ---------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        """Fill the page that can be seen; the other is filled when it is turned to."""
+        self._stale = False
+        if self._details.memory.isVisible():
+            self._show_memory()
+        else:
+            self._show_processes()
+
+    def _show_memory(self) -> None:
+        assert self._theme is not None
+        survey, session, facts = self._monitor.survey, self._session, self._session.facts
+        colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._theme)
+        known = Known(
+            holders=self.census.holders,
+            run_id=session.run.id if session.run else None,
+            memory_of_run=session.memory_now(),
+            available_bytes=available_bytes(),
+            old_s=self._monitor.old_s,
+            other_runs_on=self._other_runs_on(),
+        )
+        page = self._details.memory
+        page.show_rows(memory_rows(survey, colours, known))
+        page.show_findings(
+            findings(facts, device_labels(survey.devices, facts), colours),
+            ended_words(facts),
+            nothing_words(facts, looked_at=session.run is not None),
+            seen_words(facts, time.time()),
+        )
+
+    def _other_runs_on(self) -> frozenset[str]:
+        """The devices that living runs are on, but the one that is looked at."""
+        looked_at = self._session.run.dir if self._session.run else None
+        return frozenset(
+            device for device, on_it in self._board.on_devices.items() if any(run.dir != looked_at for run in on_it)
+        )
+
+    def _show_processes(self) -> None:
+        survey, facts = self._monitor.survey, self._session.facts
+        rows = process_rows(self.census.people(), device_labels(survey.devices, facts), self.census.runs())
+        has_gpus = any(device.kind != "cpu" for device in survey.devices)
+        self._details.processes.show_rows(rows, empty=NOBODY if has_gpus else NO_GPU, trouble=self.census.trouble or "")
+
+    def _turned(self) -> None:
+        self.census.look_soon()
+        if self._details.shows_holders:
+            self._show()
+
+    def _outdate(self) -> None:
+        self._stale = True
+
+    # -- who is to be ended ----------------------------------------------------------------------
+
+    def _ask_to_end(self, chosen: ProcessRow) -> None:
+        question, words = confirmation(chosen)
+        ask(self._window, lambda: self._end(chosen), question=question, words=words, yes="End it")
+
+    def _end(self, chosen: ProcessRow) -> None:
+        """What was true when it was asked may not be any more."""
+        why_not = why_not_end(chosen.person, self.census.runs())
+        if why_not:
+            self.said.emit(f"{chosen.holder.words}: {why_not}", "bad")
+        else:
+            self._ender.end(chosen.person)
+
+    def _ask_to_sweep(self) -> None:
+        found = self._sweeper.found
+        if found:
+            question, words = leftover_words.confirmation(found)
+            ask(
+                self._window, lambda: self._ender.end_leftovers(found),
+                question=question, words=words, yes="End them" if len(found) > 1 else "End it",
+            )  # fmt: skip
+
+    def _take_outcome(self, sentence: str, tone: str) -> None:
+        self.said.emit(sentence, tone)
+        self._sweeper.look()
+        self.census.look_soon()
+
+    def _show_leftovers(self) -> None:
+        names = {each.dir.name: each.name for each in self._board.summaries if row(each.state).over}
+        before, self._told = self._told, frozenset(each.process for each in self._sweeper.found)
+        words = leftover_words.found_words(self._sweeper.found, names)
+        self._strip.show_message(words, "warn", anew=not self._told <= before)  # that some have gone is no news
+
+    @property
+    def _window(self) -> QWidget:
+        return self._details.window()

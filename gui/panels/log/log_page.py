@@ -1,0 +1,173 @@
+"""The page with a run's log: whose output, the text, and what is searched for in it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from core.schema.paths import log_of_rank
+from gui.widgets.search_bar import SearchBar
+
+from .log_view import LogView
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gui.style.theme import Theme
+
+RECOUNT_S = 0.5
+"""Between two counts of the places while the text goes on."""
+
+
+class LogPage(QWidget):
+    """Shows one rank's log. `controls` is not laid out here: it stands in the heading of the card."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.view = LogView(theme)
+        self.search = SearchBar()
+        self.rank_box = _rank_box()
+        self.follow_box = _follow_box()
+        self.search_button = _search_button()
+        self.controls = _row(self.rank_box, self.search_button, self.follow_box)
+        self._run_dir: Path | None = None
+        self._ranks = 1
+        self._over = False
+        self._counted: tuple[int, float] = (-1, 0.0)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addWidget(self.search)
+        layout.addWidget(self.view, 1)
+        self._connect()
+
+    def show_run(self, run_dir: Path | None) -> None:
+        """Show what another run prints from now on, its rank 0 first; of no run, nothing."""
+        self._run_dir = run_dir
+        self._over = False
+        self._offer_ranks(1)
+        self._show_rank()
+
+    def show_over(self, *, over: bool) -> None:
+        """Say of a run that has printed nothing whether it still may."""
+        self._over = over
+        self.view.show_over(over=over)
+
+    def follow(self) -> None:
+        """Take in what was written since the last call."""
+        self._look_for_ranks()
+        self.view.follow()
+        revision, counted_at = self._counted
+        if not self.search.isHidden() and revision != self.view.revision and time.monotonic() - counted_at > RECOUNT_S:
+            self._count()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self.view.set_theme(theme)
+
+    def _connect(self) -> None:
+        self.rank_box.currentIndexChanged.connect(lambda _: self._show_rank())
+        self.follow_box.toggled.connect(self.view.set_follows)
+        self.view.follow_changed.connect(self.follow_box.setChecked)
+        self.search_button.clicked.connect(self.search.open_search)
+        for key, act in (
+            (QKeySequence.StandardKey.Find, self.search.open_search),
+            (QKeySequence.StandardKey.FindNext, lambda: self._step(backwards=False)),
+            (QKeySequence.StandardKey.FindPrevious, lambda: self._step(backwards=True)),
+        ):
+            QShortcut(QKeySequence(key), self).activated.connect(act)
+        self.search.changed.connect(self._search)
+        self.search.step_asked.connect(self._step)
+        self.search.closed.connect(self._end_search)
+
+    # -- whose output ----------------------------------------------------------------------------
+
+    def _show_rank(self) -> None:
+        rank = max(self.rank_box.currentIndex(), 0)
+        self.view.show_file(log_of_rank(self._run_dir, rank) if self._run_dir else None)
+        self.view.show_over(over=self._over)
+        self.view.follow()
+
+    def _look_for_ranks(self) -> None:
+        """There is one more, whenever there is its log."""
+        count = self._ranks
+        while self._run_dir is not None and log_of_rank(self._run_dir, count).exists():
+            count += 1
+        if count != self._ranks:
+            self._offer_ranks(count)
+
+    def _offer_ranks(self, count: int) -> None:
+        self._ranks = count
+        self.rank_box.blockSignals(True)
+        while self.rank_box.count() > count:
+            self.rank_box.removeItem(count)
+        for rank in range(self.rank_box.count(), count):
+            self.rank_box.addItem(f"rank {rank}")
+        if count == 1:
+            self.rank_box.setCurrentIndex(0)
+        self.rank_box.blockSignals(False)
+        self.rank_box.setVisible(count > 1)
+
+    # -- what is searched for --------------------------------------------------------------------
+
+    def _search(self, text: str) -> None:
+        self.view.look_for(text)
+        if text:
+            self.view.find_again(backwards=True, stay=True)  # from the end: of a log, the latest matters most
+        self._count()
+
+    def _end_search(self) -> None:
+        self.view.setFocus()
+        bar = self.view.verticalScrollBar()
+        self.view.set_follows(self.view.follows or bar.value() >= bar.maximum())
+
+    def _step(self, backwards: bool) -> None:
+        if self.search.field.text() and not self.search.isHidden():
+            self.view.find_again(backwards=backwards)
+            self._count()
+
+    def _count(self) -> None:
+        self.search.show_places(*self.view.places())
+        self._counted = (self.view.revision, time.monotonic())
+
+
+def _rank_box() -> QComboBox:
+    box = QComboBox()
+    box.setObjectName("rankBox")
+    box.setAccessibleName("Rank")
+    box.setToolTip("Which process' output is shown")
+    box.setProperty("compact", True)
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+    return box
+
+
+def _follow_box() -> QCheckBox:
+    box = QCheckBox("Follow")
+    box.setObjectName("followBox")
+    box.setToolTip("Stay at the end as it grows; scrolling up switches this off, to the end switches it on")
+    box.setProperty("compact", True)
+    box.setChecked(True)
+    return box
+
+
+def _search_button() -> QPushButton:
+    button = QPushButton("Search")
+    button.setObjectName("searchButton")
+    button.setToolTip("Search in the log (Ctrl+F)")
+    button.setProperty("role", "flat")
+    button.setProperty("compact", True)
+    button.setAutoDefault(False)
+    return button
+
+
+def _row(*widgets: QWidget) -> QWidget:
+    row = QWidget()
+    layout = QHBoxLayout(row)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(8)
+    for widget in widgets:
+        layout.addWidget(widget)
+    return row

@@ -1,0 +1,1 @@
+"""Memory after a run, and the processes on the devices."""

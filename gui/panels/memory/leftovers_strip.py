@@ -1,0 +1,36 @@
+"""The strip that tells of processes which runs have left behind, and offers to show and to end them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton
+
+from gui.widgets.message_strip import MessageStrip
+
+if TYPE_CHECKING:
+    from gui.style.theme import Theme
+
+
+class LeftoversStrip(MessageStrip):
+    """A message with two buttons."""
+
+    show_asked = Signal()
+    end_asked = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__("leftoversStrip", theme)
+        self.show_button = self._button("showLeftovers", "Show", "Show these processes")
+        self.end_button = self._button("endLeftovers", "End…", "End these processes, after a question")
+        self.show_button.clicked.connect(self.show_asked)
+        self.end_button.clicked.connect(self.end_asked)
+
+    def _button(self, name: str, text: str, tip: str) -> QPushButton:
+        button = QPushButton(text)
+        button.setObjectName(name)
+        button.setProperty("compact", True)
+        button.setAccessibleName(tip)
+        button.setToolTip(tip)
+        self.add_button(button)
+        return button

@@ -1,0 +1,128 @@
+"""Who holds the memory of the devices: a bar and its numbers for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
+
+from gui.style.formatting import fine_gigabytes, gigabytes
+from gui.viewmodels.devices.memory_bars import FREE, PARTS, TIPS, UNCLAIMED
+from gui.widgets.table import HEADING_PX, ROW_PX, cell, plain_table, text_item
+
+from .memory_bar import ROW, MemoryBarDelegate, part_brushes, swatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QResizeEvent
+
+    from gui.style.theme import Theme
+    from gui.viewmodels.devices.memory_bars import MemoryRow
+
+DEVICE, BAR, FIRST_PART = 0, 1, 2
+COLUMNS = ("Device", "Memory, GB", *PARTS)
+LEAST_PX, NARROW_PX = 240, 560
+"""A table narrower than the last does without the number of what is unclaimed: the bar shows it, and needs the room."""
+MEASURED_PX = 11
+"""Qt measures headings in bold, and the theme has these in a regular 12: in bold 11 they are as wide, and not wider."""
+
+
+class MemoryTable(QTableWidget):
+    """As high as its rows. Each number has the square of its part's paint beside it: that is the legend."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._rows: list[MemoryRow] = []
+        self._delegate = MemoryBarDelegate(theme, self)
+        plain_table(self, "memoryHolders", "Who holds the memory of the devices", COLUMNS)
+        self.setItemDelegateForColumn(BAR, self._delegate)
+        self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        header = self.horizontalHeader()
+        header.setMinimumSectionSize(44)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(BAR, QHeaderView.ResizeMode.Stretch)
+        measured = QFont(self.font())
+        measured.setPixelSize(MEASURED_PX)
+        for number, tip in enumerate(TIPS):
+            heading = self.horizontalHeaderItem(FIRST_PART + number)
+            if heading is not None:
+                heading.setToolTip(tip)
+                heading.setFont(measured)
+
+    @property
+    def rows(self) -> Sequence[MemoryRow]:
+        """What is shown."""
+        return self._rows
+
+    def show_rows(self, rows: Sequence[MemoryRow]) -> None:
+        """Show these devices."""
+        if rows == self._rows:
+            return
+        if len(rows) != self.rowCount():
+            self.setRowCount(len(rows))
+            for number in range(len(rows)):
+                for column in range(len(COLUMNS)):
+                    self.setItem(number, column, text_item())
+            self.updateGeometry()
+        before = self._rows if len(rows) == len(self._rows) else [None] * len(rows)
+        self._rows = list(rows)
+        for number, row in enumerate(rows):
+            if row != before[number]:
+                self._fill(number, row)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._theme = theme
+        self._delegate.set_theme(theme)
+        for number, row in enumerate(self._rows):
+            self._fill(number, row)
+        self.viewport().update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """As high as its rows."""
+        return QSize(LEAST_PX, HEADING_PX + self.rowCount() * ROW_PX + 4)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """As high as its rows, too: what it stands in is scrolled."""
+        return self.sizeHint()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Where there is little room, the bars get it."""
+        super().resizeEvent(event)
+        self.setColumnHidden(FIRST_PART + UNCLAIMED, event.size().width() < NARROW_PX)
+
+    def _fill(self, number: int, row: MemoryRow) -> None:
+        brushes = part_brushes(row.colour, self._theme)
+        total = "" if row.total_bytes is None else f", {gigabytes(row.total_bytes)} GB in all"
+        device = cell(self, number, DEVICE)
+        device.setText(row.label)
+        device.setToolTip(f"{row.id}{total}")
+        bar = cell(self, number, BAR)
+        bar.setData(ROW, row)
+        bar.setToolTip(_spoken(row))
+        bar.setData(Qt.ItemDataRole.AccessibleTextRole, _spoken(row))
+        for place, (part, brush) in enumerate(zip(row.parts, brushes, strict=True)):
+            item = cell(self, number, FIRST_PART + place)
+            item.setText(fine_gigabytes(part))
+            item.setToolTip(TIPS[place])
+            border = self._theme.field_border if place == FREE else brush.color().name()
+            item.setData(
+                Qt.ItemDataRole.DecorationRole,
+                None if part is None else swatch(brush, border, max(self.devicePixelRatioF(), 1.0)),
+            )
+
+
+def _spoken(row: MemoryRow) -> str:
+    """The bar for who cannot see it."""
+    if row.words:
+        return f"{row.label}: {row.words}"
+    known = ((name, part) for name, part in zip(PARTS, row.parts, strict=True) if part is not None)
+    told = [f"{name} {fine_gigabytes(part)} GB" for name, part in known]
+    return f"{row.label}: {', '.join(told)}"

@@ -1,0 +1,130 @@
+"""The table of processes: sorted by the column that is clicked, the rows of the run that is looked at marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QHeaderView, QTableWidget
+
+from gui.viewmodels.devices.process_rows import AGE, COLUMNS, COMMAND, DEVICE, MEMORY, NAME, PID, RUN, USER, ordered
+from gui.widgets.table import cell, plain_table, text_item
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QResizeEvent
+
+    from gui.style.theme import Theme
+    from gui.viewmodels.devices.process_rows import ProcessRow
+
+NUMBERS = (PID, AGE, MEMORY)
+FALLING_AT_FIRST = (AGE, MEMORY)
+WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 84, DEVICE: 104, RUN: 116}
+"""The command line takes the rest. What is cut is whole in the tooltip; the columns can be dragged."""
+FALLING, RISING = "▾", "▴"
+LEAST_PX, NARROW_PX, NARROW_DEVICE_PX = 44, 640, 66
+"""A table narrower than the second does without the column of runs, its own run's rows being bold all the same, and has
+room for the name of one device."""
+
+
+class ProcessTable(QTableWidget):
+    """Who was chosen stays chosen while rows come and go."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        self._given: list[ProcessRow] = []
+        self._rows: list[ProcessRow] = []
+        self._column, self._falling = MEMORY, True
+        plain_table(self, "processTable", "Processes on the devices", COLUMNS, NUMBERS)
+        self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
+        header.setMinimumSectionSize(LEAST_PX)
+        for column, width in WIDTHS_PX.items():
+            header.resizeSection(column, width)
+        header.setSectionResizeMode(COMMAND, QHeaderView.ResizeMode.Stretch)
+        header.setSectionsClickable(True)
+        header.sectionClicked.connect(self.sort_by)
+        self._show_order()
+
+    @property
+    def rows(self) -> Sequence[ProcessRow]:
+        """What is shown, in the order it is."""
+        return self._rows
+
+    def chosen(self) -> ProcessRow | None:
+        """The row that is chosen."""
+        selected = self.selectionModel().selectedRows()
+        return self._rows[selected[0].row()] if selected and selected[0].row() < len(self._rows) else None
+
+    def show_rows(self, rows: Sequence[ProcessRow]) -> None:
+        """Show these processes."""
+        if rows == self._given:
+            return
+        self._given = list(rows)
+        self._show()
+
+    def sort_by(self, column: int) -> None:
+        """Sort by a column; the same one again, the other way round."""
+        self._falling = not self._falling if column == self._column else column in FALLING_AT_FIRST
+        self._column = column
+        self._show_order()
+        self._show()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._theme = theme
+        for number, row in enumerate(self._rows):
+            self._fill(number, row)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Where there is little room, the run is told by the tooltip alone."""
+        super().resizeEvent(event)
+        narrow = event.size().width() < NARROW_PX
+        if narrow is not self.isColumnHidden(RUN):  # else the columns stay as somebody may have dragged them
+            self.setColumnHidden(RUN, narrow)
+            self.horizontalHeader().resizeSection(DEVICE, NARROW_DEVICE_PX if narrow else WIDTHS_PX[DEVICE])
+
+    def _show(self) -> None:
+        chosen, scrolled = self.chosen(), self.verticalScrollBar().value()
+        before, self._rows = self._rows, ordered(self._given, self._column, falling=self._falling)
+        self.blockSignals(True)
+        if len(before) != len(self._rows):
+            self.setRowCount(len(self._rows))
+        for number, row in enumerate(self._rows):
+            if number >= len(before):
+                for column in range(len(COLUMNS)):
+                    self.setItem(number, column, text_item(right=column in NUMBERS))
+            if number >= len(before) or row != before[number]:
+                self._fill(number, row)
+        self._choose(chosen)
+        self.blockSignals(False)
+        self.verticalScrollBar().setValue(scrolled)
+        self.itemSelectionChanged.emit()
+
+    def _choose(self, chosen: ProcessRow | None) -> None:
+        keys = [row.key for row in self._rows]
+        if chosen is None or chosen.key not in keys:
+            self.clearSelection()
+        elif self.chosen() is None or self.chosen() is not self._rows[keys.index(chosen.key)]:
+            self.selectRow(keys.index(chosen.key))
+
+    def _fill(self, number: int, row: ProcessRow) -> None:
+        for column, text in enumerate(row.texts):
+            item = cell(self, number, column)
+            item.setText(text)
+            item.setToolTip("\n".join(filter(None, dict.fromkeys((text, row.texts[RUN], row.why_not)))))
+            font = item.font()
+            font.setBold(row.of_this_run)
+            item.setFont(font)
+            tone = self._theme.accent if row.of_this_run and column == RUN else self._theme.text
+            item.setForeground(QColor(self._theme.muted if row.why_not and not row.of_this_run else tone))
+
+    def _show_order(self) -> None:
+        """By an arrow in the heading's own words: Qt's would stand above them, or cut them where it stands beside."""
+        for column, title in enumerate(COLUMNS):
+            heading = self.horizontalHeaderItem(column)
+            assert heading is not None
+            heading.setText(f"{title} {FALLING if self._falling else RISING}" if column == self._column else title)

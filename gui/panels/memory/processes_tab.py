@@ -1,0 +1,102 @@
+"""The page about processes: who is on the devices; those that may be ended from here can be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
+
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.table import empty_words
+
+from .process_table import ProcessTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QKeyEvent
+
+    from gui.style.theme import Theme
+    from gui.viewmodels.devices.process_rows import ProcessRow
+
+NONE_CHOSEN = "Choose a process first"
+
+
+class ProcessesTab(QFrame):
+    """The table, and below it what is to be known, and the one thing that can be done."""
+
+    end_asked = Signal(object)
+    """A `ProcessRow` that may be ended; whether it shall be is still to be asked."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("processesTab")
+        self.setAccessibleName("Processes on the devices")
+        self.table = ProcessTable(theme)
+        self.end_button = QPushButton("End…")
+        self.end_button.setObjectName("endProcess")
+        self.end_button.setAccessibleName("End the chosen process, after a question")
+        self.end_button.setProperty("role", "danger")
+        self.end_button.setProperty("compact", True)
+        self.words = ElidedLabel()
+        self.words.setObjectName("processWords")
+        self.words.setProperty("role", "small")
+        self.empty = empty_words()
+        self.empty.setObjectName("noProcesses")
+        self.empty.hide()
+        self._trouble = ""
+        self.end_button.clicked.connect(self._ask)
+        self.table.itemSelectionChanged.connect(self._show_choice)
+        self._lay_out()
+        self._show_choice()
+
+    def show_rows(self, rows: Sequence[ProcessRow], *, empty: str, trouble: str) -> None:
+        """Show these processes. `empty`: what is said where there are none; `trouble`: what could not be seen."""
+        self._trouble = trouble
+        self.empty.setText(empty)
+        self.empty.setVisible(not rows)
+        self.table.show_rows(rows)
+        self.table.setVisible(bool(rows))
+        self.end_button.setVisible(bool(rows))
+        self._show_choice()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self.table.set_theme(theme)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Delete is for ending what is chosen."""
+        if event.key() == Qt.Key.Key_Delete:
+            self._ask()
+        else:
+            super().keyPressEvent(event)
+
+    def _ask(self) -> None:
+        row = self.table.chosen()
+        if row is not None and not row.why_not:
+            self.end_asked.emit(row)
+
+    def _show_choice(self) -> None:
+        row = self.table.chosen()
+        why_not = NONE_CHOSEN if row is None else row.why_not
+        self.end_button.setEnabled(not why_not)
+        name = "" if row is None else f"End {row.holder.name} (pid {row.holder.pid}), after a question (Delete)"
+        self.end_button.setToolTip(why_not or name)
+        chosen = "" if row is None else row.why_not
+        text = " ".join(part for part in (chosen, self._trouble) if part)
+        if text != self.words.text():
+            self.words.setText(text)
+
+    def _lay_out(self) -> None:
+        below = QHBoxLayout()
+        below.setContentsMargins(6, 0, 0, 0)
+        below.addWidget(self.words, 1)
+        below.addWidget(self.end_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self.empty)
+        layout.addWidget(self.table, 1)
+        layout.addLayout(below)
+        layout.addStretch(0)

@@ -1,0 +1,1 @@
+"""The part of the form for recipes."""

@@ -1,0 +1,222 @@
+"""The choices for a recipe: framework, strategy, what to train and how."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QWidget
+
+from core.catalog import frameworks as catalog
+from core.catalog import recipes, strategies
+from core.catalog.interpreters import interpreter
+from core.config import validation
+from core.config.build_spec import default_learning_rate
+from core.config.choices import Choices
+from gui.viewmodels.setup.strategy_rows import strategy_rows
+from gui.widgets.forms.fields import choice, form, label, select, stacked
+from gui.widgets.forms.strategy_box import StrategyBox
+
+from .checkpoint_form import CheckpointForm
+from .recipe_form import RecipeForm
+from .recipe_picker import RecipePicker
+from .run_form import RunForm
+from .training_form import TrainingForm
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.devices.device import Device
+    from core.schema.spec import RunSpec
+    from gui.style.theme import Theme
+
+
+class RecipeSetup(QWidget):
+    """None of the choices is ever changed behind their maker's back; `more` is laid out elsewhere."""
+
+    changed = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        frameworks = [(_title(row), row.id) for row in catalog.FRAMEWORKS]
+        self._framework = choice("frameworkBox", "Framework", "The library that trains", frameworks)
+        self._strategy = StrategyBox(theme)
+        self._recipe = RecipePicker()
+        self._training = TrainingForm()
+        self._settings = RecipeForm()
+        self._checkpoints = CheckpointForm()
+        self._run = RunForm()
+        self.more = stacked(self._training.more, self._checkpoints, self._run)
+        self._strategy_chosen = False
+        self._devices: tuple[Device, ...] = ()
+        self._shown = ""
+        self._left: dict[str, dict[str, Any]] = {}
+        """By framework, what was chosen of it before another was looked at."""
+        self._lay_out()
+        self._offer(self._framework.currentData())
+        self.reread()
+        self._connect()
+
+    def choices(self, devices: tuple[str, ...], release: Mapping[str, object], cuda_ids: str) -> Choices:
+        """All choices, together with what is chosen elsewhere."""
+        return Choices(
+            recipe=self._recipe.reference,
+            devices=devices,
+            framework=self._framework.currentData(),
+            strategy=self._strategy.currentData(),
+            settings=self._settings.values(),
+            training=self._training.values(),
+            checkpoints=self._checkpoints.values(),
+            release=release,
+            cuda_ids=cuda_ids,
+            **self._run.chosen(),
+        )
+
+    def open_file(self, path: Path) -> None:
+        """Choose a recipe file."""
+        self._recipe.open_file(path)
+
+    def show_devices(self, devices: Sequence[Device]) -> None:
+        """These are ticked: until the user has chosen a strategy, it is the usual one for so many."""
+        self._devices = tuple(devices)
+        self._strategy.show_rows(strategy_rows(self._shown, self._devices))
+        self._follow_devices()
+
+    def reread(self) -> None:
+        """Look at the recipe's file again: it may have been edited."""
+        reference = self._recipe.reference
+        try:
+            recipe = recipes.find(reference, self._shown)
+        except ValueError:
+            recipe = None  # what is wrong with it is said by the outlook, which reads it as well
+        self._settings.show_recipe(self._key(reference), recipe)
+        if recipe is not None:
+            self._training.offer_rate(default_learning_rate(recipe))
+        for number, row in enumerate(catalog.FRAMEWORKS):  # one may have been installed, too
+            self._framework.setItemText(number, _title(row))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._strategy.set_theme(theme)
+
+    def remember(self) -> dict[str, Any]:
+        """All choices, for another day."""
+        return {
+            "framework": self._shown,
+            **self._own(),
+            "left": self._left,
+            "training": self._training.remember(),
+            "checkpoints": self._checkpoints.remember(),
+            "settings": self._settings.remember(),
+            "run": self._run.remember(),
+        }
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Choose again what was remembered; what there is no longer, or makes no sense, is left out."""
+        select(self._framework, str(kept.get("framework")))
+        self._left = plain(kept.get("left"))
+        if self._strategy.show_strategy(str(kept.get("strategy"))):
+            self._strategy_chosen = True
+        self._settings.restore(plain(kept.get("settings")))
+        self.reread()
+        self._recipe.choose(str(kept.get("recipe")))
+        self._training.restore(plain(kept.get("training")))
+        self._checkpoints.restore(plain(kept.get("checkpoints")))
+        self._run.restore(plain(kept.get("run")))
+        self._show_cell()
+
+    def fill(self, spec: RunSpec) -> None:
+        """Choose what a run was started with. A recipe whose file is gone is chosen all the same: that is said."""
+        select(self._framework, spec.framework)
+        recipe = spec.own_recipe
+        reference = _reference(spec)
+        self._settings.restore({**self._settings.remember(), self._key(reference): dict(recipe.settings)})
+        if "/" in reference:
+            self._recipe.open_file(Path(reference))
+        else:
+            self._recipe.choose(reference)
+        self.reread()
+        self._strategy_chosen = self._strategy.show_strategy(spec.strategy)
+        self._show_cell()
+        self._training.fill(asdict(spec.training))
+        self._checkpoints.fill(asdict(spec.checkpoints))
+        name = "" if spec.name == recipe.name else spec.name
+        usual = interpreter(catalog.framework(self._framework.currentData()))
+        python = "" if spec.python == usual else spec.python
+        self._run.fill({"name": name, "working_dir": spec.working_dir, "python": python})
+        self.changed.emit()
+
+    def _key(self, reference: str) -> str:
+        """Workloads of the same name are others in another framework, and so are their settings."""
+        return reference if "/" in reference else f"{catalog.framework(self._shown).recipes}/{reference}"
+
+    def _take_framework(self) -> None:
+        self._left[self._shown] = self._own()
+        self._run.forget_filled()
+        self._offer(self._framework.currentData())
+        self.reread()
+        self.changed.emit()
+
+    def _own(self) -> dict[str, Any]:
+        """What is chosen of the framework that is shown."""
+        strategy = self._strategy.currentData() if self._strategy_chosen else None
+        return {"strategy": strategy, "recipe": self._recipe.reference}
+
+    def _offer(self, framework: str) -> None:
+        """Offer the strategies and workloads of a framework; what was chosen of it before is so again."""
+        self._shown = framework
+        left = plain(self._left.get(framework))
+        self._strategy.show_rows(strategy_rows(framework, self._devices))
+        self._strategy_chosen = self._strategy.show_strategy(str(left.get("strategy")))
+        self._follow_devices()
+        self._recipe.show_framework(framework, str(left.get("recipe") or self._recipe.reference))
+
+    def _follow_devices(self) -> None:
+        if not self._strategy_chosen:
+            self._strategy.show_strategy(strategies.default_strategy(self._shown, len(self._devices)))
+        self._show_cell()
+
+    def _show_cell(self) -> None:
+        self._training.show_cell(self._shown, self._strategy.currentData() or "")
+
+    def _take_strategy(self) -> None:
+        self._strategy_chosen = True
+        self._show_cell()
+        self.changed.emit()
+
+    def _take_recipe(self) -> None:
+        self._run.forget_filled()
+        self.reread()
+        self.changed.emit()
+
+    def _connect(self) -> None:
+        self._framework.currentIndexChanged.connect(lambda _: self._take_framework())
+        self._strategy.chosen.connect(self._take_strategy)
+        self._recipe.changed.connect(self._take_recipe)
+        for part in (self._training, self._settings, self._checkpoints, self._run):
+            part.changed.connect(self.changed)
+
+    def _lay_out(self) -> None:
+        rows = form(self)
+        rows.addRow(label("&Framework", self._framework), self._framework)
+        rows.addRow(label("Strateg&y", self._strategy), self._strategy)
+        rows.addRow(label("&Workload", self._recipe.box), self._recipe)
+        rows.addRow(label("Epochs · &batch · rate", self._training), self._training)
+        rows.addRow(self._settings)
+
+
+def plain(kept: object) -> dict[str, Any]:
+    """What was remembered as a mapping; empty where it is none."""
+    return kept if isinstance(kept, dict) else {}
+
+
+def _title(row: catalog.Framework) -> str:
+    return row.title if validation.is_installed(row) else f"{row.title}  (not installed)"
+
+
+def _reference(spec: RunSpec) -> str:
+    """The recipe as it is offered: one that ships by its name, another by its path."""
+    shipped = {str(each.path): each.name for each in recipes.built_in(spec.framework)}
+    return shipped.get(spec.own_recipe.path, spec.own_recipe.path)

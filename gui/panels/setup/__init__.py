@@ -1,0 +1,1 @@
+"""The form of a run to be started."""

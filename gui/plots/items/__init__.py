@@ -1,0 +1,1 @@
+"""Parts of plots: lines, bands, axes, marks."""

@@ -1,0 +1,87 @@
+"""A band of a plot, from a least to a greatest value, which remembers what it shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QPainter, QPolygonF
+
+from .line import NOTHING
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
+
+    from core.series.min_max_tree import Floats
+
+ALPHA = 76
+"""Of 255: the lines over it stay what is seen first."""
+
+
+class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
+    """The polygons of a band, one for each stretch without a gap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.polygons: list[QPolygonF] = []
+        self.colour = QColor()
+
+    def show_polygons(self, polygons: list[QPolygonF]) -> None:
+        self.prepareGeometryChange()
+        self.polygons = polygons
+        self.update()
+
+    def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
+        """All of it, in the data's terms."""
+        whole = QRectF()
+        for polygon in self.polygons:
+            whole = whole.united(polygon.boundingRect())
+        return whole
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionGraphicsItem,  # noqa: ARG002
+        widget: QWidget | None = None,  # noqa: ARG002
+    ) -> None:
+        """Fill it, without an outline."""
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self.colour)
+        for polygon in self.polygons:
+            painter.drawPolygon(polygon)
+
+
+class Band:
+    """`x` and `y` are what is shown now: the positions twice, first with the least values and then the greatest."""
+
+    def __init__(self, plot: pg.PlotItem, *, depth: int = 0) -> None:
+        self.x, self.y = NOTHING, NOTHING
+        self._area = _Area()
+        self._area.setZValue(depth)
+        plot.addItem(self._area, ignoreBounds=True)
+
+    def paint_in(self, colour: str) -> None:
+        """Set the colour, `#rrggbb`; the band is much fainter."""
+        self._area.colour = QColor(colour)
+        self._area.colour.setAlpha(ALPHA)
+        self._area.update()
+
+    def show(self, x: Floats, low: Floats, high: Floats, *, logarithmic: bool = False) -> None:
+        """Fill from `low` to `high` over `x`, shape (n,) each; NaN is a gap."""
+        self.x, self.y = np.concatenate([x, x]), np.concatenate([low, high])
+        floor, ceiling = (np.log10(low), np.log10(high)) if logarithmic else (low, high)
+        seen = np.flatnonzero(np.isfinite(floor) & np.isfinite(ceiling))
+        stretches = np.split(seen, np.flatnonzero(np.diff(seen) > 1) + 1)
+        self._area.show_polygons([_polygon(x[each], floor[each], ceiling[each]) for each in stretches if len(each) > 1])
+
+    def clear(self) -> None:
+        """Show nothing."""
+        if len(self.x):
+            self.show(NOTHING, NOTHING, NOTHING)
+
+
+def _polygon(x: Floats, low: Floats, high: Floats) -> QPolygonF:
+    polygon: QPolygonF = pg.functions.arrayToQPolygonF(np.concatenate([x, x[::-1]]), np.concatenate([high, low[::-1]]))
+    return polygon

@@ -1,0 +1,105 @@
+"""The read-out under the mouse: a vertical line at the nearest measurement, and what was measured there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+import pyqtgraph as pg
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gui.style.theme import Theme
+
+    from .canvas import Canvas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A name and what was measured, or just words."""
+
+    label: str
+    value: str = ""
+    colour: str | None = None
+    """`#rrggbb` of the line it belongs to; None: of no line."""
+
+    @property
+    def text(self) -> str:
+        """Both as plain text."""
+        return f"{self.label} {self.value}".strip()
+
+    def html(self, theme: Theme) -> str:
+        """Both as rich text, with a square in the line's colour."""
+        mark = f'<span style="color:{self.colour}">\u25a0</span>&nbsp;' if self.colour else ""
+        label = f'<span style="color:{theme.muted}">{escape(self.label)}</span>'
+        value = f'&nbsp;&nbsp;<span style="color:{theme.text}">{escape(self.value)}</span>'
+        return mark + label + (value if self.value else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What there is at a place of the x axis."""
+
+    x: float
+    rows: tuple[Row, ...]
+
+    @property
+    def text(self) -> str:
+        """The rows as plain text, one a line."""
+        return "\n".join(row.text for row in self.rows)
+
+
+class Hover:
+    """Shows the reading next to the mouse, on one canvas."""
+
+    def __init__(self, canvas: Canvas, read: Callable[[float], Reading | None], theme: Theme) -> None:
+        self._canvas = canvas
+        self._theme = theme
+        self._read = read
+        self._at: float | None = None
+        self._line = pg.InfiniteLine(angle=90, movable=False)
+        self._line.setZValue(20)
+        canvas.addItem(self._line, ignoreBounds=True)
+        self.label = QLabel(canvas)
+        self.label.setProperty("role", "readout")
+        self.label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self._hide()
+        canvas.pointed.connect(self.point)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._theme = theme
+        self._line.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DotLine))
+
+    def point(self, x: float | None) -> None:
+        """Show what is at `x`; None hides it."""
+        self._at = x
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show it anew: there may be more to read by now."""
+        reading = None if self._at is None else self._read(self._at)
+        if reading is None:
+            self._hide()
+            return
+        self._line.setValue(reading.x)
+        self._line.show()
+        self.label.setText("<br>".join(row.html(self._theme) for row in reading.rows))
+        self.label.adjustSize()
+        self._place(reading.x)
+        self.label.show()
+
+    def _hide(self) -> None:
+        self._line.hide()
+        self.label.hide()
+
+    def _place(self, x: float) -> None:
+        """Right of the line, or left of it where there is no room."""
+        view = self._canvas.view
+        at = int(self._canvas.mapFromScene(view.mapViewToScene(pg.Point(x, view.viewRange()[1][1]))).x())
+        fits = at + 12 + self.label.width() <= self._canvas.width()
+        self.label.move(at + 12 if fits else at - 12 - self.label.width(), 6)

@@ -1,0 +1,1 @@
+"""Work in the background of the window: `QObject`s without widgets."""

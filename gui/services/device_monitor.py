@@ -1,0 +1,113 @@
+"""Monitor: the devices as they are now, and how they were in the last minutes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from core.devices.device import Survey
+from core.devices.reader import PROCESSES_S
+from core.devices.sampler import Sampler
+from core.series.run_series import SeriesBook
+from core.series.series import Series
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from core.devices.device import Sample
+
+KEPT_S = 600.0
+SLACK_S = 60.0
+"""The history is cut to `KEPT_S` whenever it is longer by this: seldom, and never by much."""
+WATCHED_PERIOD_S = 0.5
+UNWATCHED_PERIOD_S = 1.0
+CLOSE_PROCESSES_S = 0.5
+"""Between two lists of processes just after a run, when it matters who lets go."""
+NEWS_S = 0.4
+"""Between two times that something is said to be new: each kind of device has readings at moments of its own."""
+STALE_PERIODS, LEAST_STALE_S = 3, 3.0
+"""Readings older than so many periods, and than so long, are not those of now."""
+
+
+class Monitor:
+    """The devices live. `poll` never waits; nothing is started before the first one."""
+
+    def __init__(self, sampler: Sampler | None = None) -> None:
+        self._sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
+        self.survey = Survey()
+        self.book = SeriesBook()
+        """The readings of the last ten minutes or so."""
+        self.old_s: dict[str, int] = {}
+        """By device id, how old its readings are: of those devices only whose readings are too old."""
+        self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S
+        self._news = False
+        self._told_at = float("-inf")
+
+    def poll(self) -> bool:
+        """Take in what there is; whether anything is new, which is said `NEWS_S` after the last time at the soonest."""
+        survey = self._sampler.poll()
+        samples = self._sampler.new_samples()
+        self._record(samples)
+        old_s = self._too_old(survey, time.monotonic())
+        urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner
+        self._news |= bool(samples) or urgent or old_s != self.old_s
+        self.survey, self.old_s = survey, old_s
+        if not self._news or (not urgent and time.monotonic() - self._told_at < NEWS_S):
+            return False
+        self._news, self._told_at = False, time.monotonic()
+        return True
+
+    def watch_closely(self, closely: bool) -> None:
+        """Read more often while somebody looks."""
+        self._period_s = WATCHED_PERIOD_S if closely else UNWATCHED_PERIOD_S
+        self._sampler.set_period(self._period_s, processes_s=self._processes_s)
+
+    def watch_processes(self, closely: bool) -> None:
+        """Read who holds memory twice a second, or as seldom as usual: it takes the driver's lock from the training."""
+        processes_s = CLOSE_PROCESSES_S if closely else PROCESSES_S
+        if processes_s == self._processes_s:
+            return
+        self._processes_s = processes_s
+        self._sampler.set_period(self._period_s, processes_s=self._processes_s)
+
+    def close(self) -> None:
+        """End the helper processes."""
+        self._sampler.close()
+
+    def _too_old(self, survey: Survey, now: float) -> dict[str, int]:
+        limit_s = max(STALE_PERIODS * self._period_s, LEAST_STALE_S)
+        if now - min(survey.arrived.values(), default=now) <= limit_s:
+            return {}
+        ages = {sample.device_id: survey.age_s(sample.device_id, now) for sample in survey.samples if not sample.lost}
+        return {device: int(age) for device, age in ages.items() if age is not None and age > limit_s}
+
+    def _record(self, samples: Iterable[Sample]) -> None:
+        ordered = sorted(samples, key=lambda sample: sample.time)
+        for sample in ordered:
+            self.book.add_reading(sample.device_id, sample.time, sample.utilisation_percent, sample.memory_used_bytes)
+        newest = ordered[-1].time if ordered else 0.0
+        if self.book.started is not None and newest - self.book.started > KEPT_S + SLACK_S:
+            trim(self.book, newest - KEPT_S)
+
+
+def trim(book: SeriesBook, since: float) -> None:
+    """Forget the readings before `since`, unix seconds; a device without later ones is forgotten."""
+    for readings in (book.utilisation, book.memory):
+        for device, series in list(readings.items()):
+            kept = _after(series, since)
+            if len(kept):
+                readings[device] = kept
+            else:
+                del readings[device]
+    book.started = since
+    book.version += 1
+
+
+def _after(series: Series, since: float) -> Series:
+    first = int(np.searchsorted(series.times, since))
+    kept = Series()
+    steps = np.arange(len(series) - first, dtype=np.float64)  # a reading's step is its number, from 0
+    kept.append(steps, series.times[first:].copy(), series.values[first:].copy())
+    return kept

@@ -1,0 +1,60 @@
+"""Trial: tries the regular expression that is being typed on the log of the run that is shown, aside."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.metrics import expression_trial
+
+from .background_task import Aside, reason
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+AGAIN_S = 2.0
+"""A log grows: it is tried again so long after."""
+NO_RUN = "Show a run, and it is tried on its log."
+
+
+class Trial(QObject):
+    """`poll`, called at every beat, never waits."""
+
+    tested = Signal(str)
+    """What was found, in a sentence; the empty string where there is nothing to show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._aside: Aside[str] = Aside("trial")
+        self._tried: tuple[str, Path | None] = ("", None)
+        self._due = 0.0
+
+    def poll(self, expression: str, run_dir: Path | None) -> None:
+        """Show what was found, and try what is typed by now. `run_dir`: of the run that is shown."""
+        found = self._aside.poll()
+        if found is not None and self._tried == (expression, run_dir):
+            self.tested.emit(found)
+        wanted = (expression, run_dir)
+        if not expression or run_dir is None:
+            self._tried = wanted
+            self.tested.emit(NO_RUN if expression else "")
+        elif wanted != self._tried or time.monotonic() >= self._due:
+            self._try(expression, run_dir)
+
+    def _try(self, expression: str, run_dir: Path) -> None:
+        if self._aside.start(lambda: _tried(expression, run_dir), _failed):
+            self._tried, self._due = (expression, run_dir), time.monotonic() + AGAIN_S
+
+
+def _tried(expression: str, run_dir: Path) -> str:
+    try:
+        return expression_trial.told(expression_trial.tried(expression, run_dir))
+    except ValueError as error:
+        return str(error)
+
+
+def _failed(error: Exception) -> str:
+    return f"It could not be tried: {reason(error)}."

@@ -1,0 +1,274 @@
+"""Census: who is on the devices. What is cheap is known always; what looks through `/proc`, only while it is shown."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.memory_watch import gpu_processes
+from core.runs import leftovers
+from core.runs.states import RunState, row
+from core.system import process_info, processes, procfs
+from gui.viewmodels.devices.process_rows import Person, Runs
+
+from .background_task import Aside, reason
+from .leftover_scanner import look_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from core.devices.device import Device, Process
+    from core.runs.facts import Facts
+    from core.runs.leftovers import Leftover
+    from core.system.process_info import Holder
+
+    from .device_monitor import Monitor
+    from .run_list import Board
+    from .run_session import Session
+
+DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
+"""So often the processes that are known are described anew: while nobody looks at them, and while somebody does."""
+LOOK_S, LOOK_AFTER_RUN_S = 5.0, 0.5
+"""So often all of `/proc` is looked through, while somebody looks: usually, and just after a run has ended."""
+AFTER_RUN_S = 30.0
+HANGS_S = 10.0
+"""A look that takes longer waits for a process that can hold it up for ever."""
+HANGS = (
+    "Looking into the processes takes long: one of them may hang in the kernel (state D). What is listed may be old."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What was found in one pass over all processes."""
+
+    holders: tuple[Holder, ...] = ()
+    run_id: str | None = None
+    """The run that was looked at then."""
+    of_run: tuple[Holder, ...] = ()
+    """Those that carry its tag."""
+    leftovers: tuple[Leftover, ...] = ()
+    left: tuple[Holder, ...] = ()
+    """The same, described."""
+    trouble: str | None = None
+    """A sentence on what could not be seen."""
+
+    @property
+    def lasting(self) -> object:
+        """All of it but what changes by itself."""
+        people = [[_lasting(holder) for holder in each] for each in (self.holders, self.of_run, self.left)]
+        return people, self.run_id, self.trouble
+
+
+class Census(QObject):
+    """`poll`, called at every beat, never waits.
+
+    The window's own thread reads nothing of a process but its `stat`: its command line and its environment wait for
+    the lock on its memory, which a process that hangs in the kernel may hold for ever.
+    """
+
+    changed = Signal()
+    """Others are there, or they are no longer what they were; that they have grown older is nothing new."""
+
+    def __init__(self, monitor: Monitor, board: Board, session: Session) -> None:
+        super().__init__()
+        self.holders: tuple[Holder, ...] = ()
+        """One for each process and device, of those that the drivers name, and of the run's workers on CPU devices."""
+        self._monitor, self._board, self._session = monitor, board, session
+        self._look = Look()
+        self._aside: Aside[Look] = Aside("census")
+        # On a thread of its own: a look through all of `/proc` comes across more processes that may hang.
+        self._describing: Aside[tuple[Holder, ...] | None] = Aside("describing")
+        self._looked_at = self._described_at = float("-inf")
+        self._named: object = None
+        self._here = processes.here()
+        session.attached.connect(self.look_soon)
+
+    @property
+    def trouble(self) -> str | None:
+        """What could not be seen of the machine's processes, in a sentence."""
+        hung_s = max(self._aside.busy_s, self._describing.busy_s)
+        return HANGS if hung_s > HANGS_S else self._look.trouble
+
+    @property
+    def just_ended(self) -> bool:
+        """Whether the memory of the run that is looked at is being watched, or was in the last half minute."""
+        return just_ended(self._session.facts, time.time())
+
+    def poll(self, *, shown: bool) -> None:
+        """Take in what there is by now. `shown`: somebody looks at the processes."""
+        if self._take_look() | self._take_described():
+            self.changed.emit()
+        self._describe_when_due(shown=shown)
+        if shown:
+            self._look_when_due()
+
+    def look_soon(self) -> None:
+        """Look through `/proc` at the next beat at which somebody looks: something has just changed."""
+        self._looked_at = self._described_at = float("-inf")
+
+    def people(self) -> list[Person]:
+        """All processes that are on devices or left over, each once, as far as they are there still."""
+        run, look = self._session.run, self._look
+        of_run = look.of_run if run is not None and run.id == look.run_id else ()
+        known = [*self.holders, *look.holders, *of_run, *look.left]
+        by_pid: dict[int, list[Holder]] = {}
+        for holder in known:
+            by_pid.setdefault(holder.pid, []).append(holder)
+        left = {each.process.pid: each for each in look.leftovers}
+        people = (_person(same, left.get(pid)) for pid, same in by_pid.items())
+        return [person for person in people if _is_there(person.holder)]
+
+    def runs(self) -> Runs:
+        """The runs that processes may be of."""
+        run, summaries = self._session.run, self._board.summaries
+        living = {each.dir.name for each in summaries if not row(each.state).over}
+        return Runs(
+            looked_at=run.id if run else None,
+            names={each.dir.name: each.name for each in summaries},
+            living=frozenset({*living, *([run.id] if run and self._session.live else [])}),
+        )
+
+    # -- what is cheap -----------------------------------------------------------------------------
+
+    def _describe_when_due(self, *, shown: bool) -> None:
+        """Describe the processes that are known, when there are others or they have not been for long."""
+        now = time.monotonic()
+        named = [(sample.device_id, sample.processes) for sample in self._monitor.survey.samples]
+        workers = self._workers()
+        if (named, workers) == self._named and now - self._described_at < (DESCRIBED_SHOWN_S if shown else DESCRIBED_S):
+            return
+        if self._describing.busy:
+            return
+        self._named, self._described_at = (named, workers), now
+        on_devices = _each(named)
+        if on_devices or workers:
+            self._describing.start(lambda: _described(on_devices, workers), lambda _: None)  # then what is known stays
+        elif self.holders:
+            self.holders = ()
+            self.changed.emit()
+
+    def _take_described(self) -> bool:
+        """Whether others are there."""
+        described = self._describing.poll()
+        if described is None:
+            return False
+        before, self.holders = self.holders, described
+        return list(map(_lasting, before)) != list(map(_lasting, described))
+
+    def _workers(self) -> list[tuple[int, str]]:
+        """The living workers of the run that is looked at and their CPU devices; drivers name those on GPUs."""
+        facts = self._session.facts
+        if not self._session.live or facts.place != self._here:
+            return []
+        return [
+            (worker.process.pid, device)
+            for worker in facts.workers.values()
+            if worker.exit_code is None and processes.is_alive(worker.process)
+            for device in worker.devices
+            if device.startswith("cpu:")
+        ]
+
+    # -- what is not -------------------------------------------------------------------------------
+
+    def _take_look(self) -> bool:
+        look = self._aside.poll()
+        if look is None:
+            return False
+        before, self._look = self._look, look
+        return look.lasting != before.lasting
+
+    def _look_when_due(self) -> None:
+        pause_s = LOOK_AFTER_RUN_S if self.just_ended else LOOK_S
+        if self._aside.busy or time.monotonic() - self._looked_at < pause_s:
+            return
+        self._looked_at = time.monotonic()
+        survey, run = self._monitor.survey, self._session.run
+        gpus = [device for device in survey.devices if device.kind != "cpu"]
+        listed = {sample.device_id: sample.processes for sample in survey.samples}
+        root, run_id = self._board.root, run.id if run else None
+        self._aside.start(
+            lambda: _look(gpus, listed, root, run_id),
+            lambda error: Look(trouble=f"The processes of this machine could not be looked through: {reason(error)}."),
+        )
+
+
+def just_ended(facts: Facts, now: float) -> bool:
+    """Whether the training of a run has ended within the last half minute; `now` in unix seconds."""
+    ended = next((time for time, state in reversed(facts.history) if state is RunState.RELEASING), facts.ended)
+    return facts.state is RunState.RELEASING or (ended is not None and 0 <= now - ended < AFTER_RUN_S)
+
+
+def _look(
+    gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
+) -> Look:
+    scan = gpu_processes.scan(gpus, listed)
+    left = look_for(root)
+    return Look(
+        holders=scan.holders,
+        run_id=run_id,
+        of_run=tuple(_resident(each.pid) for each in (processes.tagged(run_id) if run_id else ())),
+        leftovers=tuple(left),
+        left=tuple(
+            replace(process_info.describe(each.process.pid), memory_used_bytes=each.memory_bytes) for each in left
+        ),
+        trouble=scan.trouble or leftovers.blind(),
+    )
+
+
+def _described(on_devices: Sequence[tuple[str, Process]], workers: Sequence[tuple[int, str]]) -> tuple[Holder, ...]:
+    """The processes that drivers name, and workers on CPU devices."""
+    return (
+        *(
+            replace(process_info.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
+            for device, each in on_devices
+        ),
+        *(replace(_resident(pid), device_id=device) for pid, device in workers),
+    )
+
+
+def _resident(pid: int) -> Holder:
+    """A process with the memory of the machine that it holds."""
+    return replace(process_info.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
+
+
+def _lasting(holder: Holder) -> Holder:
+    """A process without what changes by itself: its age, and whether it runs or waits."""
+    return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
+
+
+def _each(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[str, Process]]:
+    return [(device, process) for device, listed in named for process in listed or ()]
+
+
+def _person(same: Sequence[Holder], leftover: Leftover | None) -> Person:
+    """One process of all that is known of it: on GPUs it holds what their drivers say, else what is resident."""
+    devices = tuple(dict.fromkeys(holder.device_id for holder in same if holder.device_id is not None))
+    newest = next((holder for holder in same if holder.name is not None), same[0])
+    if leftover is not None and leftover.process.created != newest.created:
+        leftover = None  # another process has got its pid
+    return Person(holder=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
+
+
+def _held(same: Sequence[Holder]) -> int | None:
+    on_devices = {
+        holder.device_id: holder.memory_used_bytes
+        for holder in reversed(same)  # the first that is known of a device counts
+        if holder.device_id is not None and not holder.device_id.startswith("cpu:")
+    }
+    if on_devices:
+        told = [value for value in on_devices.values() if value is not None]
+        return sum(told) if told else None
+    return next((holder.memory_used_bytes for holder in same if holder.memory_used_bytes is not None), None)
+
+
+def _is_there(holder: Holder) -> bool:
+    """Whether a process that was described is there still; one that could not be is as its driver says."""
+    if holder.created is None:
+        return True
+    found = processes.identify(holder.pid)
+    return found is not None and found.created == holder.created

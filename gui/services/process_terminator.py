@@ -1,0 +1,106 @@
+"""Ender: ends processes that somebody has pointed at and agreed to end; the window does not wait for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.system import terminate
+from core.system.processes import ProcessId
+from gui.style.formatting import listed, some
+
+from .background_task import Aside, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from core.runs.leftovers import Leftover
+    from core.system.process_info import Holder
+    from gui.viewmodels.devices.process_rows import Person
+
+MOST_NAMES = 3
+
+Outcome = tuple[str, str]
+"""A sentence, and its tone."""
+
+
+class Ender(QObject):
+    """One request after the other. Who is signalled is looked at anew right before each signal: user, create time."""
+
+    ended = Signal(str, str)
+    """A sentence on what came of it, and its tone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._aside: Aside[Outcome] = Aside("ender")
+        self._waiting: deque[tuple[str, Callable[[], Outcome]]] = deque()
+        """What was asked for while another request was under way: of whom, and what is to be done."""
+
+    def end(self, person: Person) -> None:
+        """End a process. That it may be ended was asked before; it is asked again here."""
+        leftover, holder = person.leftover, person.holder
+        if leftover is not None:
+            self.end_leftovers([leftover])
+        else:
+            self._ask(f"{holder.name} (pid {holder.pid})", lambda: end_one(holder))
+
+    def end_leftovers(self, those: Sequence[Leftover]) -> None:
+        """End what runs have left behind."""
+        self._ask("What was left over", lambda: end_leftovers(those))
+
+    def poll(self) -> None:
+        """Say what came of it, once it is over, and go on with the next."""
+        outcome = self._aside.poll()
+        if outcome is not None:
+            self.ended.emit(*outcome)
+        self._go_on()
+
+    def _ask(self, whom: str, work: Callable[[], Outcome]) -> None:
+        self._waiting.append((whom, work))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting and not self._aside.busy:
+            whom, work = self._waiting.popleft()
+            self._aside.start(work, lambda error: (f"{whom} could not be ended: {reason(error)}.", "bad"))
+
+
+def end_leftovers(those: Sequence[Leftover]) -> tuple[str, str]:
+    """End them; returns a sentence and its tone."""
+    outcome = terminate.end(those)
+    if outcome.left:
+        stuck = " ".join(f"{each.whom.name} (pid {each.whom.process.pid}): {each.why}" for each in outcome.left)
+        return f"Not all that was left over could be ended. {stuck}", "bad"
+    if not outcome.ended:
+        return "What was left over has ended by itself.", "good"
+    return f"{_named([each.whom for each in outcome.ended])} ended.", "good"
+
+
+def end_one(holder: Holder, grace_s: float = terminate.GRACE_S) -> tuple[str, str]:
+    """End one process of this user that belongs to no living run; returns a sentence and its tone."""
+    who = f"{holder.name} (pid {holder.pid})"
+    assert holder.created is not None
+    alone = Alone(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
+    outcome = terminate.end([alone], grace_s)
+    if outcome.left:
+        return f"{who} is still there. {outcome.left[0].why}", "bad"
+    if not outcome.ended:
+        return f"{who} has ended.", "good"
+    return f"{who} was ended ({outcome.ended[0].signal}).", "good"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """A process that somebody has pointed at; see `core.system.terminate.Target`."""
+
+    process: ProcessId
+    run_id: str | None
+
+
+def _named(those: Sequence[Leftover]) -> str:
+    """`python (pid 1) was`, `python (pid 1), python (pid 2) and 3 others were`."""
+    names = some([f"{each.name} (pid {each.process.pid})" for each in those], MOST_NAMES, "others")
+    return f"{listed(names)} {'was' if len(those) == 1 else 'were'}"

@@ -1,0 +1,51 @@
+"""Finder: looks for the Pythons of this machine, while somebody chooses one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.pythons.search import Search
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.pythons.search import Entry
+
+
+class Finder(QObject):
+    """`poll`, called at every beat, never waits. Who has answered once is not asked again."""
+
+    found = Signal(list)
+    """All that is known by now: `core.pythons.Entry`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._search: Search | None = None
+        self._near: Path | None = None
+        self._entries: list[Entry] = []
+
+    def look(self, near: Path | None) -> None:
+        """Look, near this folder first. The same folder again changes nothing; nor does one that is not there."""
+        if self._search is None:
+            self._search = Search()
+        elif near == self._near or (near is not None and not near.is_dir()):
+            return
+        self._near = near
+        self._search.start(near)
+
+    def poll(self) -> None:
+        """Go on looking."""
+        if self._search is None or self._search.done:
+            return
+        entries = self._search.poll()
+        if entries != self._entries:
+            self._entries = entries
+            self.found.emit(entries)
+
+    def close(self) -> None:
+        """Look no more; nothing that was started is left."""
+        if self._search is not None:
+            self._search.close()
+            self._search = None

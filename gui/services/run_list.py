@@ -1,0 +1,61 @@
+"""Board: all runs under the window's folder, and which devices the live ones are on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.errors import RunError
+from core.runs.index import Index
+from core.runs.states import row
+from gui.viewmodels.run.run_rows import Occupancy, run_title
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.runs.index import Summary
+
+PERIOD_S = 1.0
+
+
+class Board(QObject):
+    """Looked at once a second; runs that are over are read once."""
+
+    changed = Signal()
+
+    def __init__(self, root: Path) -> None:
+        super().__init__()
+        self.root = root
+        self.summaries: list[Summary] = []
+        """Newest first."""
+        self.on_devices: dict[str, tuple[Summary, ...]] = {}
+        """By device id, the live runs that are on it, the newest first."""
+        self._index = Index(root)
+        self._occupancy = Occupancy()
+        self._looked: float | None = None
+
+    def poll(self, *, now: bool = False) -> None:
+        """Look, if it is time to, or `now` in any case."""
+        if not now and self._looked is not None and time.monotonic() - self._looked < PERIOD_S:
+            return
+        self._looked = time.monotonic()
+        try:
+            summaries = self._index.poll()
+        except RunError:
+            return  # what is known stays; that the folder cannot be used is said where a start is judged
+        if summaries != self.summaries:
+            self.summaries = summaries
+            self.on_devices = self._occupancy.on_devices(summaries)
+            self.changed.emit()
+
+    @property
+    def titles(self) -> dict[str, tuple[str, ...]]:
+        """By device id, what to call the live runs that are on it."""
+        now = time.time()
+        return {device: tuple(run_title(each, now) for each in runs) for device, runs in self.on_devices.items()}
+
+    def newest_live(self) -> Path | None:
+        """The directory of the live run that was started last."""
+        return next((each.dir for each in self.summaries if not row(each.state).over), None)

@@ -1,0 +1,1 @@
+"""Colours, icons, theme and number formats."""

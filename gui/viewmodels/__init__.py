@@ -1,0 +1,1 @@
+"""What the window shows, as plain data. No Qt in here."""

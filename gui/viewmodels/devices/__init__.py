@@ -1,0 +1,1 @@
+"""What the window shows about devices and their processes."""

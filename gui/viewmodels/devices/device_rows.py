@@ -1,0 +1,196 @@
+"""A row of the device list: what a device is, what it reads now, and who is on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 (of a dataclass)
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from gui.style.formatting import DASH, memory, percent
+
+if TYPE_CHECKING:
+    from core.devices.device import Device, Sample, Survey
+
+NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
+"""What makers put into names and nobody says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow:
+    """One device, ready to be shown."""
+
+    id: str
+    label: str
+    name: str
+    full_name: str
+    colour: str
+    """`#rrggbb`, the same as in the plots."""
+    utilisation_percent: float | None = None
+    memory_used_bytes: float | None = None
+    memory_total_bytes: int | None = None
+    temperature_celsius: float | None = None
+    power_watts: float | None = None
+    lost: str | None = None
+    blocked: str | None = None
+    """Why it cannot be ticked, in a sentence."""
+    used_by: str | None = None
+    """The names of the live runs of ours that are on it."""
+    held_by: str | None = None
+    """Who else holds a good part of its memory: `blender (anna)`."""
+    old_s: int | None = None
+    """How old its readings are, when they are too old to be shown as those of now."""
+    shared_memory: bool = False
+    is_mig: bool = False
+    """Whether it is a part of a GPU."""
+    asleep: bool = False
+    clock_reasons: tuple[str, ...] = ()
+
+    @property
+    def current(self) -> bool:
+        """Whether its readings are those of now."""
+        return not self.lost and self.old_s is None
+
+    @property
+    def title(self) -> str:
+        """`GPU 0  RTX 4090`."""
+        return f"{self.label}  {self.name}" + ("  lost" if self.lost else "")
+
+    @property
+    def utilisation(self) -> str:
+        """`82 %`."""
+        return percent(self.utilisation_percent if self.current else None)
+
+    @property
+    def memory(self) -> str:
+        """`9.1 / 24 GB`."""
+        return memory(self.memory_used_bytes if self.current else None, self.memory_total_bytes)
+
+    @property
+    def memory_fraction(self) -> float | None:
+        """How much of it is in use; None when that is not known."""
+        if not self.current or self.memory_used_bytes is None or not self.memory_total_bytes:
+            return None
+        return self.memory_used_bytes / self.memory_total_bytes
+
+    @property
+    def status(self) -> str:
+        """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · held by blender (anna)`, or nothing."""
+        if self.lost:
+            return f"lost: {self.lost}"
+        blocked = "blocked" if self.blocked else ""
+        old = f"{self.old_s} s old" if self.old_s is not None else ""
+        on_it = f"runs {self.used_by}" if self.used_by else f"held by {self.held_by}" if self.held_by else ""
+        kind = "shared memory" if self.shared_memory else "asleep" if self.asleep else ""
+        return " · ".join(part for part in (blocked, old, on_it, kind) if part)
+
+    @property
+    def urgent(self) -> str:
+        """The tone of the status: `bad`, `warn`, or none."""
+        return "bad" if self.lost else "warn" if self.old_s is not None else ""
+
+    @property
+    def warmth(self) -> str:
+        """`64 °C   312 W`; what is not known is left out."""
+        heat = None if self.temperature_celsius is None else f"{self.temperature_celsius:.0f} °C"
+        power = None if self.power_watts is None else f"{self.power_watts:.0f} W"
+        return "   ".join(part for part in (heat, power) if part) if self.current else ""
+
+    @property
+    def tip(self) -> str:
+        """All there is to say, one thing a line."""
+        slowed = f"Slowed down: {', '.join(self.clock_reasons)}" if self.clock_reasons else ""
+        lines = (f"{self.label}: {self.full_name}", self.id, *self._readings(), self.status, self.blocked, slowed)
+        return "\n".join(line for line in lines if line)
+
+    def _readings(self) -> tuple[str, ...]:
+        if self.current:
+            return (self.warmth,)
+        last = f"{percent(self.utilisation_percent)}, {memory(self.memory_used_bytes, self.memory_total_bytes)}"
+        return (f"Last read {self.old_s} s ago: {last}",) if self.old_s is not None else ()
+
+    @property
+    def spoken(self) -> str:
+        """The row for who cannot see it."""
+        if self.lost:
+            return f"{self.label}, {self.name}, {self.status}"
+        busy = "unknown" if self.utilisation == DASH else self.utilisation
+        readings = (f"utilisation {busy}", f"memory {self.memory}", self.warmth)
+        parts = (f"{self.label}, {self.name}", *readings, self.status, self.blocked)
+        return ", ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDevices:
+    """What is known of the devices beside their own readings, each by device id."""
+
+    used_by: Mapping[str, str] = field(default_factory=dict)
+    """The names of the live runs of ours."""
+    held_by: Mapping[str, str] = field(default_factory=dict)
+    """Who else holds it: see `gui.viewmodels.devices.memory_bars.largest_others`."""
+    memory_of_run: Mapping[str, float] = field(default_factory=dict)
+    """Bytes by CPU device, which only the run itself knows."""
+    old_s: Mapping[str, int] = field(default_factory=dict)
+    """The age of readings that are too old."""
+
+    def of(self, device_id: str) -> tuple[object, ...]:
+        """All that is known of one device."""
+        return tuple([each.get(device_id) for each in (self.used_by, self.held_by, self.memory_of_run, self.old_s)])
+
+
+class DeviceRows:
+    """Makes the rows, again and again: that of a device of which nothing has changed is the same object as before."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[object, DeviceRow]] = {}
+        """By device id, what its row was made of, and the row."""
+
+    def make(self, survey: Survey, colours: Mapping[str, str], known: OnDevices) -> list[DeviceRow]:
+        """The rows, in the order of the survey. `colours`: `#rrggbb` by device id."""
+        samples = {sample.device_id: sample for sample in survey.samples}
+        made: dict[str, tuple[object, DeviceRow]] = {}
+        for device in survey.devices:
+            sample, colour = samples.get(device.id), colours[device.id]
+            of = (device, colour, sample and sample.reading, *known.of(device.id))
+            before = self._made.get(device.id)
+            made[device.id] = before if before and before[0] == of else (of, _row(device, sample, colour, known))
+        self._made = made
+        return [row for _, row in made.values()]
+
+
+def device_rows(survey: Survey, colours: Mapping[str, str], known: OnDevices) -> list[DeviceRow]:
+    """The rows, in the order of the survey."""
+    return DeviceRows().make(survey, colours, known)
+
+
+def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -> DeviceRow:
+    used = sample.memory_used_bytes if sample else None
+    return DeviceRow(
+        id=device.id,
+        label=device.label,
+        name=short_name(device.name),
+        full_name=device.name,
+        colour=colour,
+        utilisation_percent=sample.utilisation_percent if sample else None,
+        memory_used_bytes=used if used is not None else known.memory_of_run.get(device.id),
+        memory_total_bytes=device.memory_total_bytes,
+        temperature_celsius=sample.temperature_celsius if sample else None,
+        power_watts=sample.power_watts if sample else None,
+        lost=sample.lost if sample else None,
+        blocked=device.blocked,
+        used_by=known.used_by.get(device.id),
+        held_by=known.held_by.get(device.id),
+        old_s=known.old_s.get(device.id),
+        shared_memory=device.shared_memory,
+        is_mig=device.is_mig,
+        asleep=sample is not None and sample.asleep,
+        clock_reasons=sample.clock_reasons if sample else (),
+    )
+
+
+@cache
+def short_name(name: str) -> str:
+    """A product's name without what makers add: `RTX 4090`."""
+    for noise in NOISE:
+        name = name.replace(noise, " " if noise.startswith(" ") else "")
+    return " ".join(name.split()).replace(" ,", ",")

@@ -1,0 +1,147 @@
+"""A row of the list of runs, and which devices the live ones are on."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.runs.states import RunState, row
+from core.schema.spec import read_spec
+from gui.style.formatting import moment
+
+from .progress import epoch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from core.runs.index import Summary
+
+
+SHORT_REASON = 60
+WORKER = re.compile(r"^Worker \d+ on [^ ]+: ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run, ready to be shown in two lines."""
+
+    dir: Path
+    title: str
+    """`18:03 digits_cnn`."""
+    outcome: str
+    """`finished · loss 0.214`."""
+    tone: str
+    """A role of the theme."""
+    tip: str
+
+
+def run_rows(summaries: Iterable[Summary], now: float) -> list[RunRow]:
+    """The rows, in the order of the summaries; `now` in unix seconds."""
+    return [
+        RunRow(
+            dir=each.dir,
+            title=run_title(each, now),
+            outcome=outcome(each),
+            tone=tone(each),
+            tip="\n".join(text for text in (each.dir.name, _sentence(each), each.error, _doubt(each)) if text),
+        )
+        for each in summaries
+    ]
+
+
+def _sentence(summary: Summary) -> str:
+    return state_sentence(summary.state, is_script=summary.is_script)
+
+
+def run_title(summary: Summary, now: float) -> str:
+    """`18:03 digits_cnn`."""
+    return f"{moment(summary.started, now)} {summary.name}" if summary.started else summary.name
+
+
+def tone(summary: Summary) -> str:
+    """A role of the theme: that of the state, but no good one for a run whose loss came to be no number."""
+    return "warn" if _doubt(summary) else row(summary.state).colour
+
+
+def _doubt(summary: Summary) -> str:
+    """Why a run that went through to its end is not a good one all the same."""
+    void = summary.last_loss is not None and not math.isfinite(summary.last_loss)
+    return "Its last loss is not a number." if void and summary.state is RunState.FINISHED else ""
+
+
+def outcome(summary: Summary) -> str:
+    """What a run came to, or where it is."""
+    label = row(summary.state).label.lower()
+    match summary.state:
+        case RunState.FINISHED:
+            detail = f"loss {summary.last_loss:.3g}" if summary.last_loss is not None else ""
+        case RunState.FAILED | RunState.LOST:
+            detail = short_reason(summary.error or "")
+        case RunState.STOPPED | RunState.PAUSED:
+            detail = _epoch(summary) or _step(summary) or "before its first step"
+        case RunState.RUNNING | RunState.STOPPING:
+            detail = _epoch(summary) or _step(summary)
+        case _:
+            detail = ""
+    return " · ".join(part for part in (label, detail) if part)
+
+
+def short_reason(sentence: str) -> str:
+    """The first words of a sentence on what went wrong."""
+    first = WORKER.sub("", sentence.partition("\n")[0])
+    return first if len(first) <= SHORT_REASON else first[:SHORT_REASON].rstrip() + "…"
+
+
+def _epoch(summary: Summary) -> str:
+    """As the head of the window counts; no text before it is known how many there are."""
+    if summary.plan is None:
+        return ""
+    return f"epoch {epoch_of(summary.plan, summary.step, over=row(summary.state).over)} of {summary.plan.epochs}"
+
+
+def _step(summary: Summary) -> str:
+    """Of a script, which tells of no epochs; no text before its first step was seen."""
+    return f"step {summary.step}" if summary.step else ""
+
+
+class Occupancy:
+    """Which devices the live runs are on. A run's spec is read once."""
+
+    def __init__(self) -> None:
+        self._devices: dict[Path, tuple[str, ...]] = {}
+
+    def on_devices(self, summaries: Iterable[Summary]) -> dict[str, tuple[Summary, ...]]:
+        """By device id, the live runs that are on it, in the order of the summaries."""
+        found: dict[str, tuple[Summary, ...]] = {}
+        for summary in summaries:
+            if not row(summary.state).over:
+                for device in self._of(summary.dir):
+                    found[device] = (*found.get(device, ()), summary)
+        return found
+
+    def _of(self, run_dir: Path) -> tuple[str, ...]:
+        if run_dir not in self._devices:
+            try:
+                self._devices[run_dir] = read_spec(run_dir).devices
+            except ValueError:  # it cannot be ours to judge: a newer version's run, say
+                self._devices[run_dir] = ()
+        return self._devices[run_dir]
+
+
+OF_SCRIPT = {
+    RunState.STARTING: "The script is being started.",
+    RunState.RUNNING: "The script is running.",
+    RunState.FINISHED: "The script went through to its end.",
+    RunState.STOPPED: "The script was stopped on request.",
+    RunState.FAILED: "The script ended with an error.",
+    RunState.LOST: "The run's supervisor ended without a word.",
+}
+"""Where it is not the same: a script is not resumed."""
+
+
+def state_sentence(state: RunState, *, is_script: bool) -> str:
+    """The sentence for a state."""
+    return OF_SCRIPT.get(state, row(state).sentence) if is_script else row(state).sentence

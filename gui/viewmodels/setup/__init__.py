@@ -1,0 +1,1 @@
+"""What the window shows about a run that could be started."""

@@ -1,0 +1,67 @@
+"""Neighbours: the runs that are on devices already, and the question before another is put beside them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gui.style.formatting import listed
+from gui.viewmodels.run.run_rows import run_title
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from core.devices.device import Survey
+    from core.runs.index import Summary
+    from core.schema.spec import RunSpec
+
+    Neighbour = tuple[str, Path]
+    """A device, and the folder of a run that is on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What is asked before a run shares devices with others."""
+
+    question: str
+    words: str
+    """What there is to know about it."""
+    yes: str
+    """What the button says that agrees."""
+    neighbours: frozenset[Neighbour]
+    """What a yes agrees to: these, and no others."""
+    again: RunSpec | None = None
+    """The spec, where it is not the one that is chosen now: a run is started again."""
+
+
+def beside(
+    verb: str,
+    spec: RunSpec,
+    survey: Survey,
+    on_devices: Mapping[str, Sequence[Summary]],
+    *,
+    agreed: frozenset[Neighbour],
+    own: Path | None = None,
+) -> Beside | None:
+    """What is to be asked before this run shares its devices; None when nobody is there but who was `agreed` to.
+
+    `verb`: what is done with the run, `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: the folder
+    of this run, if it has one: another window may have resumed it just now.
+    """
+    on_it = {device: [each for each in on_devices.get(device, ()) if each.dir != own] for device in spec.devices}
+    neighbours = frozenset((device, each.dir) for device, runs in on_it.items() for each in runs)
+    if neighbours <= agreed:
+        return None
+    where = listed([device.label for device in survey.devices if on_it.get(device.id)])
+    now = time.time()
+    runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
+    who, alone = listed(list(runs.values())), len(runs) == 1
+    return Beside(
+        question=f"{verb} {spec.name} beside {who}?",
+        words=f"{who} {'is' if alone else 'are'} on {where} and would share memory and time with {spec.name}: "
+        f"{'both' if alone else 'all'} take longer, and {'either' if alone else 'any'} may run out of memory.",
+        yes=f"{verb} beside {'it' if alone else 'them'}",
+        neighbours=neighbours,
+    )

@@ -1,0 +1,74 @@
+"""A row of the Python box: which one it is, and what it has; or why it cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .strategy_rows import StrategyRow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.pythons.facts import Facts, Package
+    from core.pythons.search import Entry
+
+ASKED = "It is being asked what it has …"
+AUTOMATIC = "That of the active environment, or the one beside the script; else Trainyard's own"
+
+
+def python_rows(entries: Sequence[Entry], chosen: str, usual: str) -> list[StrategyRow]:
+    """All of them, those that can be used first; `chosen`: also this one, be it known or not.
+
+    `usual`: the one that is taken where none is chosen; no text while that is not known.
+    """
+    rows = [
+        StrategyRow(
+            strategy=entry.found.path,
+            title=_title(entry.found.path, entry.facts, own=entry.found.place == "own"),
+            summary=_summary(entry),
+            obstacle=entry.sentence,
+        )
+        for entry in entries
+    ]
+    if chosen and chosen not in {row.strategy for row in rows}:
+        rows.append(StrategyRow(strategy=chosen, title=_title(chosen, None), summary=short(chosen), obstacle=""))
+    rows.sort(key=lambda row: bool(row.obstacle))
+    return [usual_row(entries, usual), *rows]
+
+
+def usual_row(entries: Sequence[Entry], usual: str) -> StrategyRow:
+    """The row for no choice: with what it comes to, once that is known."""
+    if not usual:
+        return StrategyRow(strategy="", title="Usual", summary=AUTOMATIC, obstacle="")
+    entry = next((each for each in entries if each.found.path == usual), None)
+    own = entry is not None and entry.found.place == "own"
+    has = f"{AUTOMATIC}.\nNow: {_summary(entry) if entry else short(usual)}"
+    return StrategyRow(strategy="", title=f"Usual: {_title(usual, None, own=own)}", summary=has, obstacle="")
+
+
+def short(path: str) -> str:
+    """A path with the home folder as `~`."""
+    home = str(Path.home())
+    return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
+
+
+def _title(path: str, facts: Facts | None, *, own: bool = False) -> str:
+    """`.venv · Python 3.11.7`; this application's own is called Trainyard's."""
+    folder = Path(path).parent.parent
+    name = "Trainyard's" if own else folder.name if folder.name not in {"", "usr", "local"} else short(path)
+    return f"{name} · {facts.title}" if facts else name
+
+
+def _summary(entry: Entry) -> str:
+    """Where it is, and which frameworks it has, in which builds."""
+    if entry.facts is None:
+        return f"{short(entry.found.path)}\n{ASKED}"
+    found = (("torch", entry.facts.torch), ("TensorFlow", entry.facts.tensorflow), ("Keras", entry.facts.keras))
+    has = " · ".join(_package(name, package) for name, package in found if package is not None)
+    return f"{short(entry.found.path)} ({entry.found.title})\n{has or 'no torch, TensorFlow or Keras'}"
+
+
+def _package(name: str, package: Package) -> str:
+    cuda = "" if package.cuda is None else " (CUDA)" if package.cuda else " (CPU only)"
+    return f"{name} {package.version or '?'}{cuda}"

@@ -1,0 +1,133 @@
+"""A script as it was typed into the form, and what that means: texts become values here, or a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.config.choices import ScriptChoices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.schema.spec import RunSpec
+
+MODULE = "-m "
+"""What begins so is the name of a module, as for `python -m`."""
+MAIN = "__main__.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedScript:
+    """All of it is as it stands in the fields."""
+
+    script: str
+    """A path; or `-m` and the name of a module."""
+    arguments: str = ""
+    """In one line, quoted as for a shell."""
+    working_dir: str = ""
+    environment: str = ""
+    """A line for each variable: NAME=VALUE."""
+    launch: str = ""
+    """`one` or `per-device`; no text for what the source tells."""
+    python: str = ""
+    """No text for the usual one."""
+    expression: str = ""
+    devices: tuple[str, ...] = ()
+    release: Mapping[str, object] = field(default_factory=dict)
+    cuda_ids: str = "uuid"
+
+    @property
+    def module(self) -> str:
+        """The name of a module; no text where a path is named."""
+        return self.script.removeprefix(MODULE).strip() if self.script.startswith(MODULE) else ""
+
+    @property
+    def path(self) -> str:
+        """The path, absolute; no text where a module is named, or nothing."""
+        return absolute(self.script) if self.script and not self.module else ""
+
+    def choices(self) -> ScriptChoices:
+        """What they mean. Raises `ValueError` with a sentence for what cannot be read."""
+        if not self.script:
+            raise ValueError("No script is chosen. Choose a Python program, or drop one on the window.")
+        if not self.working_dir:
+            raise ValueError("No working folder is named. Name the one that the script is to run in.")
+        return ScriptChoices(
+            script=self.path,
+            module=self.module,
+            arguments=split(self.arguments),
+            environment=variables(self.environment),
+            working_dir=absolute(self.working_dir),
+            launch=self.launch or None,
+            python=self.python or None,
+            expression=self.expression,
+            devices=self.devices,
+            release=self.release,
+            cuda_ids=self.cuda_ids,
+        )
+
+
+def absolute(text: str) -> str:
+    """A path that was typed, from the root; `~` is the home folder."""
+    path = Path(text)
+    with contextlib.suppress(RuntimeError):  # of nobody who is known here: it is a name like any other
+        path = path.expanduser()
+    return str(path.absolute())
+
+
+def split(line: str) -> tuple[str, ...]:
+    """The arguments in a line. Raises `ValueError` with a sentence for quotes that do not close."""
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        what = "ends with a backslash" if "escaped" in str(error) else "has a quotation mark that is not closed"
+        raise ValueError(f"The line of arguments {what}. Quote them as for a shell.") from None
+
+
+def variables(text: str) -> dict[str, str]:
+    """The variables in these lines; empty ones are passed over. Raises `ValueError` with a sentence."""
+    found: dict[str, str] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, equals, value = line.partition("=")
+        name = name.strip()
+        if not equals or not name or any(letter.isspace() for letter in name):
+            raise ValueError(f"{line.strip()!r} is no variable of the environment. Give NAME=VALUE, one in each line.")
+        if name in found:
+            raise ValueError(f"The variable {name} is given twice. Give it once.")
+        found[name] = value
+    return found
+
+
+def typed_of(spec: RunSpec) -> dict[str, str]:
+    """The fields' texts for the script of a run, by their names; the launch and the Python are those that it had."""
+    script = spec.script
+    assert script is not None
+    return {
+        "script": f"{MODULE}{script.module}" if script.module else script.path,
+        "arguments": shlex.join(script.arguments),
+        "working_dir": spec.working_dir,
+        "environment": "\n".join(f"{name}={value}" for name, value in script.environment.items()),
+        "launch": spec.strategy,
+        "python": spec.python,
+        "expression": script.expression,
+    }
+
+
+def folder_of(script: str) -> str:
+    """Where a script runs unless another folder is named; no text for a module, which is in no folder of its own."""
+    if not script or script.startswith(MODULE):
+        return ""
+    path = Path(absolute(script))
+    return str(path if path.is_dir() else path.parent)
+
+
+def is_program(path: Path) -> bool:
+    """Whether this can be chosen as a script: a Python file, or a folder that runs as one."""
+    try:
+        return (path / MAIN).is_file() if path.is_dir() else path.suffix == ".py"
+    except OSError:
+        return False

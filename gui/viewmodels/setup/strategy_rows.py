@@ -1,0 +1,39 @@
+"""A row of the strategy box: what a strategy does, or why it cannot be used with the devices that are ticked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.catalog import strategies
+from core.config import validation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.devices.device import Device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyRow:
+    """One strategy, ready to be shown."""
+
+    strategy: str
+    title: str
+    summary: str
+    obstacle: str
+    """Why it cannot be used; no text where it can."""
+
+
+def strategy_rows(framework: str, devices: Sequence[Device]) -> list[StrategyRow]:
+    """All strategies of a framework, those that can train on these devices first."""
+    rows = [
+        StrategyRow(
+            strategy=cell.strategy,
+            title=cell.title,
+            summary=cell.summary,
+            obstacle=validation.obstacle(cell, devices),
+        )
+        for cell in strategies.strategies(framework)
+    ]
+    return sorted(rows, key=lambda row: bool(row.obstacle))

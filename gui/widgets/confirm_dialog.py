@@ -1,0 +1,75 @@
+"""A question before something that cannot be taken back: it names the thing, and "no" is the default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from gui.style.theme import mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WIDTH_PX = 460
+
+
+class Question(QDialog):
+    """Open beside the window's own life: nothing waits for its answer."""
+
+    agreed = Signal()
+
+    def __init__(self, parent: QWidget, *, question: str, words: str, yes: str, grave: bool = True) -> None:
+        """`yes`: what the button says that agrees; `grave`: it ends something."""
+        super().__init__(parent)
+        self.setObjectName("question")
+        self.setWindowTitle("Trainyard")
+        self.question = _label(question, "heading")
+        self.words = _label(words, "")
+        self.yes = QPushButton(yes)
+        self.yes.setObjectName("yesButton")
+        self.yes.setAutoDefault(False)
+        mark(self.yes, role="danger" if grave else "primary")
+        self.no = QPushButton("Cancel")
+        self.no.setObjectName("noButton")
+        self.no.setDefault(True)
+        buttons = QDialogButtonBox()
+        buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.addButton(self.no, QDialogButtonBox.ButtonRole.RejectRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self.accepted.connect(self.agreed)
+        self.finished.connect(self.deleteLater)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 18, 20, 14)
+        layout.setSpacing(12)
+        for part in (self.question, self.words, buttons):
+            layout.addWidget(part)
+        self.no.setFocus()
+
+    @property
+    def text(self) -> str:
+        """All that it says."""
+        return f"{self.question.text()}\n{self.words.text()}"
+
+
+def ask(
+    parent: QWidget, agreed: Callable[[], None], *, question: str, words: str, yes: str, grave: bool = True
+) -> None:
+    """Ask, unless something is being asked already; `agreed` is called when the answer is yes."""
+    if not any(each.isVisible() for each in parent.findChildren(Question)):
+        asked = Question(parent, question=question, words=words, yes=yes, grave=grave)
+        asked.agreed.connect(agreed)
+        asked.open()
+
+
+def _label(text: str, role: str) -> QLabel:
+    label = QLabel(text)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setMinimumWidth(WIDTH_PX)
+    label.setMaximumWidth(WIDTH_PX + 200)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    label.setProperty("role", role)
+    return label

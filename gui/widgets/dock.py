@@ -1,0 +1,64 @@
+"""A dock that looks like a card: a slim heading to drag it by, and its content below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from .card import paint_card
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent
+
+    from gui.style.theme import Theme
+
+
+class Dock(QDockWidget):
+    """Can be moved to another side, stacked with others, and set free by a double click; never closed."""
+
+    def __init__(self, name: str, title: str, content: QWidget, theme: Theme, heading: QWidget | None = None) -> None:
+        """`heading`: what stands in the place of the title, such as tabs."""
+        super().__init__(title)
+        self.setObjectName(name)
+        self.setFeatures(
+            QDockWidget.DockWidgetFeature.DockWidgetMovable | QDockWidget.DockWidgetFeature.DockWidgetFloatable
+        )
+        self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
+        self._theme = theme
+        self.setTitleBarWidget(_title_bar(heading or _title(title), inset=heading is None))
+        self.setWidget(_inside(content))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Wear a theme."""
+        self._theme = theme
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
+        """The card that heading and content stand on."""
+        paint_card(self, self._theme.panel, self._theme.panel_border)
+
+
+def _title(text: str) -> QLabel:
+    label = QLabel(text.upper())
+    label.setProperty("role", "title")
+    return label
+
+
+def _title_bar(heading: QWidget, *, inset: bool) -> QWidget:
+    bar = QWidget()
+    layout = QHBoxLayout(bar)
+    layout.setContentsMargins(14 if inset else 8, 8 if inset else 2, 14, 4 if inset else 0)
+    layout.addWidget(heading)
+    layout.addStretch(1)  # by this the dock is dragged
+    return bar
+
+
+def _inside(content: QWidget) -> QWidget:
+    """The content, off the card's border."""
+    inside = QWidget()
+    layout = QVBoxLayout(inside)
+    layout.setContentsMargins(6, 0, 6, 6)
+    layout.addWidget(content)
+    return inside

@@ -1,0 +1,1 @@
+"""Fields of forms, and boxes to choose from."""

@@ -1,0 +1,68 @@
+"""Asks by what name something is to be kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+
+from gui.style.theme import mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WIDTH_PX = 380
+
+
+class NameDialog(QDialog):
+    """Open beside the window's own life: nothing waits for its answer."""
+
+    named = Signal(str)
+
+    def __init__(
+        self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]]
+    ) -> None:
+        """`judge`: of a name, why it cannot be used (no text where it can), and what else is to be known of it."""
+        super().__init__(parent)
+        self.setObjectName("nameDialog")
+        self.setWindowTitle("Trainyard")
+        self._judge = judge
+        heading = QLabel(question)
+        heading.setProperty("role", "heading")
+        self.edit = QLineEdit(name)
+        self.edit.setObjectName("nameEdit")
+        self.edit.setAccessibleName(question)
+        self.edit.setMinimumWidth(WIDTH_PX)
+        self.told = QLabel()
+        self.told.setWordWrap(True)
+        self.yes = QPushButton(yes)
+        self.yes.setObjectName("yesButton")
+        self.yes.setDefault(True)
+        mark(self.yes, role="primary")
+        no = QPushButton("Cancel")
+        no.setObjectName("noButton")
+        no.setAutoDefault(False)
+        buttons = QDialogButtonBox()
+        buttons.addButton(self.yes, QDialogButtonBox.ButtonRole.AcceptRole)
+        buttons.addButton(no, QDialogButtonBox.ButtonRole.RejectRole)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self.accepted.connect(lambda: self.named.emit(self.edit.text().strip()))
+        self.finished.connect(self.deleteLater)
+        self.edit.textChanged.connect(lambda _: self._show())
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(20, 18, 20, 14)
+        layout.setSpacing(12)
+        for part in (heading, self.edit, self.told, buttons):
+            layout.addWidget(part)
+        self._show()
+        self.edit.selectAll()
+        self.edit.setFocus()
+
+    def _show(self) -> None:
+        name = self.edit.text().strip()
+        problem, notice = self._judge(name) if name else ("Give it a name.", "")
+        self.yes.setEnabled(not problem)
+        self.told.setText(problem or notice or " ")
+        mark(self.told, tone="bad" if problem and name else "warn" if notice else "muted")
