@@ -9,27 +9,27 @@ from PySide6.QtCore import QEvent
 from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QApplication, QMainWindow, QMenu
 
-from core.runs.states import row
-from gui.controllers.device_controller import Roster
-from gui.controllers.dock_layout import SIZE, Layout, Panes
-from gui.controllers.memory_controller import Insight
-from gui.controllers.removal_controller import Remover
-from gui.controllers.resume_controller import Resumer
-from gui.controllers.reuse_controller import Again
-from gui.controllers.run_controller import Helm
-from gui.controllers.run_presenter import Portrait
-from gui.controllers.start_controller import Starter
-from gui.controllers.window_state import Keeper
-from gui.services.device_monitor import Monitor
-from gui.services.expression_tester import Trial
-from gui.services.poll_timer import Pulse
-from gui.services.python_finder import Finder
-from gui.services.run_list import Board
-from gui.services.run_session import Session
+from core.runs.states import state_info
+from gui.controllers.device_controller import DeviceController
+from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
+from gui.controllers.memory_controller import MemoryController
+from gui.controllers.removal_controller import RemovalController
+from gui.controllers.resume_controller import ResumeController
+from gui.controllers.reuse_controller import ReuseController
+from gui.controllers.run_controller import RunController
+from gui.controllers.run_presenter import RunPresenter
+from gui.controllers.start_controller import StartController
+from gui.controllers.window_state import WindowState
+from gui.services.device_monitor import DeviceMonitor
+from gui.services.expression_tester import ExpressionTester
+from gui.services.poll_timer import PollTimer
+from gui.services.python_finder import PythonFinder
+from gui.services.run_list import RunListService
+from gui.services.run_session import RunSession
 from gui.style.theme import Theme, apply
 from gui.viewmodels.run.run_rows import run_rows
 from gui.widgets.file_drop import dropped_program, let_fall_through
-from gui.widgets.notice_window import Farewell, farewell_sentence
+from gui.widgets.notice_window import NoticeWindow, notice_sentence
 from resources import ROOT
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
 
     from core.runs.run import Run
-    from gui.viewmodels.setup.start_check import Outlook
+    from gui.viewmodels.setup.start_check import StartCheck
 
 TITLE = "Trainyard"
 
@@ -52,28 +52,28 @@ class MainWindow(QMainWindow):
         self.setWindowTitle(TITLE)
         self.tell: Callable[[str], None] = self._say_farewell
         """How the window says, once, that runs go on after it is closed."""
-        self._monitor = Monitor()
-        self._board = Board(runs_root)
-        self._session = Session()
-        self._starter = Starter(self._board, self._monitor)
-        self._resumer = Resumer(self._board, self._monitor)
-        self._helm = Helm(self, self._session, self._starter, self._resumer)
-        self._finder = Finder()
+        self._monitor = DeviceMonitor()
+        self._board = RunListService(runs_root)
+        self._session = RunSession()
+        self._starter = StartController(self._board, self._monitor)
+        self._resumer = ResumeController(self._board, self._monitor)
+        self._helm = RunController(self, self._session, self._starter, self._resumer)
+        self._finder = PythonFinder()
         # Owned by the window, so that Qt deletes them with it. Python's garbage collector may run inside Qt while that
         # holds a lock which the end of a QObject needs: the two would wait for each other for ever.
         for each in (self._board, self._session, self._starter, self._resumer, self._helm, self._finder):
             each.setParent(self)
-        self._pulse = Pulse(self)
+        self._pulse = PollTimer(self)
         self._opened = False
         self._make_panes()
-        self._trial = Trial()
-        self._insight = Insight(self._monitor, self._board, self._session, self._details, self._leftovers)
+        self._trial = ExpressionTester()
+        self._insight = MemoryController(self._monitor, self._board, self._session, self._details, self._leftovers)
         self._insight.setParent(self)
         self._insight.set_theme(self._theme)
-        self._portrait = Portrait(
+        self._portrait = RunPresenter(
             self._panes, self._theme, session=self._session, monitor=self._monitor, resumer=self._resumer
         )
-        self._roster = Roster(
+        self._roster = DeviceController(
             self._devices,
             self._theme,
             setup=self._setup,
@@ -82,7 +82,7 @@ class MainWindow(QMainWindow):
             starter=self._starter,
         )
         self._roster.setParent(self)
-        self._again = Again(
+        self._again = ReuseController(
             self,
             board=self._board,
             monitor=self._monitor,
@@ -92,9 +92,9 @@ class MainWindow(QMainWindow):
             devices=self._devices.table,
         )
         self._again.setParent(self)
-        self._remover = Remover(self, self._board, self._session)
+        self._remover = RemovalController(self, self._board, self._session)
         self._remover.setParent(self)
-        self._keeper = Keeper(
+        self._keeper = WindowState(
             runs_root,
             window=self,
             layout=self._layout,
@@ -119,12 +119,12 @@ class MainWindow(QMainWindow):
         assert isinstance(app, QApplication)
         self._app = app
         self._theme = Theme.current(app)
-        self._panes = panes = Panes(self._theme)
+        self._panes = panes = MainPanels(self._theme)
         self._header, self._message, self._run_message = panes.header, panes.message, panes.run_message
         self._devices, self._setup, self._runs = panes.devices, panes.setup, panes.runs
         self._leftovers, self._details, self._stage = panes.leftovers, panes.details, panes.stage
         self.resize(SIZE)
-        self._layout = Layout(self, panes.parts, self._theme)
+        self._layout = DockLayout(self, panes.parts, self._theme)
         apply(app, self._theme)  # once all is there: before, every part would be styled anew as it finds its place
 
     def _connect(self) -> None:
@@ -233,10 +233,10 @@ class MainWindow(QMainWindow):
     def _show_facts(self) -> None:
         self._watch()
         self._portrait.show_facts()
-        if self._session.run is not None and row(self._session.facts.state).over:
+        if self._session.run is not None and state_info(self._session.facts.state).over:
             self._board.poll(now=True)
 
-    def _show_outlook(self, outlook: Outlook) -> None:
+    def _show_outlook(self, outlook: StartCheck) -> None:
         self._setup.show_outlook(outlook)
         self._header.buttons.allow_start("\n".join(outlook.problems))
 
@@ -307,10 +307,10 @@ class MainWindow(QMainWindow):
         super().closeEvent(event)
 
     def _tell_once(self) -> None:
-        live = [each for each in self._board.summaries if not row(each.state).over]
+        live = [each for each in self._board.summaries if not state_info(each.state).over]
         if live and self._keeper.first_time("told"):
-            self.tell(farewell_sentence([each.name for each in live], [each.dir.name for each in live]))
+            self.tell(notice_sentence([each.name for each in live], [each.dir.name for each in live]))
 
     def _say_farewell(self, sentence: str) -> None:
-        self._farewell = Farewell(sentence)
+        self._farewell = NoticeWindow(sentence)
         self._farewell.show()

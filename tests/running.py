@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.config.build_spec import compose, compose_script
-from core.config.choices import Choices, ScriptChoices
+from core.config.choices import RecipeChoices, ScriptChoices
 from core.devices.cpu import cpu_devices
 from core.runs.index import directories
 from core.runs.run import Run
-from core.runs.states import RunState, row
-from core.series.run_series import SeriesBook
+from core.runs.states import RunState, state_info
+from core.series.run_series import RunSeries
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def make_spec(
     **training: Any,
 ) -> RunSpec:  # fmt: skip
     """A spec the way the command line makes it, on CPU devices."""
-    choices = Choices(
+    choices = RecipeChoices(
         recipe=recipe, devices=tuple(devices.split(",")), framework=framework, strategy=strategy,
         settings=settings or {}, checkpoints=checkpoints or {}, training=training,
     )  # fmt: skip
@@ -108,7 +108,7 @@ class Followed:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.book = SeriesBook()
+        self.book = RunSeries()
 
     def poll(self) -> Followed:
         self.book.fold(self.run.poll())
@@ -135,7 +135,7 @@ class Followed:
 
     def until_over(self, timeout_s: float = 90) -> Followed:
         """Until the run is over."""
-        wait_until(lambda: row(self.poll().state).over, timeout_s, f"the run's end; {self._so_far()}")
+        wait_until(lambda: state_info(self.poll().state).over, timeout_s, f"the run's end; {self._so_far()}")
         return self
 
     def losses(self) -> list[float]:

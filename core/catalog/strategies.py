@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Strategy:
     """A strategy of a framework: one file below `core.worker`."""
 
     framework: str
@@ -30,8 +30,8 @@ class Cell:
     """`one` device, `data` parallel or `device` parallel."""
     processes: str = "one"
     """`one` for all devices, one `per_device`, or those of a `parameter_server`."""
-    least_devices: int = 1
-    most_devices: int | None = None
+    min_devices: int = 1
+    max_devices: int | None = None
     device_kinds: tuple[str, ...] = ("cpu", "nvidia")
     splits_batch: bool = False
     """Whether the global batch is split over the devices."""
@@ -58,75 +58,79 @@ def _no_fit_on_many_workers() -> str:
     )
 
 
-ONE = "One process on one device."
-PLACED = "Parts of one model on several devices, in one process: branches, or layers in turn."
+ON_ONE_DEVICE = "One process on one device."
+BY_PLACEMENT = "Parts of one model on several devices, in one process: branches, or layers in turn."
 
-CELLS = (
-    Cell(framework="pytorch", strategy="single", title="One device", target="pytorch.single", parallel="one",
-         most_devices=1, summary=ONE),
-    Cell(framework="pytorch", strategy="ddp", title="Data parallel (DDP)", target="pytorch.ddp", parallel="data",
+STRATEGIES = (
+    Strategy(framework="pytorch", strategy="single", title="One device", target="pytorch.single", parallel="one",
+         max_devices=1, summary=ON_ONE_DEVICE),
+    Strategy(framework="pytorch", strategy="ddp", title="Data parallel (DDP)", target="pytorch.ddp", parallel="data",
          processes="per_device", splits_batch=True,
          summary="One process per device; each takes its slice of the global batch, gradients are averaged."),
-    Cell(framework="pytorch", strategy="fsdp", title="Data parallel, sharded (FSDP2)", target="pytorch.fsdp",
+    Strategy(framework="pytorch", strategy="fsdp", title="Data parallel, sharded (FSDP2)", target="pytorch.fsdp",
          parallel="data", processes="per_device", splits_batch=True,
          summary="Like DDP, but parameters, gradients and optimizer state are sharded: for large models."),
-    Cell(framework="pytorch", strategy="data_parallel", title="Data parallel, legacy (nn.DataParallel)",
-         target="pytorch.data_parallel", parallel="data", splits_batch=True, least_devices=2, device_kinds=("nvidia",),
+    Strategy(framework="pytorch", strategy="data_parallel", title="Data parallel, legacy (nn.DataParallel)",
+         target="pytorch.data_parallel", parallel="data", splits_batch=True, min_devices=2, device_kinds=("nvidia",),
          summary="One process, a thread per GPU; slower than DDP, kept for code written for it."),
-    Cell(framework="pytorch", strategy="pipeline", title="Pipeline (1F1B)", target="pytorch.pipeline",
-         parallel="device", processes="per_device", least_devices=2,
+    Strategy(framework="pytorch", strategy="pipeline", title="Pipeline (1F1B)", target="pytorch.pipeline",
+         parallel="device", processes="per_device", min_devices=2,
          summary="The model is cut into stages, one process per device; micro-batches flow through all at once."),
-    Cell(framework="pytorch", strategy="placement", title="Placement", target="pytorch.placement", parallel="device",
-         least_devices=2, summary=PLACED),
-    Cell(framework="tensorflow", strategy="single", title="One device", target="tensorflow.single", parallel="one",
-         most_devices=1, summary=ONE),
-    Cell(framework="tensorflow", strategy="mirrored", title="Data parallel (mirrored)", target="tensorflow.mirrored",
+    Strategy(framework="pytorch", strategy="placement", title="Placement", target="pytorch.placement",
+         parallel="device",
+         min_devices=2, summary=BY_PLACEMENT),
+    Strategy(framework="tensorflow", strategy="single", title="One device", target="tensorflow.single", parallel="one",
+         max_devices=1, summary=ON_ONE_DEVICE),
+    Strategy(framework="tensorflow", strategy="mirrored", title="Data parallel (mirrored)",
+         target="tensorflow.mirrored",
          parallel="data", splits_batch=True,
          summary="MirroredStrategy: a copy of the model per device, gradients are summed over all."),
-    Cell(framework="tensorflow", strategy="central_storage", title="Data parallel (central storage)",
+    Strategy(framework="tensorflow", strategy="central_storage", title="Data parallel (central storage)",
          target="tensorflow.central_storage", parallel="data", splits_batch=True,
          summary="CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice."),
-    Cell(framework="tensorflow", strategy="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
+    Strategy(framework="tensorflow", strategy="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
          target="tensorflow.multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
          needs_addresses=True,
          summary="MultiWorkerMirroredStrategy: one process per device on this machine, joined through TF_CONFIG."),
-    Cell(framework="tensorflow", strategy="parameter_server", title="Data parallel, asynchronous (parameter server)",
+    Strategy(framework="tensorflow", strategy="parameter_server",
+         title="Data parallel, asynchronous (parameter server)",
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
          summary="A chief, a worker per device and a server. Asynchronous: its curve is not that of one device."),
-    Cell(framework="tensorflow", strategy="towers", title="Data parallel (towers)", target="tensorflow.towers",
+    Strategy(framework="tensorflow", strategy="towers", title="Data parallel (towers)", target="tensorflow.towers",
          parallel="data", splits_batch=True,
          summary="The batch split and the gradients averaged by hand: what people wrote before strategies."),
-    Cell(framework="tensorflow", strategy="tpu", title="Data parallel (TPU)", target="tensorflow.tpu", parallel="data",
+    Strategy(framework="tensorflow", strategy="tpu", title="Data parallel (TPU)", target="tensorflow.tpu",
+         parallel="data",
          device_kinds=("cpu",), unavailable=_no_tpu, summary="TPUStrategy: all cores of a TPU; needs one."),
-    Cell(framework="tensorflow", strategy="placement", title="Placement", target="tensorflow.placement",
-         parallel="device", least_devices=2, summary=PLACED),
-    Cell(framework="keras", strategy="single", title="One device", target="keras.single", parallel="one",
-         most_devices=1, summary="model.fit in one process on one device."),
-    Cell(framework="keras", strategy="mirrored", title="Data parallel (mirrored)", target="keras.mirrored",
+    Strategy(framework="tensorflow", strategy="placement", title="Placement", target="tensorflow.placement",
+         parallel="device", min_devices=2, summary=BY_PLACEMENT),
+    Strategy(framework="keras", strategy="single", title="One device", target="keras.single", parallel="one",
+         max_devices=1, summary="model.fit in one process on one device."),
+    Strategy(framework="keras", strategy="mirrored", title="Data parallel (mirrored)", target="keras.mirrored",
          parallel="data", splits_batch=True,
          summary="model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device."),
-    Cell(framework="keras", strategy="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
+    Strategy(framework="keras", strategy="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
          target="", parallel="data", processes="per_device", splits_batch=True,
          unavailable=_no_fit_on_many_workers, summary="Not with model.fit: see the reason."),
-    Cell(framework="keras", strategy="placement", title="Placement", target="keras.placement", parallel="device",
-         least_devices=2, summary="model.fit on one model whose parts are on several devices."),
+    Strategy(framework="keras", strategy="placement", title="Placement", target="keras.placement", parallel="device",
+         min_devices=2, summary="model.fit on one model whose parts are on several devices."),
 )  # fmt: skip
 """Of each framework, the usual one for many devices comes before the others that take many."""
 
-LAUNCHES = (
-    Cell(framework=SCRIPT, strategy="one", title="One process", target="", parallel="device",
+LAUNCH_MODES = (
+    Strategy(framework=SCRIPT, strategy="one", title="One process", target="", parallel="device",
          summary="One process sees all ticked devices: for TensorFlow, Keras, nn.DataParallel and device_map."),
-    Cell(framework=SCRIPT, strategy="per-device", title="One process per device", target="", parallel="data",
+    Strategy(framework=SCRIPT, strategy="per-device", title="One process per device", target="", parallel="data",
          processes="per_device",
          summary="As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed."),
 )  # fmt: skip
 """The ways to start a script, which are no strategies of ours: what its processes do is the script's own."""
 
 
-def cell(framework_name: str, strategy: str) -> Cell:
+def find_strategy(framework_name: str, strategy: str) -> Strategy:
     """The row of a framework's strategy. Raises `ValueError` with a sentence."""
     title = framework(framework_name).title
-    rows = strategies(framework_name)
+    rows = strategies_of(framework_name)
     for row in rows:
         if row.strategy == strategy:
             return row
@@ -134,28 +138,28 @@ def cell(framework_name: str, strategy: str) -> Cell:
     raise ValueError(f"{title} has no strategy {strategy!r} here. Choose one of: {known}.")
 
 
-def launch(way: str) -> Cell:
+def find_launch_mode(way: str) -> Strategy:
     """The row of a way to start a script. Raises `ValueError` with a sentence."""
-    for row in LAUNCHES:
+    for row in LAUNCH_MODES:
         if row.strategy == way:
             return row
-    known = ", ".join(row.strategy for row in LAUNCHES)
+    known = ", ".join(row.strategy for row in LAUNCH_MODES)
     raise ValueError(f"A script cannot be launched {way!r}. Choose one of: {known}.")
 
 
-def cell_of(spec: RunSpec) -> Cell:
+def strategy_of(spec: RunSpec) -> Strategy:
     """The row by which a run is trained, or its script is started. Raises `ValueError` with a sentence."""
-    return launch(spec.strategy) if spec.script else cell(spec.framework, spec.strategy)
+    return find_launch_mode(spec.strategy) if spec.script else find_strategy(spec.framework, spec.strategy)
 
 
-def strategies(framework_name: str) -> list[Cell]:
+def strategies_of(framework_name: str) -> list[Strategy]:
     """The rows of a framework."""
-    return [row for row in CELLS if row.framework == framework_name]
+    return [row for row in STRATEGIES if row.framework == framework_name]
 
 
 def default_strategy(framework_name: str, devices: int) -> str:
     """What is meant when no strategy is named: the first that takes so many devices."""
-    for row in strategies(framework_name):
-        if row.most_devices is None or devices <= row.most_devices:
+    for row in strategies_of(framework_name):
+        if row.max_devices is None or devices <= row.max_devices:
             return row.strategy
-    return strategies(framework_name)[0].strategy
+    return strategies_of(framework_name)[0].strategy

@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.states import row
+from core.runs.states import state_info
 from core.runs.verdicts import Verdict
-from core.schema.settings import StopLadder, rungs
+from core.schema.settings import StopTimeouts, escalation_steps
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from core.runs.facts import Facts, Progress, Rung
+    from core.runs.facts import EscalationStep, RunFacts, RunProgress
     from core.runs.run import Run
 
 POLL_S = 0.1
@@ -38,7 +38,7 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
         if not stops:
             progress.end()
             raise KeyboardInterrupt
-        state = row(run.facts.state)
+        state = state_info(run.facts.state)
         run.request("force" if state.can_force else "stop")
         progress.say(state.forcing if state.can_force else "Stopping; Ctrl-C again forces it.")
     progress.end()
@@ -48,7 +48,7 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
 def _followed(run: Run, progress: _Progress) -> bool:
     """Follow until the run is over; False when Ctrl-C came first."""
     try:
-        while not row(run.facts.state).over:
+        while not state_info(run.facts.state).over:
             progress.fold(run.poll())
             progress.show()
             time.sleep(progress.poll_s)
@@ -60,12 +60,12 @@ def _followed(run: Run, progress: _Progress) -> bool:
 class Stopping:
     """What a run that is being ended is waiting for: each thing in a sentence, once."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: RunFacts) -> None:
         """What `facts` tell is known already, but for the rung that the run is on."""
         self._rungs = max(0, len(facts.rungs) - 1)
         self._waiting: str | None = None
 
-    def news(self, facts: Facts) -> list[str]:
+    def news(self, facts: RunFacts) -> list[str]:
         """What is new in `facts`."""
         told = [_rung_sentence(rung) for rung in facts.rungs[self._rungs :]]
         self._rungs = max(self._rungs, len(facts.rungs))
@@ -75,14 +75,14 @@ class Stopping:
         return told
 
 
-def _rung_sentence(rung: Rung) -> str:
+def _rung_sentence(rung: EscalationStep) -> str:
     done = "the workers were asked to stop" if rung.name == "asked" else f"{rung.name} was sent to the workers"
-    following = dict(pairwise(name for name, _, _ in rungs(StopLadder()))).get(rung.name)
+    following = dict(pairwise(name for name, _, _ in escalation_steps(StopTimeouts()))).get(rung.name)
     after = f"; {following} follows in {rung.grace_s:g} s" if following and rung.grace_s is not None else ""
     return f"{done}{after}."
 
 
-def _far(progress: Progress) -> str:
+def _far(progress: RunProgress) -> str:
     """`step 340/1000`, in whole numbers where they are; without what it counts where that is not known."""
     if progress.unit == IN_EPOCH:
         return f"{progress.done:g}/{progress.total:g} {IN_EPOCH}"
@@ -90,7 +90,7 @@ def _far(progress: Progress) -> str:
     return f"{unit} {progress.done:g}/{progress.total:g}".strip()
 
 
-def hard_end(facts: Facts) -> str | None:
+def hard_end(facts: RunFacts) -> str | None:
     """What was killed, or was left over and ended, in a sentence; None when all ended by itself."""
     parts = []
     if any(rung.name == "SIGKILL" for rung in facts.rungs):
@@ -154,7 +154,7 @@ class _Progress:
 
     def _line(self) -> str:
         facts = self._run.facts
-        parts = [ASKED.get(facts.asked) or row(facts.state).label.lower()]
+        parts = [ASKED.get(facts.asked) or state_info(facts.state).label.lower()]
         if facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
             parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]

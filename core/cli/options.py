@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from core.catalog import frameworks, strategies
-from core.catalog.strategies import LAUNCHES
+from core.catalog.strategies import LAUNCH_MODES
 from core.runs import index
 from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
 
@@ -93,8 +93,8 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; may be repeated")
     add(
         "--launch", metavar="HOW",
-        help=f"{_either(row.strategy for row in LAUNCHES)}: one process that sees all devices, or as torchrun starts "
-        "it; default: what its source tells",
+        help=f"{_either(row.strategy for row in LAUNCH_MODES)}: one process that sees all devices, or as torchrun "
+        "starts it; default: chosen from its source",
     )  # fmt: skip
     add(
         "--expression", default="", metavar="REGEX",
@@ -184,7 +184,7 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _strategies() -> str:
-    rows = [(row, _either(cell.strategy for cell in strategies.strategies(row.id))) for row in frameworks.FRAMEWORKS]
+    rows = [(row, _either(cell.strategy for cell in strategies.strategies_of(row.id))) for row in frameworks.FRAMEWORKS]
     return "; ".join(f"{row.title}: {names}" for row, names in rows)
 
 

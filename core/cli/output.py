@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.runs.output_log import printed_logs
 from core.runs.run import Run
-from core.runs.states import row
+from core.runs.states import state_info
 from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping, Sequence
 
-    from core.runs.facts import Facts
+    from core.runs.facts import RunFacts
     from core.runs.verdicts import Release
 
 
@@ -80,7 +80,7 @@ def _say_table(lines: Sequence[Sequence[str]]) -> None:
 
 def ending(ended: Run) -> str:
     """What became of a run, in a word."""
-    return f"{ended.id}: {row(ended.facts.state).label.lower()}"
+    return f"{ended.id}: {state_info(ended.facts.state).label.lower()}"
 
 
 def outcome(ended: Run, loss: float | None) -> str:
@@ -100,7 +100,7 @@ def log_of(failed: Run) -> str | None:
     return f"{what} in {logs}." if logs else None
 
 
-def release_lines(facts: Facts) -> list[str]:
+def release_lines(facts: RunFacts) -> list[str]:
     """What became of the devices' memory after the end, a line each; and what had to be ended."""
     lines = []
     for name, found in facts.releases.items():

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from core.cli.options import TRAINING
-from core.config.choices import Choices, KeptChoice, ScriptChoices
+from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.schema.settings import CHECKPOINT_UNITS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ UNSAID: tuple[object, ...] = (None, "", [])
 """What an option is that was not given."""
 
 
-def choices(options: argparse.Namespace) -> Choices | ScriptChoices | KeptChoice:
+def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | PresetChoice:
     """What was chosen. Raises `ValueError` with a sentence."""
     given = [f"--{name}" for name in ("script", "module", "setup") if getattr(options, name) is not None]
     if options.recipe is not None:
@@ -34,9 +34,9 @@ def choices(options: argparse.Namespace) -> Choices | ScriptChoices | KeptChoice
     return _recipe_choices(options) if options.recipe is not None else _script_choices(options)
 
 
-def _kept_choice(options: argparse.Namespace) -> KeptChoice:
+def _kept_choice(options: argparse.Namespace) -> PresetChoice:
     _only_for("setups that are being made", options, (*RECIPE_ONLY, *SCRIPT_ONLY, *EITHER))
-    return KeptChoice(setup=options.setup, devices=_device_names(options), name=options.name)
+    return PresetChoice(setup=options.setup, devices=_device_names(options), name=options.name)
 
 
 def _script_choices(options: argparse.Namespace) -> ScriptChoices:
@@ -57,9 +57,9 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
     )
 
 
-def _recipe_choices(options: argparse.Namespace) -> Choices:
+def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
     _only_for("scripts", options, SCRIPT_ONLY)
-    return Choices(
+    return RecipeChoices(
         recipe=options.recipe,
         devices=_device_names(options),
         framework=options.framework or "pytorch",

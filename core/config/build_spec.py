@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from core.catalog import frameworks, recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import presets
-from core.config.choices import INTERRUPT_S, Choices, KeptChoice, ScriptChoices
+from core.config.choices import INTERRUPT_S, PresetChoice, RecipeChoices, ScriptChoices
 from core.metrics.text.expression import compile_expression
 from core.pythons.facts import locate
 from core.pythons.selection import for_script
-from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Script, StopLadder, Training
+from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Script, StopTimeouts, Training
 from core.schema.spec import SCRIPT, RunSpec
 from core.scripts import analysis
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.devices.device import Device
 
 
-def compose(choices: Choices, devices: Sequence[Device]) -> RunSpec:
+def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
     """The spec these choices make. Raises `ValueError` with a sentence for one that cannot be.
 
     Whether this machine can run it is another question: `catalog.problems` answers it.
@@ -64,16 +64,16 @@ def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec
     python = script_python(choices.python, path, working_dir)
     if choices.expression:
         compile_expression(choices.expression)
-    look = analysis.look_at(
+    look = analysis.analyse_script(
         path, module=choices.module or None, cwd=working_dir, python=python, variables=choices.environment
     )
     return RunSpec(
         name=choices.name or script.name.removesuffix(".py"),
         framework=SCRIPT,
-        strategy=strategies.launch(choices.launch or look.launch).strategy,
+        strategy=strategies.find_launch_mode(choices.launch or look.launch).strategy,
         script=script,
         devices=tuple(resolve(choices.devices, devices)),
-        ladder=StopLadder(interrupt_s=INTERRUPT_S),
+        ladder=StopTimeouts(interrupt_s=INTERRUPT_S),
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
         cuda_ids=choices.cuda_ids,
         python=python,
@@ -86,7 +86,7 @@ def script_python(named: str | None, path: str, working_dir: str) -> str:
     return for_script(named, Path(path).parent if path else Path(working_dir))
 
 
-def compose_kept(choice: KeptChoice, devices: Sequence[Device]) -> RunSpec:
+def compose_kept(choice: PresetChoice, devices: Sequence[Device]) -> RunSpec:
     """The spec of a setup. Raises `ValueError` with a sentence for one that cannot be used."""
     kept = presets.read(presets.path_of(choice.setup, presets.default_root()))
     chosen = tuple(resolve(choice.devices, devices)) or kept.devices

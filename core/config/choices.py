@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class RecipeChoices:
     """What a person chose. None leaves a choice to its documented default."""
 
     recipe: str
@@ -37,7 +37,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptChoice:
+class PresetChoice:
     """A setup that was kept, on other devices or under another name where these are given."""
 
     setup: str

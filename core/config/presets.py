@@ -22,7 +22,7 @@ PATHS = (("python",), ("working_dir",), ("recipe", "path"), ("script", "path"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class Preset:
     """One that is kept."""
 
     name: str
@@ -70,16 +70,16 @@ def read(path: Path) -> RunSpec:
         raise ValueError(f"{path} is not a setup that can be used. {error}") from error
 
 
-def listed(root: Path) -> list[Setup]:
+def listed(root: Path) -> list[Preset]:
     """All that are kept there, by name; also those that cannot be used."""
     return [_setup(path) for path in sorted(root.glob(f"*{SUFFIX}"))]
 
 
-def _setup(path: Path) -> Setup:
+def _setup(path: Path) -> Preset:
     try:
-        return Setup(name=path.stem, path=path, spec=read(path))
+        return Preset(name=path.stem, path=path, spec=read(path))
     except ValueError as error:
-        return Setup(name=path.stem, path=path, spec=None, problem=str(error))
+        return Preset(name=path.stem, path=path, spec=None, problem=str(error))
 
 
 def _with_paths(document: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:

@@ -8,8 +8,8 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS
-from core.pythons.facts import LEAST_FOR_RECIPES
-from core.scripts.analysis import look_at
+from core.pythons.facts import MIN_FOR_RECIPES
+from core.scripts.analysis import analyse_script
 from core.scripts.problems import problems
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ def recipe_problems(spec: RunSpec) -> list[str]:
     if spec.recipe is None:
         return []
     try:
-        look = look_at(spec.recipe.path, cwd=spec.working_dir, python=spec.python)
+        look = analyse_script(spec.recipe.path, cwd=spec.working_dir, python=spec.python)
     except ValueError as error:
         return [str(error)]
     frameworks = {module for row in FRAMEWORKS for module in row.imports}
     look = replace(look, modules=tuple(each for each in look.modules if each not in frameworks))
     if spec.python == sys.executable and all(map(PathFinder.find_spec, set(look.imports) - frameworks)):
         return []
-    return problems(look, python=spec.python, cwd=spec.working_dir, least=LEAST_FOR_RECIPES)
+    return problems(look, python=spec.python, cwd=spec.working_dir, least=MIN_FOR_RECIPES)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ScriptCheckRequest:
     """All on which the answer depends; arguments and devices are not among it."""
 
     script: str
@@ -34,7 +34,7 @@ class Question:
     """When the script's file was written last, in nanoseconds, and how long it is, in bytes."""
 
     @classmethod
-    def of(cls, choices: ScriptChoices) -> Question:
+    def of(cls, choices: ScriptChoices) -> ScriptCheckRequest:
         """What is to be found out about these choices."""
         return cls(
             script=choices.script,
@@ -47,7 +47,7 @@ class Question:
         )
 
     @classmethod
-    def again(cls, spec: RunSpec) -> Question:
+    def again(cls, spec: RunSpec) -> ScriptCheckRequest:
         """The same of a run, or a setup, of a script."""
         assert spec.script is not None
         return cls(
@@ -62,7 +62,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ScriptCheckResult:
     """What was found out."""
 
     spec: RunSpec | None = None
@@ -77,7 +77,7 @@ class Answer:
     """What would end the script at once: sentences."""
 
 
-def find_out(question: Question) -> Answer:
+def check_script(question: ScriptCheckRequest) -> ScriptCheckResult:
     """The answer; it may take seconds, while an interpreter is asked."""
     variables = dict(question.environment)
     usual = script_python(None, question.script, question.working_dir)
@@ -94,7 +94,7 @@ def find_out(question: Question) -> Answer:
             ),
             (),
         )
-        look = analysis.look_at(
+        look = analysis.analyse_script(
             question.script,
             module=question.module or None,
             cwd=spec.working_dir,
@@ -103,11 +103,11 @@ def find_out(question: Question) -> Answer:
         )
         found = scripts.problems(look, python=spec.python, cwd=spec.working_dir, variables=variables)
     except ValueError as error:
-        return Answer(usual_python=usual, problems=(str(error),))
-    return Answer(spec=spec, proposed=look.launch, why=look.why, usual_python=usual, problems=tuple(found))
+        return ScriptCheckResult(usual_python=usual, problems=(str(error),))
+    return ScriptCheckResult(spec=spec, proposed=look.launch, why=look.why, usual_python=usual, problems=tuple(found))
 
 
-def filled(answer: Answer, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
+def fill_in(answer: ScriptCheckResult, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
     """The spec of an answer, with all that was not asked about. Raises `ValueError` with a sentence."""
     assert answer.spec is not None
     assert answer.spec.script is not None

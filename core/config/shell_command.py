@@ -6,7 +6,7 @@ import shlex
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from core.catalog.strategies import cell_of
+from core.catalog.strategies import strategy_of
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, Training
 
@@ -33,7 +33,7 @@ def _script_words(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> list[str
     words = ["env", *(f"{name}={value}" for name, value in seen.items())]
     if pins:
         words += ["taskset", "--cpu-list", ",".join(map(str, pins))]
-    if cell_of(spec).processes != "per_device":
+    if strategy_of(spec).processes != "per_device":
         return [*words, spec.python, *spec.script.command]
     started = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(spec.devices)}"]
     program = ["--module", *spec.script.command[1:]] if spec.script.module else list(spec.script.command)

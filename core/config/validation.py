@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.catalog.frameworks import FRAMEWORKS, Framework, framework
+from core.catalog.frameworks import Framework, framework
 from core.catalog.interpreters import has, interpreter
-from core.catalog.strategies import CELLS, Cell, cell, cell_of, default_strategy, strategies
+from core.catalog.strategies import Strategy, find_strategy, strategies_of, strategy_of
 from core.launchers import script
 
 if TYPE_CHECKING:
@@ -14,22 +14,6 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device
     from core.schema.spec import RunSpec
-
-__all__ = [
-    "CELLS",
-    "FRAMEWORKS",
-    "Cell",
-    "Framework",
-    "batch_arithmetic",
-    "cell",
-    "cell_of",
-    "default_strategy",
-    "framework",
-    "is_installed",
-    "obstacle",
-    "problems",
-    "strategies",
-]
 
 KIND_NAMES = {"cpu": "CPU devices", "nvidia": "NVIDIA GPUs"}
 
@@ -39,7 +23,7 @@ def is_installed(row: Framework) -> bool:
     return has(interpreter(row), row.module)
 
 
-def obstacle(row: Cell, devices: Sequence[Device]) -> str:
+def obstacle(row: Strategy, devices: Sequence[Device]) -> str:
     """Why this strategy cannot train on these devices: a sentence, or no text. No device is no obstacle yet."""
     reason = row.unavailable()
     if reason or not devices:
@@ -48,9 +32,9 @@ def obstacle(row: Cell, devices: Sequence[Device]) -> str:
     if not set(kinds) <= set(row.device_kinds):
         names = " and ".join(KIND_NAMES.get(kind, kind) for kind in row.device_kinds)
         return f"Strategy {row.strategy} runs on {names} only."
-    if len(devices) < row.least_devices:
-        return f"Strategy {row.strategy} needs {row.least_devices} devices or more, and {len(devices)} is ticked."
-    if row.most_devices is not None and len(devices) > row.most_devices:
+    if len(devices) < row.min_devices:
+        return f"Strategy {row.strategy} needs {row.min_devices} devices or more, and {len(devices)} is ticked."
+    if row.max_devices is not None and len(devices) > row.max_devices:
         return _too_many(row, devices)
     return ""
 
@@ -61,7 +45,7 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[str]:
     `devices`: all that this machine has. Recipe files are checked where they are read (`core.catalog.recipes`).
     """
     try:
-        row = cell_of(spec)
+        row = strategy_of(spec)
         found = [] if spec.script else _framework_problems(spec)
     except ValueError as error:
         return [str(error)]
@@ -84,7 +68,7 @@ def _not_installed(library: Framework, spec: RunSpec) -> str:
     )
 
 
-def _device_problems(spec: RunSpec, row: Cell, devices: Sequence[Device]) -> list[str]:
+def _device_problems(spec: RunSpec, row: Strategy, devices: Sequence[Device]) -> list[str]:
     by_id = {device.id: device for device in devices}
     unknown = [name for name in spec.devices if name not in by_id]
     if unknown:
@@ -110,7 +94,7 @@ def _mig_problems(chosen: Sequence[Device]) -> list[str]:
     return [f"A process uses one MIG device at most, and nothing beside it; ticked are {names}. Tick one MIG device."]
 
 
-def _fit_problems(row: Cell, chosen: Sequence[Device]) -> list[str]:
+def _fit_problems(row: Strategy, chosen: Sequence[Device]) -> list[str]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
         names = " and ".join(KIND_NAMES.get(kind, kind) for kind in kinds)
@@ -119,10 +103,12 @@ def _fit_problems(row: Cell, chosen: Sequence[Device]) -> list[str]:
     return [reason] if reason else []
 
 
-def _too_many(row: Cell, chosen: Sequence[Device]) -> str:
-    others = [other.strategy for other in strategies(row.framework) if other is not row and not obstacle(other, chosen)]
+def _too_many(row: Strategy, chosen: Sequence[Device]) -> str:
+    others = [
+        other.strategy for other in strategies_of(row.framework) if other is not row and not obstacle(other, chosen)
+    ]
     return (
-        f"Strategy {row.strategy} trains on {row.most_devices} device and {len(chosen)} are ticked "
+        f"Strategy {row.strategy} trains on {row.max_devices} device and {len(chosen)} are ticked "
         f"({', '.join(device.label for device in chosen)}). Untick the others, or choose {' or '.join(others)}."
     )
 
@@ -133,7 +119,7 @@ def _number_problems(spec: RunSpec) -> list[str]:
     return []
 
 
-def _setting_problems(spec: RunSpec, row: Cell) -> list[str]:
+def _setting_problems(spec: RunSpec, row: Strategy) -> list[str]:
     found = _batch_problems(spec, row)
     if spec.training.loader_workers and row.framework != "pytorch":
         found.append(
@@ -152,7 +138,7 @@ def _setting_problems(spec: RunSpec, row: Cell) -> list[str]:
     return found
 
 
-def _parts(spec: RunSpec, row: Cell) -> list[tuple[int, str]]:
+def _parts(spec: RunSpec, row: Strategy) -> list[tuple[int, str]]:
     """Into what the global batch is divided, outermost first: each number, and what it counts."""
     training, devices = spec.training, len(spec.devices)
     parts = [(row.ways(devices), f"device{'s' if row.ways(devices) != 1 else ''}")]
@@ -163,7 +149,7 @@ def _parts(spec: RunSpec, row: Cell) -> list[tuple[int, str]]:
     return [*parts, (training.accumulation, "accumulation")]
 
 
-def _batch_problems(spec: RunSpec, row: Cell) -> list[str]:
+def _batch_problems(spec: RunSpec, row: Strategy) -> list[str]:
     batch_size, parts = spec.training.batch_size, _product(spec, row)
     if batch_size % parts == 0:
         return []
@@ -179,7 +165,7 @@ def _counted(count: int, name: str) -> str:
     return f"{count} {name}"
 
 
-def _product(spec: RunSpec, row: Cell) -> int:
+def _product(spec: RunSpec, row: Strategy) -> int:
     product = 1
     for count, _ in _parts(spec, row):
         product *= count
@@ -188,7 +174,7 @@ def _product(spec: RunSpec, row: Cell) -> int:
 
 def batch_arithmetic(spec: RunSpec) -> str:
     """How the global batch is made up, as a product; no text where it does not come out even."""
-    row = cell(spec.framework, spec.strategy)
+    row = find_strategy(spec.framework, spec.strategy)
     product = _product(spec, row)
     if not spec.devices or spec.training.batch_size % product:
         return ""

@@ -17,8 +17,8 @@ from importlib import import_module
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from core.devices.protocol import ALIVE, Answer, to_line
-from core.devices.reader import DriverError, NoDevices, Options, Pace, Schedule
+from core.devices.protocol import ALIVE, HelperAnswer, to_line
+from core.devices.reader import DriverError, NoDevices, Options, ReadIntervals, ReadSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -33,22 +33,22 @@ BEAT_S = 1.0  # after so long without an answer it is said that the driver is sl
 FAILED = 1  # the exit status after an error of our own; 0: ask again later
 
 
-def start_command(target: str, options: Options, pace: Pace) -> list[str]:
+def start_command(target: str, options: Options, pace: ReadIntervals) -> list[str]:
     """The command line of a helper that reads a kind; it is to be run in the folder that holds `core`."""
     only = None if options.only is None else sorted(options.only)
     terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "pace": asdict(pace)}
     return [sys.executable, "-m", __name__, target, json.dumps(terms)]
 
 
-def pace_line(pace: Pace) -> bytes:
+def intervals_line(pace: ReadIntervals) -> bytes:
     """What the client writes to a helper's stdin to change its pace."""
     return json.dumps(asdict(pace)).encode() + b"\n"
 
 
-class Control:
+class HelperInput:
     """What the client says. A thread listens, so that the end is heard while the driver hangs."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: ReadIntervals) -> None:
         self.pace = pace
         self._news = Event()
 
@@ -64,12 +64,12 @@ class Control:
     def _follow(self) -> None:
         with os.fdopen(STDIN, "rb", closefd=False) as stdin:
             for line in stdin:
-                self.pace = Pace(**json.loads(line))
+                self.pace = ReadIntervals(**json.loads(line))
                 self._news.set()
         os._exit(0)  # no clean-up: shutting the driver's library down under a running call crashes
 
 
-class Voice:
+class HelperOutput:
     """What is told to the client."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Voice:
         self._said: Sequence[Sample] = ()
         """The samples of the last answer: what reads the same is not said again."""
 
-    def say(self, answer: Answer) -> None:
+    def say(self, answer: HelperAnswer) -> None:
         """An answer."""
         self._speak(to_line(answer, self._said))
         self._said = answer.samples
@@ -92,9 +92,9 @@ class Voice:
         self._spoke_at = time.monotonic()
 
 
-def serve(reader: Reader, control: Control, voice: Voice) -> None:
+def serve(reader: Reader, control: HelperInput, voice: HelperOutput) -> None:
     """Read and write until no device is left that answers."""
-    schedule = Schedule(control.pace)
+    schedule = ReadSchedule(control.pace)
     known: tuple[Device, ...] | None = None
     while True:
         schedule.change(control.pace)
@@ -103,7 +103,7 @@ def serve(reader: Reader, control: Control, voice: Voice) -> None:
             samples = reader.read(time.time(), tiers)
             devices = reader.devices
             changed = devices if devices != known else None
-            voice.say(Answer(devices=changed, samples=tuple(samples), banner=reader.banner))
+            voice.say(HelperAnswer(devices=changed, samples=tuple(samples), banner=reader.banner))
             known = devices
             if all(sample.lost for sample in samples):
                 return  # none, or all of them lost: then only a fresh session with the driver can help
@@ -115,15 +115,15 @@ def main(arguments: Collection[str]) -> None:
     target, text = arguments
     terms = json.loads(text)
     only = None if terms["only"] is None else frozenset(terms["only"])
-    control, voice = Control(Pace(**terms["pace"])), Voice()
+    control, voice = HelperInput(ReadIntervals(**terms["pace"])), HelperOutput()
     control.listen()
     options = Options(only=only, retry_s=terms["retry_s"], wake=frozenset(terms["wake"]), beat=voice.beat)
     try:
         serve(import_module(target).open_reader(options), control, voice)
     except NoDevices:
-        voice.say(Answer(devices=(), absent=True))
+        voice.say(HelperAnswer(devices=(), absent=True))
     except DriverError as trouble:
-        voice.say(Answer(devices=(), banner=str(trouble)))
+        voice.say(HelperAnswer(devices=(), banner=str(trouble)))
     os._exit(0)
 
 
@@ -135,7 +135,7 @@ def _write(line: bytes) -> None:
 def _tell_and_end(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
     # What goes wrong here goes wrong in the client's sight: nobody reads a helper's stderr.
     if not isinstance(error, BrokenPipeError):
-        _write(to_line(Answer(banner=f"Reading the devices failed: {kind.__name__}: {error}.")))
+        _write(to_line(HelperAnswer(banner=f"Reading the devices failed: {kind.__name__}: {error}.")))
     os._exit(FAILED)
 
 

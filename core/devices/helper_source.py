@@ -5,30 +5,30 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from core.devices.helper import pace_line, start_command
+from core.devices.helper import intervals_line, start_command
 from core.devices.protocol import ALIVE, from_line
-from core.devices.readings_store import Ledger
-from core.system.helper_process import Child
+from core.devices.readings_store import ReadingsStore
+from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.devices.device import Sample
     from core.devices.kinds import Kind
-    from core.devices.protocol import Answer
-    from core.devices.reader import Options, Pace
-    from core.devices.source import Patience
+    from core.devices.protocol import HelperAnswer
+    from core.devices.reader import Options, ReadIntervals
+    from core.devices.source import HelperTimeouts
 
 
-class HelperFeed:
+class HelperSource:
     """Keeps a helper alive as long as there is something to read, and knows how old the readings are."""
 
-    def __init__(self, kind: Kind, options: Options, pace: Pace, patience: Patience) -> None:
+    def __init__(self, kind: Kind, options: Options, pace: ReadIntervals, patience: HelperTimeouts) -> None:
         self.kind = kind
-        self.ledger = Ledger()
+        self.ledger = ReadingsStore()
         self.answered = False
         self._options, self._pace, self._patience = options, pace, patience
-        self._child: Child | None = None
+        self._child: HelperProcess | None = None
         self._start_at = -inf
         self._started_at = 0.0
         self._waiting_since: float | None = None  # the last answer, or the start that none has followed
@@ -60,10 +60,10 @@ class HelperFeed:
         sentences = (self.ledger.banner, self._note, self._age(now))
         return " ".join(sentence for sentence in sentences if sentence) or None
 
-    def set_pace(self, pace: Pace) -> None:
+    def set_pace(self, pace: ReadIntervals) -> None:
         """Read at another pace from now on."""
         if pace != self._pace and self._child is not None:
-            self._child.send(pace_line(pace))
+            self._child.send(intervals_line(pace))
         self._pace = pace
 
     def close(self) -> None:
@@ -80,11 +80,11 @@ class HelperFeed:
         if self._waiting_since is None:
             self._waiting_since = now
         try:
-            self._child = Child(start_command(self.kind.target, self._options, self._pace))
+            self._child = HelperProcess(start_command(self.kind.target, self._options, self._pace))
         except OSError as error:
             self._fail(f"could not be started ({error.strerror})", now)
 
-    def _follow(self, child: Child, now: float) -> None:
+    def _follow(self, child: HelperProcess, now: float) -> None:
         ending = child.ending()  # asked before reading: what it wrote before its end is then all read
         try:
             for line in child.read_lines():
@@ -99,7 +99,7 @@ class HelperFeed:
             self._hung = True
             child.kill()  # that it has ended is seen at a later poll: a process inside the driver may linger
 
-    def _hear(self, answer: Answer, now: float) -> None:
+    def _hear(self, answer: HelperAnswer, now: float) -> None:
         self._heard = answer.samples
         self.ledger.enter(answer)
         self._absent = answer.absent
@@ -110,7 +110,7 @@ class HelperFeed:
         allowed_s = self._patience.hang_s if self._child_answered else self._patience.start_s
         return not self._hung and now - self._heard_at > self._pace.load + allowed_s
 
-    def _end(self, child: Child, ending: str, now: float) -> None:
+    def _end(self, child: HelperProcess, ending: str, now: float) -> None:
         child.close()
         self._child = None
         if self._hung:

@@ -21,7 +21,7 @@ ALIVE = b"{}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HelperAnswer:
     """One answer of a helper process."""
 
     devices: tuple[Device, ...] | None = None
@@ -36,7 +36,7 @@ _DEVICE = tuple(field.name for field in fields(Device))
 _SAMPLE = tuple(field.name for field in fields(Sample))
 
 
-def to_line(answer: Answer, before: Sequence[Sample] = ()) -> bytes:
+def to_line(answer: HelperAnswer, before: Sequence[Sample] = ()) -> bytes:
     """One line, newline included. `before`: the samples of the answer that the client got before this one."""
     samples = answer.samples
     now = samples[0].time if samples else 0.0
@@ -56,14 +56,14 @@ def to_line(answer: Answer, before: Sequence[Sample] = ()) -> bytes:
     return json.dumps(document, separators=(",", ":"), default=_pack_process).encode() + b"\n"
 
 
-def from_line(line: bytes, before: Sequence[Sample] = ()) -> Answer:
+def from_line(line: bytes, before: Sequence[Sample] = ()) -> HelperAnswer:
     """The answer of a whole line that `to_line` wrote. `before`: the samples of the answer before this one.
 
     Raises `ValueError`, `LookupError` or `TypeError` for anything else.
     """
     document = json.loads(line)
     devices, now = document.get("devices"), document["time"]
-    return Answer(
+    return HelperAnswer(
         devices=None if devices is None else tuple(_device(packed) for packed in devices),
         samples=tuple(
             [

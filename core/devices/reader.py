@@ -37,7 +37,7 @@ class Tier(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class ReadIntervals:
     """How often each tier is read, in seconds; the fields are named after the tiers."""
 
     load: float = 1.0
@@ -56,14 +56,14 @@ class Pace:
         return period
 
 
-class Schedule:
+class ReadSchedule:
     """Says which tiers are due. Times are those of any one steady clock, in seconds."""
 
-    def __init__(self, pace: Pace) -> None:
+    def __init__(self, pace: ReadIntervals) -> None:
         self._pace = pace
         self._last: dict[Tier, float] = {}
 
-    def change(self, pace: Pace) -> None:
+    def change(self, pace: ReadIntervals) -> None:
         """Go on at another pace, counted from the last readings."""
         self._pace = pace
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from core.devices.device import Device
-    from core.devices.protocol import Answer
+    from core.devices.protocol import HelperAnswer
 
 KEPT_SAMPLES = 10_000  # of those that nobody fetches: a window that only draws must not grow
 
 
-class Ledger:
+class ReadingsStore:
     """Answers, one after the other, as a list of devices, their latest samples, and the new ones."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Ledger:
         """By the id of a GPU that sleeps, the one that it had while it was awake."""
         self._unfetched: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
 
-    def enter(self, answer: Answer) -> None:
+    def enter(self, answer: HelperAnswer) -> None:
         """Take an answer in. A device that was listed once stays, and is lost when it is not listed now."""
         self.version += 1
         if answer.devices is not None:

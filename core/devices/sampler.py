@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from core.devices.device import Survey
-from core.devices.helper_source import HelperFeed
+from core.devices.helper_source import HelperSource
 from core.devices.kinds import KINDS
-from core.devices.reader import PROCESSES_S, Options, Pace
-from core.devices.source import Feed, LocalFeed, Patience
+from core.devices.reader import PROCESSES_S, Options, ReadIntervals
+from core.devices.source import HelperTimeouts, LocalSource, ReadingSource
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -36,13 +36,13 @@ class Sampler:
         only: Collection[str] | None = None,
         wake: Collection[str] = (),
         period_s: float = 1.0,
-        patience: Patience | None = None,
+        patience: HelperTimeouts | None = None,
     ) -> None:
-        patience = patience or Patience()
+        patience = patience or HelperTimeouts()
         options = Options(
             only=None if only is None else frozenset(only), retry_s=patience.retry_s, wake=frozenset(wake)
         )
-        self._pace = Pace(load=period_s)
+        self._pace = ReadIntervals(load=period_s)
         self._feeds = [_feed(kind, options, self._pace, patience) for kind in kinds if _wanted(kind, options)]
         self._surveyed: tuple[object, Survey] = None, Survey()
         """What was known, and the survey that was made of it: most looks find nothing new."""
@@ -82,7 +82,7 @@ class Sampler:
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
         """By CPU device, the processes of runs on it: their memory and their descendants' is the device's."""
         for feed in self._feeds:
-            if isinstance(feed, LocalFeed):
+            if isinstance(feed, LocalSource):
                 feed.watch(pids)
 
     def survey(self, timeout_s: float) -> Survey:
@@ -99,7 +99,7 @@ class Sampler:
 
     def helper_pids(self) -> list[int]:
         """The helper processes that run now: they are no part of any run."""
-        return [feed.pid for feed in self._feeds if isinstance(feed, HelperFeed) and feed.pid is not None]
+        return [feed.pid for feed in self._feeds if isinstance(feed, HelperSource) and feed.pid is not None]
 
     def close(self) -> None:
         """End the helper processes, and wait for them."""
@@ -112,7 +112,7 @@ class Sampler:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _silent(self) -> list[Feed]:
+    def _silent(self) -> list[ReadingSource]:
         return [feed for feed in self._feeds if not feed.answered]
 
     def _survey(self, banner: str | None) -> Survey:
@@ -138,8 +138,8 @@ def _named(kind: Kind, device_ids: Collection[str]) -> bool:
     return any(device_id.startswith(kind.id_prefixes) for device_id in device_ids)
 
 
-def _feed(kind: Kind, options: Options, pace: Pace, patience: Patience) -> Feed:
-    return HelperFeed(kind, options, pace, patience) if kind.isolated else LocalFeed(kind, options, pace)
+def _feed(kind: Kind, options: Options, pace: ReadIntervals, patience: HelperTimeouts) -> ReadingSource:
+    return HelperSource(kind, options, pace, patience) if kind.isolated else LocalSource(kind, options, pace)
 
 
 def _join(sentences: Sequence[str | None]) -> str | None:

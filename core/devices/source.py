@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
-from core.devices.protocol import Answer
-from core.devices.reader import Schedule
-from core.devices.readings_store import Ledger
+from core.devices.protocol import HelperAnswer
+from core.devices.reader import ReadSchedule
+from core.devices.readings_store import ReadingsStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.devices.kinds import Kind
-    from core.devices.reader import LocalReader, Options, Pace
+    from core.devices.reader import LocalReader, Options, ReadIntervals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class HelperTimeouts:
     """How long what may be awaited, in seconds."""
 
     stale_s: float = 3.0
@@ -37,11 +37,11 @@ class Patience:
     """How long a restart is spoken of, and how long a helper must live to be called sound."""
 
 
-class Feed(Protocol):
+class ReadingSource(Protocol):
     """The readings of one kind of device. No method waits; `now` is `time.monotonic()`."""
 
     kind: Kind
-    ledger: Ledger
+    ledger: ReadingsStore
     answered: bool
     """Whether it has said at least once what there is."""
 
@@ -51,35 +51,35 @@ class Feed(Protocol):
     def banner(self, now: float) -> str | None:
         """A sentence, when something is wrong with all its readings."""
 
-    def set_pace(self, pace: Pace) -> None:
+    def set_pace(self, pace: ReadIntervals) -> None:
         """Read at another pace from now on."""
 
     def close(self) -> None:
         """End whatever was started, and wait until it has ended."""
 
 
-class LocalFeed:
+class LocalSource:
     """Reads in this process."""
 
     answered = True
 
-    def __init__(self, kind: Kind, options: Options, pace: Pace) -> None:
+    def __init__(self, kind: Kind, options: Options, pace: ReadIntervals) -> None:
         self.kind = kind
-        self.ledger = Ledger()
-        self._schedule = Schedule(pace)
+        self.ledger = ReadingsStore()
+        self._schedule = ReadSchedule(pace)
         self._reader = self._open(options)
 
     def poll(self, now: float) -> None:
         """Read when it is time to."""
         if self._reader is not None and (tiers := self._schedule.take(now)):
             samples = tuple(self._reader.read(time.time(), tiers))
-            self.ledger.enter(Answer(samples=samples, banner=self._reader.banner))
+            self.ledger.enter(HelperAnswer(samples=samples, banner=self._reader.banner))
 
     def banner(self, now: float) -> str | None:  # noqa: ARG002 (what is read on the spot is never old)
         """What the reader says, or why there is none."""
         return self.ledger.banner
 
-    def set_pace(self, pace: Pace) -> None:
+    def set_pace(self, pace: ReadIntervals) -> None:
         """Read at another pace from now on."""
         self._schedule.change(pace)
 
@@ -95,7 +95,7 @@ class LocalFeed:
         try:
             reader: LocalReader = import_module(self.kind.target).open_reader(options)
         except ValueError as error:  # what the user set; the window must come up to say so
-            self.ledger.enter(Answer(banner=str(error)))
+            self.ledger.enter(HelperAnswer(banner=str(error)))
             return None
-        self.ledger.enter(Answer(devices=reader.devices))
+        self.ledger.enter(HelperAnswer(devices=reader.devices))
         return reader

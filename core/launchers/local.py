@@ -13,13 +13,13 @@ from core.system.processes import RUN_DIR, TAG
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.schema.rank import Placement
+    from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
 
 BOOT = Path(__file__).resolve().parents[1] / "worker" / "boot.py"
 
 
-def cuda_names(placements: Sequence[Placement], how: str, python: str) -> dict[str, str] | None:
+def cuda_names(placements: Sequence[RankAssignment], how: str, python: str) -> dict[str, str] | None:
     """What stands for each GPU of a run in CUDA_VISIBLE_DEVICES, by UUID; None where the UUIDs themselves do.
 
     `how`: `uuid`, or `integer` for libraries that read nothing else there; then the CUDA driver is asked which
@@ -30,7 +30,7 @@ def cuda_names(placements: Sequence[Placement], how: str, python: str) -> dict[s
 
 
 def check_sight(
-    spec: RunSpec, run_id: str, placements: Sequence[Placement], names: Mapping[str, str] | None = None
+    spec: RunSpec, run_id: str, placements: Sequence[RankAssignment], names: Mapping[str, str] | None = None
 ) -> None:
     """The pre-flight: the CUDA driver must show each worker exactly its devices, in their order.
 
@@ -44,7 +44,7 @@ def check_sight(
 
 
 def launch(
-    spec: RunSpec, run_dir: Path, placement: Placement, names: Mapping[str, str] | None = None
+    spec: RunSpec, run_dir: Path, placement: RankAssignment, names: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
     """Start one worker. Its stdin is the dead-man switch: it ends when the caller's end is closed.
 
@@ -64,7 +64,7 @@ def launch(
         )
 
 
-def visible_ids(placement: Placement) -> tuple[str, ...]:
+def visible_ids(placement: RankAssignment) -> tuple[str, ...]:
     """The GPUs that a worker sees, in its order; none on CPU devices.
 
     A process that meets the others over the network stands for a machine of its own, and sees only its own devices.
@@ -75,7 +75,7 @@ def visible_ids(placement: Placement) -> tuple[str, ...]:
 
 
 def environment(
-    base: Mapping[str, str], run_id: str, placement: Placement, names: Mapping[str, str] | None = None
+    base: Mapping[str, str], run_id: str, placement: RankAssignment, names: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """A worker's environment: the tag, and the devices by full UUID in the order of the bus.
 

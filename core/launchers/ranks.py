@@ -6,12 +6,12 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING
 
-from core.schema.rank import Placement
+from core.schema.rank import RankAssignment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from core.catalog.strategies import Cell
+    from core.catalog.strategies import Strategy
     from core.devices.device import Device
 
     Seat = tuple[str, tuple[Device, ...]]
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 
 
-def placements(devices: Sequence[Device], cell: Cell) -> list[Placement]:
+def assign_ranks(devices: Sequence[Device], cell: Strategy) -> list[RankAssignment]:
     """Who works where, in the order of ranks: what the strategy's row says of its processes."""
     seats = _SEATS[cell.processes](devices)
     addresses = free_addresses(len(seats)) if cell.needs_addresses else ()
     return [
-        Placement(
+        RankAssignment(
             rank=rank,
             world_size=len(seats),
             devices=tuple(device.id for device in devices),

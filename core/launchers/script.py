@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from core.schema.rank import Placement
+    from core.schema.rank import RankAssignment
     from core.schema.settings import Script
     from core.schema.spec import RunSpec
 
@@ -40,7 +40,7 @@ class Launcher:
         """See `core.launchers.local.cuda_names`."""
         self._port = free_addresses(1)[0].rpartition(":")[2]
 
-    def launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
         """Start one process. Raises `OSError` when the interpreter or the working folder is not there.
 
         It reads nothing: nobody could type, and a pipe of ours would tell it of our end, which the guard does.
@@ -60,7 +60,7 @@ class Launcher:
         _pin(process.pid, placement)
         return process
 
-    def _environment(self, placement: Placement) -> dict[str, str]:
+    def _environment(self, placement: RankAssignment) -> dict[str, str]:
         ours = environment(os.environ, self._run_dir.name, placement, self.names)
         if self._spec.strategy == "per-device":
             ours |= as_torchrun(placement, self._port, dict(os.environ))
@@ -73,7 +73,7 @@ class Launcher:
         }
 
 
-def as_torchrun(placement: Placement, port: str, base: Mapping[str, str]) -> dict[str, str]:
+def as_torchrun(placement: RankAssignment, port: str, base: Mapping[str, str]) -> dict[str, str]:
     """What torchrun tells each of its processes, on one machine.
 
     The run's id among them is how PyTorch (`torch.distributed.is_torchelastic_launched`), and with it Lightning,
@@ -113,7 +113,7 @@ def _is_free(port: str) -> bool:
     return False
 
 
-def _pin(pid: int, placement: Placement) -> None:
+def _pin(pid: int, placement: RankAssignment) -> None:
     """To its devices' cores, before it has loaded anything that counts them."""
     if placement.cores and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(ProcessLookupError):  # it has ended already

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from core.system.process_info import Holder
+from core.system.process_info import ProcessInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class MemoryEvidence:
     """All that is known of one device at a moment after the end. Memory in bytes; None is "no reading"."""
 
     device: Device
@@ -28,17 +28,17 @@ class Case:
     """A sentence, when the device does not answer."""
     asleep: bool = False
     """Whether it sleeps since the end, and is not asked."""
-    held_before: tuple[Holder, ...] = ()
+    held_before: tuple[ProcessInfo, ...] = ()
     """Who held it before the first worker was started."""
     listed_before: bool = True
     """Whether the driver said who they were; else there may have been others."""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[ProcessInfo, ...] = ()
     """Who holds it now, this run's own left out."""
-    own: tuple[Holder, ...] = ()
+    own: tuple[ProcessInfo, ...] = ()
     """This run's processes that hold it, or may hold it, still."""
     sent: Mapping[Key, str] = field(default_factory=dict)
     """The last signal that each of `own` was sent; without those that were sent none."""
-    gone: tuple[Holder, ...] = ()
+    gone: tuple[ProcessInfo, ...] = ()
     """This run's processes on which the driver books memory although they have ended."""
     ended: tuple[str, ...] = ()
     """In words, those that outlived their worker and have been ended."""
@@ -66,23 +66,23 @@ class Case:
         return max(0, (self.after or 0) - (self.before or 0))
 
 
-Part = tuple[Holder, int]
+Part = tuple[ProcessInfo, int]
 """A process, and bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Balance:
+class UsageDelta:
     """One device's, between the reading before the run and the one after it. Memory in bytes."""
 
     left: tuple[Part, ...]
     """Who holds less than before, or nothing any more; and how much less."""
-    vanished: tuple[Holder, ...]
+    vanished: tuple[ProcessInfo, ...]
     """Whom the driver named before without telling how much, and names no more."""
     grown: tuple[Part, ...]
     """Who holds more than before, and how much more, the most first. They are seen here, and so not of this run."""
     strange: tuple[Part, ...]
     """The same of pids that are not known here: of another namespace, or gone. They may have been of this run."""
-    unsure: tuple[Holder, ...]
+    unsure: tuple[ProcessInfo, ...]
     """Who may hold more than before, and how much is not known."""
     beyond: int
     """How much more is used than before and what `grown` have taken; less than 0 for less."""
@@ -98,13 +98,13 @@ class Balance:
         return self.beyond - _sum(self.strange)
 
 
-def weigh(case: Case) -> Balance:
+def compare_usage(case: MemoryEvidence) -> UsageDelta:
     """The balance of a device whose memory was read before and after."""
     assert case.before is not None
     assert case.after is not None
     parts, unsure = _more(case)
     grown = tuple(part for part in parts if part[0].name is not None)
-    return Balance(
+    return UsageDelta(
         left=tuple(_less(case)),
         vanished=tuple(_vanished(case)),
         grown=grown,
@@ -114,7 +114,7 @@ def weigh(case: Case) -> Balance:
     )
 
 
-def _more(case: Case) -> tuple[list[Part], list[Holder]]:
+def _more(case: MemoryEvidence) -> tuple[list[Part], list[ProcessInfo]]:
     known, unsure = [], []
     for holder in case.holders:
         earlier = next((each for each in case.held_before if _is_same(each, holder)), None)
@@ -129,12 +129,12 @@ def _more(case: Case) -> tuple[list[Part], list[Holder]]:
     return known, unsure
 
 
-def _is_unknown_before(earlier: Holder | None, case: Case) -> bool:
+def _is_unknown_before(earlier: ProcessInfo | None, case: MemoryEvidence) -> bool:
     """Whether it is not known how much one held before: without a list, it may have been there unseen."""
     return not case.listed_before if earlier is None else earlier.memory_used_bytes is None
 
 
-def _less(case: Case) -> Iterable[Part]:
+def _less(case: MemoryEvidence) -> Iterable[Part]:
     for holder in case.held_before:
         now = next((each for each in case.holders if _is_same(holder, each)), None)
         unread = now is not None and now.memory_used_bytes is None
@@ -142,19 +142,19 @@ def _less(case: Case) -> Iterable[Part]:
             yield holder, holder.memory_used_bytes - _used(now)
 
 
-def _vanished(case: Case) -> Iterable[Holder]:
+def _vanished(case: MemoryEvidence) -> Iterable[ProcessInfo]:
     for holder in case.held_before:
         stays = any(each.listed and _is_same(holder, each) for each in case.holders)
         if holder.listed and holder.memory_used_bytes is None and not stays:
             yield holder
 
 
-def _is_same(earlier: Holder, now: Holder) -> bool:
+def _is_same(earlier: ProcessInfo, now: ProcessInfo) -> bool:
     """Of one that has ended since, the driver's books keep nothing but the pid."""
     return earlier.pid == now.pid and now.created in {None, earlier.created}
 
 
-def _used(holder: Holder | None) -> int:
+def _used(holder: ProcessInfo | None) -> int:
     return (holder.memory_used_bytes or 0) if holder else 0
 
 

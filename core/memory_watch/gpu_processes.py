@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from core.system import procfs
 from core.system.own_processes import asks_drivers
-from core.system.process_info import Holder, describe
+from core.system.process_info import ProcessInfo, describe
 from core.system.procfs import PROC
 
 if TYPE_CHECKING:
@@ -34,17 +34,19 @@ Open = dict[int, set[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class GpuProcessScan:
     """What one pass over the machine's processes found."""
 
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[ProcessInfo, ...] = ()
     trouble: str | None = None
     """A sentence on what could not be seen."""
     blind: bool = False
     """Whether there was no `/proc` at all to look into."""
 
 
-def scan(devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], proc: Path = PROC) -> Scan:
+def scan(
+    devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], proc: Path = PROC
+) -> GpuProcessScan:
     """Who holds these devices. `listed`: by device id, the driver's own list; None or absent without one.
 
     A process that cannot be looked into is no error: how many there were is said in the result.
@@ -58,7 +60,7 @@ def scan(devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | Non
         for (name, pid), bytes_ in used.items()
     ]
     holders += _unlisted(opened, used, known)
-    return Scan(tuple(holders), _trouble(pids, closed, proc), blind=not pids)
+    return GpuProcessScan(tuple(holders), _trouble(pids, closed, proc), blind=not pids)
 
 
 # -- open files ----------------------------------------------------------------------------------
@@ -134,7 +136,9 @@ def _used(
     }
 
 
-def _unlisted(opened: Open, used: Mapping[tuple[str, int], int | None], known: Mapping[int, Holder]) -> list[Holder]:
+def _unlisted(
+    opened: Open, used: Mapping[tuple[str, int], int | None], known: Mapping[int, ProcessInfo]
+) -> list[ProcessInfo]:
     """Who has a device open and is on no list of the driver's."""
     listed = {pid for _, pid in used}
     found = []

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device, Process
-    from core.memory_watch.gpu_processes import Scan
-    from core.system.process_info import Holder
+    from core.memory_watch.gpu_processes import GpuProcessScan
+    from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
 
 
-class ThisMachine:
+class HostProcesses:
     """What the watch of one run knows of it; see `core.memory_watch.watch.Machine`."""
 
     def __init__(self, run_id: str, proc: Path = PROC) -> None:
@@ -31,7 +31,7 @@ class ThisMachine:
         """Those that carry the run's tag and are of this user; None without a `/proc`, or with one that is empty."""
         return processes.tagged(self._run_id, self._proc) if procfs.pids(self._proc) else None
 
-    def look(self, process: ProcessId) -> Holder | None:
+    def look(self, process: ProcessId) -> ProcessInfo | None:
         """What this very process is now, with its resident memory; None once it is gone."""
         if not processes.is_alive(process, self._proc):
             return None
@@ -44,7 +44,7 @@ class ThisMachine:
         """Signal this very process if it carries the run's tag and is of this user; False when it is not, or gone."""
         return processes.send_tagged(process, self._run_id, number, self._proc)
 
-    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> Scan:
+    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> GpuProcessScan:
         """Who holds these devices."""
         return gpu_processes.scan(devices, listed, self._proc)
 

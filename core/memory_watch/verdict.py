@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from core.memory_watch.evidence import weigh
+from core.memory_watch.evidence import compare_usage
 from core.runs.verdicts import Verdict
 from core.system.procfs import STUCK
 from core.units import size
@@ -13,14 +13,14 @@ from core.units import size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from core.memory_watch.evidence import Balance, Case
-    from core.system.process_info import Holder
+    from core.memory_watch.evidence import MemoryEvidence, UsageDelta
+    from core.system.process_info import ProcessInfo
 
 
-Ruling = tuple[Verdict, str]
+Judgement = tuple[Verdict, str]
 
 
-def judge(case: Case) -> Ruling | None:
+def judge(case: MemoryEvidence) -> Judgement | None:
     """The verdict on a device; None while it is still to be waited for."""
     if case.own:
         return _held_by_run(case) if case.due else None
@@ -32,13 +32,13 @@ def judge(case: Case) -> Ruling | None:
         return None
     if case.after <= case.tolerance_bytes:
         return _released(case)
-    return _weighed(case, weigh(case))
+    return _weighed(case, compare_usage(case))
 
 
 _BLIND = "what is left of the run could not be looked for, since this machine has no /proc."
 
 
-def _unreadable(case: Case) -> str | None:
+def _unreadable(case: MemoryEvidence) -> str | None:
     """Why the numbers say nothing; None where they do, or may yet."""
     label = case.label
     if case.device.shared_memory:
@@ -65,14 +65,14 @@ def _unreadable(case: Case) -> str | None:
     return None
 
 
-def _cannot(case: Case, sentence: str) -> Ruling:
+def _cannot(case: MemoryEvidence, sentence: str) -> Judgement:
     return Verdict.CANNOT_BE_JUDGED, joined(sentence, ended(case), case.trouble)
 
 
 # -- memory that came back ---------------------------------------------------------------------
 
 
-def _released(case: Case) -> Ruling:
+def _released(case: MemoryEvidence) -> Judgement:
     before = "" if case.before is None else f"{size(case.before)} were used before the run, "
     sentence = (
         f"The memory of {case.label} came back: {before}{size(case.peak)} at most, {size(case.after)} {when(case)}."
@@ -80,7 +80,7 @@ def _released(case: Case) -> Ruling:
     return Verdict.RELEASED, joined(sentence, ended(case), case.trouble if case.blind else None)
 
 
-def _released_cpu(case: Case) -> str:
+def _released_cpu(case: MemoryEvidence) -> str:
     most = f" It held {size(case.peak)} at most." if case.peak is not None else ""
     return joined(f"Nothing of this run is left on {case.label}: its memory came back.{most}", ended(case))
 
@@ -88,7 +88,7 @@ def _released_cpu(case: Case) -> str:
 # -- memory that others came by, or let go of --------------------------------------------------
 
 
-def _weighed(case: Case, balance: Balance) -> Ruling | None:
+def _weighed(case: MemoryEvidence, balance: UsageDelta) -> Judgement | None:
     """Whether the device is as it was before but for what is known of others: who came, and who left."""
     if balance.unaccounted <= case.tolerance_bytes and not balance.vanished:
         return _released(case) if case.excess <= case.tolerance_bytes else _held_by_others(case, balance)
@@ -99,7 +99,7 @@ def _weighed(case: Case, balance: Balance) -> Ruling | None:
     return _missing(case, balance)
 
 
-def _hidden(case: Case, balance: Balance) -> str:
+def _hidden(case: MemoryEvidence, balance: UsageDelta) -> str:
     """Others explain what is used; but some have left, and what this run may hold still takes their place."""
     left = [*((holder, bytes_) for holder, bytes_ in balance.left), *((holder, None) for holder in balance.vanished)]
     who = enumerated(f"{holder.words}, {size(bytes_)}" for holder, bytes_ in left)
@@ -118,7 +118,7 @@ def _hidden(case: Case, balance: Balance) -> str:
 # -- memory that did not come back -------------------------------------------------------------
 
 
-def _missing(case: Case, balance: Balance) -> Ruling:
+def _missing(case: MemoryEvidence, balance: UsageDelta) -> Judgement:
     """More is used than before, and than others that are seen here have taken."""
     if case.hurried:
         return _cannot(case, f"{more(case)}, and the waiting was cut short: whether the rest comes back is not known.")
@@ -127,13 +127,13 @@ def _missing(case: Case, balance: Balance) -> Ruling:
     return _unexplained(case, [holder for holder, _ in (*balance.grown, *balance.strange)])
 
 
-def _held_by_others(case: Case, balance: Balance) -> Ruling:
+def _held_by_others(case: MemoryEvidence, balance: UsageDelta) -> Judgement:
     told = enumerated(with_run(holder) for holder, _ in balance.grown)
     sentence = f"{more(case)}, but this run let go of it; others have it: {told}. {_left_alone(len(balance.grown))}."
     return Verdict.HELD_BY_OTHERS, joined(sentence, ended(case), case.trouble)
 
 
-def _perhaps_held_by_others(case: Case, balance: Balance) -> Ruling:
+def _perhaps_held_by_others(case: MemoryEvidence, balance: UsageDelta) -> Judgement:
     others = [*(holder for holder, _ in (*balance.grown, *balance.strange)), *balance.unsure]
     told = enumerated(map(with_run, others))
     sentence = (
@@ -156,7 +156,7 @@ def _left_alone(count: int) -> str:
     return "They were left alone; end them yourself where they are not needed"
 
 
-def _unexplained(case: Case, partly: Sequence[Holder]) -> Ruling:
+def _unexplained(case: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Judgement:
     what = "all of it" if partly else "it"
     have = "has" if len(partly) == 1 else "have"
     others = f"{enumerated(map(with_run, partly))} {have} a part of it." if partly else None
@@ -175,9 +175,9 @@ def _unexplained(case: Case, partly: Sequence[Holder]) -> Ruling:
 # -- processes of the run that are left ---------------------------------------------------------
 
 
-def _held_by_run(case: Case) -> Ruling:
+def _held_by_run(case: MemoryEvidence) -> Judgement:
     told = enumerated(map(with_size, case.own))
-    stuck: dict[str | None, list[Holder]] = {}
+    stuck: dict[str | None, list[ProcessInfo]] = {}
     for holder in case.own:
         if holder.state == STUCK:
             stuck.setdefault(case.sent.get(holder.key), []).append(holder)
@@ -189,7 +189,7 @@ def _held_by_run(case: Case) -> Ruling:
     return Verdict.HELD_BY_RUN, joined(f"{case.label} is still held by this run: {told}.", *advice, ended(case))
 
 
-def _on_stuck(case: Case, some: Sequence[Holder], sent: str | None) -> str:
+def _on_stuck(case: MemoryEvidence, some: Sequence[ProcessInfo], sent: str | None) -> str:
     """What is to be said of those in state D that were sent this signal last; None: that could not be sent any."""
     who = "It" if len(case.own) == 1 else _pids(some)
     was, waits, them, they_do = ("was", "waits", "it", "it does") if len(some) == 1 else _SEVERAL
@@ -205,11 +205,11 @@ def _on_stuck(case: Case, some: Sequence[Holder], sent: str | None) -> str:
 _SEVERAL = ("were", "wait", "them", "they do")
 
 
-def _pids(some: Sequence[Holder]) -> str:
+def _pids(some: Sequence[ProcessInfo]) -> str:
     return enumerated(f"pid {holder.pid}" for holder in some)
 
 
-def waiting(case: Case) -> str:
+def waiting(case: MemoryEvidence) -> str:
     """While a device is waited for: what for."""
     if case.own:
         told = enumerated(f"{holder.words}{_doing(holder)}" for holder in case.own)
@@ -224,11 +224,11 @@ def waiting(case: Case) -> str:
     return f"{more(case)}; it is waited for."
 
 
-def _doing(holder: Holder) -> str:
+def _doing(holder: ProcessInfo) -> str:
     return ", which is reading or writing," if holder.state == STUCK else ""
 
 
-def more(case: Case) -> str:
+def more(case: MemoryEvidence) -> str:
     """How much more the device uses than before the run."""
     return (
         f"{case.label} uses {size(case.excess)} more than before the run ({size(case.before)} before, "
@@ -236,19 +236,19 @@ def more(case: Case) -> str:
     )
 
 
-def when(case: Case) -> str:
+def when(case: MemoryEvidence) -> str:
     """When the last reading was made."""
     return f"{case.seconds:.0f} s after its end" if case.seconds >= 1.5 else "after its end"
 
 
-def waited(case: Case) -> str:
+def waited(case: MemoryEvidence) -> str:
     """How long a reading was waited for in vain."""
     if case.hurried:
         return ", as the waiting was cut short"
     return f", in {case.seconds:.0f} s" if case.seconds >= 1.5 else ""
 
 
-def ended(case: Case) -> str | None:
+def ended(case: MemoryEvidence) -> str | None:
     """Who outlived their worker, and were ended; None when nobody did."""
     if not case.ended:
         return None
@@ -256,19 +256,19 @@ def ended(case: Case) -> str | None:
     return f"{enumerated(case.ended)} had outlived {'its worker and was' if one else 'their worker and were'} ended."
 
 
-def with_run(holder: Holder) -> str:
+def with_run(holder: ProcessInfo) -> str:
     """Another's process, with the run of ours that it is of, and what it holds."""
     run = f" of run {holder.run_id}" if holder.run_id and holder.ours else ""
     return f"{holder.words}{run}{_size_of(holder)}"
 
 
-def with_size(holder: Holder) -> str:
+def with_size(holder: ProcessInfo) -> str:
     """A process of this run, and what it holds."""
     # Of this run, so it was another's namespace in no case: what is not known of it is gone.
     return (holder.words if holder.name else f"pid {holder.pid}") + _size_of(holder)
 
 
-def _size_of(holder: Holder) -> str:
+def _size_of(holder: ProcessInfo) -> str:
     return "" if holder.memory_used_bytes is None else f", {size(holder.memory_used_bytes)}"
 
 

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from core.memory_watch.evidence import Case
+from core.memory_watch.evidence import MemoryEvidence
 from core.memory_watch.verdict import judge, waiting
 from core.runs.verdicts import Release, Verdict
-from core.system.escalation import SURVIVOR_GRACE_S, Processes, Survivor, Survivors
+from core.system.escalation import SURVIVOR_GRACE_S, Processes, ProcessEscalation, TrackedProcess
 from core.system.procfs import STUCK
 from core.units import BYTES_PER_MB
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from core.devices.device import Device, Process, Sample
-    from core.memory_watch.gpu_processes import Scan
+    from core.memory_watch.gpu_processes import GpuProcessScan
     from core.schema.settings import ReleaseWatch
-    from core.system.process_info import Ended, Holder
+    from core.system.process_info import ProcessInfo, TerminatedProcess
     from core.system.processes import ProcessId
 
 LOST_PATIENCE_S = 15.0
@@ -38,10 +38,10 @@ READINGS_AFTER = 2
 """The first reading that arrives after the end may have been begun before it; the next was begun after that one."""
 
 
-class Machine(Processes, Protocol):
+class ProcessAccess(Processes, Protocol):
     """What the watch knows of the machine it runs on."""
 
-    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> Scan:
+    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> GpuProcessScan:
         """As `core.memory_watch.gpu_processes.scan`."""
 
     def cores(self, pid: int) -> frozenset[int]:
@@ -54,7 +54,7 @@ class _Account:
 
     device: Device
     before: int | None = None
-    held_before: tuple[Holder, ...] = ()
+    held_before: tuple[ProcessInfo, ...] = ()
     listed_before: bool = True
     peak: int | None = None
     latest: Sample | None = None
@@ -92,26 +92,26 @@ class _Account:
         return self.latest.memory_used_bytes
 
 
-class Watch:
+class MemoryWatch:
     """Of one leg of a run: `begin`, `take` readings, `end`, and then `step` until it is `done`."""
 
     def __init__(
-        self, run_id: str, devices: Sequence[Device], settings: ReleaseWatch, machine: Machine,
+        self, run_id: str, devices: Sequence[Device], settings: ReleaseWatch, machine: ProcessAccess,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         """`clock`: any steady one, in seconds."""
         self._run_id, self._settings, self._machine, self._clock = run_id, settings, machine, clock
         self._accounts = {device.id: _Account(device) for device in devices}
-        self._survivors = Survivors(machine)
+        self._survivors = ProcessEscalation(machine)
         self._own: set[ProcessId] = set()
-        self._scan: Scan | None = None
+        self._scan: GpuProcessScan | None = None
         self._scan_is_old = True
         self._ended_at: float | None = None
         self._wait_s = settings.wait_s
         self._latest_s = max(settings.wait_s, 2 * SURVIVOR_GRACE_S) + SETTLE_S
         self._hurried = False
         self._told: tuple[object, ...] = ()
-        self.signalled: Sequence[tuple[signal.Signals, list[Holder]]] = ()
+        self.signalled: Sequence[tuple[signal.Signals, list[ProcessInfo]]] = ()
         """Who was sent what by the last step."""
 
     def begin(self, samples: Iterable[Sample]) -> None:
@@ -170,11 +170,11 @@ class Watch:
         return not self._pending and (not self._survivors.living or self._is_due(for_own=True))
 
     @property
-    def survivors(self) -> list[Survivor]:
+    def survivors(self) -> list[TrackedProcess]:
         """The processes of the run that are left: they are being ended, or, once all is done, could not be."""
         return self._survivors.living
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[TerminatedProcess]:
         """The processes that had to be ended, and have."""
         return self._survivors.ended()
 
@@ -210,14 +210,14 @@ class Watch:
         )  # fmt: skip
         return account.release
 
-    def _case(self, account: _Account) -> Case:
+    def _case(self, account: _Account) -> MemoryEvidence:
         device, scan, seconds = account.device, self._scan, self._seconds
         is_cpu = device.kind == "cpu"
         own = self._own_on_cpu(device) if is_cpu else self._own_on_gpu(device)
         gone, others = self._others(device)
         blind = self._survivors.blind or bool(scan and scan.blind)
         before, after = _held_on_cpu(own, blind=blind) if is_cpu else (account.before, account.after)
-        return Case(
+        return MemoryEvidence(
             device=device, tolerance_bytes=self._settings.tolerance_mb * BYTES_PER_MB,
             before=before, peak=account.peak, after=after, lost=account.lost, asleep=account.asleep,
             held_before=account.held_before, listed_before=account.listed_before, holders=others, own=own, gone=gone,
@@ -228,7 +228,7 @@ class Watch:
             patient=seconds < min(self._wait_s, LOST_PATIENCE_S), hurried=self._hurried,
         )  # fmt: skip
 
-    def _own_on_cpu(self, device: Device) -> tuple[Holder, ...]:
+    def _own_on_cpu(self, device: Device) -> tuple[ProcessInfo, ...]:
         """The processes of the run that are left and may run on this device's cores, or on those of several."""
         found = []
         for survivor in self._survivors.living:
@@ -238,7 +238,7 @@ class Watch:
                 found.append(replace(survivor.holder, device_id=device.id))
         return tuple(found)
 
-    def _own_on_gpu(self, device: Device) -> tuple[Holder, ...]:
+    def _own_on_gpu(self, device: Device) -> tuple[ProcessInfo, ...]:
         living = {holder.key: holder for holder in (each.holder for each in self._survivors.living)}
         if self._scan is None:  # it is not known yet who holds what
             return tuple(replace(holder, device_id=None, memory_used_bytes=None) for holder in living.values())
@@ -253,17 +253,17 @@ class Watch:
         ]
         return (*here, *(replace(holder, device_id=None, memory_used_bytes=None) for holder in leaving))
 
-    def _others(self, device: Device) -> tuple[tuple[Holder, ...], tuple[Holder, ...]]:
+    def _others(self, device: Device) -> tuple[tuple[ProcessInfo, ...], tuple[ProcessInfo, ...]]:
         """Who else is said to hold a device: this run's that have ended, and all that are not of this run."""
         here = [each for each in (self._scan.holders if self._scan else ()) if each.device_id == device.id]
         gone = tuple(each for each in here if self._was_own(each))
         others = tuple(each for each in here if not self._is_own(each) and not self._was_own(each))
         return gone, others
 
-    def _is_own(self, holder: Holder) -> bool:
+    def _is_own(self, holder: ProcessInfo) -> bool:
         return holder.run_id == self._run_id and holder.ours
 
-    def _was_own(self, holder: Holder) -> bool:
+    def _was_own(self, holder: ProcessInfo) -> bool:
         """Whether the driver means a process of the run that has ended, or that nobody has waited for yet."""
         if self._is_own(holder):
             return False
@@ -291,12 +291,12 @@ class Watch:
     def _has_news(self) -> bool:
         return any(account.readings_after >= READINGS_AFTER for account in self._pending)
 
-    def _look_for_holders(self) -> Scan:
+    def _look_for_holders(self) -> GpuProcessScan:
         listed = {name: account.listed for name, account in self._accounts.items()}
         return self._machine.scan(self._gpus, listed)
 
 
-def _held_on_cpu(own: Sequence[Holder], *, blind: bool) -> tuple[int | None, int | None]:
+def _held_on_cpu(own: Sequence[ProcessInfo], *, blind: bool) -> tuple[int | None, int | None]:
     """Bytes before and after: what the run's processes hold, and so nothing before it. None where nobody could look."""
     if blind:
         return None, None

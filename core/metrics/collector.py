@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog import strategies
-from core.metrics.event_writer import Batches
-from core.metrics.file_owners import Writers
-from core.metrics.files.found import Finder
+from core.metrics.event_writer import MetricEventWriter
+from core.metrics.file_owners import FileOwners
+from core.metrics.files.found import MetricFileFinder
 from core.metrics.rank_reader import RankReader
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS, metrics_file
@@ -26,16 +26,16 @@ PROGRESS_S = 0.5
 """How far it is, is recorded so often at most."""
 
 
-class Collector:
+class MetricsCollector:
     """All ranks of one run."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, finder: Finder) -> None:
+    def __init__(self, run_dir: Path, spec: RunSpec, finder: MetricFileFinder) -> None:
         """`finder`: finds the files that the script writes; they are taken for rank 0's."""
         assert spec.script is not None
         self._events = Writer(run_dir / EVENTS / COLLECTOR_EVENTS)
-        ranks = len(spec.devices) if strategies.cell_of(spec).processes == "per_device" else 1
+        ranks = len(spec.devices) if strategies.strategy_of(spec).processes == "per_device" else 1
         self._ranks = [RankReader(run_dir, spec, rank, None if rank else finder) for rank in range(ranks)]
-        self._batches = [Batches(rank, self._events) for rank in range(ranks)]
+        self._batches = [MetricEventWriter(rank, self._events) for rank in range(ranks)]
         self._looked = time.time()
         self._told: set[str] = set()
         self._progress: tuple[float, float, str] | None = None
@@ -83,7 +83,7 @@ def collect(run_dir: Path, spec: RunSpec, *, until_closed: int, tells: int) -> i
         os.nice(NICENESS)
     # now: until it is loaded, the script need not wait
 
-    collector = Collector(run_dir, spec, finder)
+    collector = MetricsCollector(run_dir, spec, finder)
     try:
         while not select.select([until_closed], [], [], LOOK_S)[0]:
             collector.look()
@@ -95,10 +95,12 @@ def collect(run_dir: Path, spec: RunSpec, *, until_closed: int, tells: int) -> i
     return 0
 
 
-def _finder(run_dir: Path, spec: RunSpec) -> Finder:
+def _finder(run_dir: Path, spec: RunSpec) -> MetricFileFinder:
     """What is in the files by now is not of this run."""
     ours = [run_dir / EVENTS, run_dir / "control", metrics_file(run_dir, 0)]
-    writers = Writers(run_dir.name, Path(spec.working_dir))
-    finder = Finder([run_dir, Path(spec.working_dir)], since=time.time(), without=ours, is_ours=writers.is_ours)
+    writers = FileOwners(run_dir.name, Path(spec.working_dir))
+    finder = MetricFileFinder(
+        [run_dir, Path(spec.working_dir)], since=time.time(), without=ours, is_ours=writers.is_ours
+    )
     finder.remember()
     return finder

@@ -10,7 +10,7 @@ from core.schema.events import metrics_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.metrics.common.merge import Told
+    from core.metrics.common.merge import MergedReading
     from core.schema.events import Writer
 
 MOST = 4096
@@ -24,7 +24,7 @@ def of_rank(name: str, rank: int) -> str:
     return f"{name}{AT}{rank}" if rank else name
 
 
-class Batches:
+class MetricEventWriter:
     """Writes measurements as they come."""
 
     def __init__(self, rank: int, events: Writer) -> None:
@@ -34,13 +34,13 @@ class Batches:
         self._times: list[float] = []
         self._rows: list[tuple[float, ...]] = []
 
-    def write(self, measured: Sequence[Told], *, since: float, until: float) -> None:
+    def write(self, measured: Sequence[MergedReading], *, since: float, until: float) -> None:
         """All of them. Those that know no time came evenly between the two, unix seconds. Raises `RecordError`."""
         for time, each in _as_they_happened(measured, since, until):
             self._add(each, time)
         self._flush()
 
-    def _add(self, told: Told, time: float) -> None:
+    def _add(self, told: MergedReading, time: float) -> None:
         assert told.step is not None
         names = tuple(told.values)
         if told.anew:
@@ -64,10 +64,12 @@ class Batches:
         self._times, self._rows, self._names = [], [], ()
 
 
-def _as_they_happened(measured: Sequence[Told], since: float, until: float) -> list[tuple[float, Told]]:
+def _as_they_happened(
+    measured: Sequence[MergedReading], since: float, until: float
+) -> list[tuple[float, MergedReading]]:
     """Each with its time, those of several sources in order. A metric's values stay in the order in which they were
     told, whatever the clock of its source says; and what begins anew stays behind what it takes the place of."""
-    timed: list[tuple[int, float, Told]] = []
+    timed: list[tuple[int, float, MergedReading]] = []
     latest: dict[str, float] = {}
     begun = 0
     for number, each in enumerate(measured, start=1):

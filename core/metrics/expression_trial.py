@@ -17,12 +17,12 @@ SAMPLE_BYTES = 64 * 1024
 """Of the end of the log: some hundred lines."""
 
 
-def tried(expression: str, run_dir: Path) -> Tried:
+def try_expression(expression: str, run_dir: Path) -> Tried:
     """What it finds in the end of a run's log. Raises `ValueError` with a sentence for one that is none."""
     return try_on(expression, end_of(run_dir / LOG_FILE, SAMPLE_BYTES).encode())
 
 
-def told(found: Tried) -> str:
+def describe_result(found: Tried) -> str:
     """The same, in a sentence for people."""
     if found.problem is not None:
         return found.problem

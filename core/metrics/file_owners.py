@@ -20,7 +20,7 @@ FRESH_S = 1.0
 """Who runs is looked up anew after so long."""
 
 
-class Writers:
+class FileOwners:
     """What can be told of files from who has them open, by the tags of all runs on this machine."""
 
     def __init__(

@@ -25,7 +25,7 @@ FINISH_S = 20.0
 NAP_S = 0.01
 
 
-class Collecting:
+class MetricsProcess:
     """Reads in a process of its own, so that neither a flood of output nor a slow expression holds the supervisor up.
 
     It is forked, as the guard is: a new Python would need as long as all that comes before the script's start.

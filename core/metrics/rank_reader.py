@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, Merge
 from core.metrics.files.csv_log import CsvFile
 from core.metrics.files.found import EVENTS as EVENT_FILE
-from core.metrics.files.found import TABLES, Finder
+from core.metrics.files.found import TABLES, MetricFileFinder
 from core.metrics.files.growing import Growing
 from core.metrics.files.json_lines import JsonLines
 from core.metrics.files.tensorboard import EventFile
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from core.metrics.common.merge import Told
+    from core.metrics.common.merge import MergedReading
     from core.metrics.common.reading import Reading
     from core.schema.spec import RunSpec
 
@@ -28,7 +28,7 @@ PATIENCE_S = 1.0
 """So long a look reads at most: what there is more waits for the next one, so that curves move while a flood comes."""
 
 
-class Source(Protocol):
+class MetricSource(Protocol):
     """A file that is read as it grows."""
 
     @property
@@ -46,16 +46,16 @@ class Source(Protocol):
 class RankReader:
     """Reads one rank's sources, whatever there is of them; those in the working folder are rank 0's."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, rank: int, finder: Finder | None) -> None:
+    def __init__(self, run_dir: Path, spec: RunSpec, rank: int, finder: MetricFileFinder | None) -> None:
         assert spec.script is not None
         self._log = _Log(log_of_rank(run_dir, rank), spec.script.expression)
-        self._sources: dict[str, Source] = {OWN: JsonLines(metrics_file(run_dir, rank))}
+        self._sources: dict[str, MetricSource] = {OWN: JsonLines(metrics_file(run_dir, rank))}
         self._merge = Merge()
         self._finder = finder
         self.progress: tuple[float, float, str] | None = None
         """How much is done of how much, and what is counted, as it was told last."""
 
-    def read(self, *, last: bool = False) -> list[Told]:
+    def read(self, *, last: bool = False) -> list[MergedReading]:
         """What is to be recorded of what is new. `last`: nothing more will come, so all of it is read."""
         until = time.monotonic() + PATIENCE_S
         told = self._take(self._log.kind, self._log, last=last, until=until)
@@ -70,8 +70,8 @@ class RankReader:
         complaints = [source.complaint for source in self._sources.values() if isinstance(source, JsonLines)]
         return [sentence for sentence in (*found, *complaints[:1], *self._merge.notices) if sentence]
 
-    def _take(self, name: str, source: Source, *, last: bool, until: float) -> list[Told]:
-        told: list[Told] = []
+    def _take(self, name: str, source: MetricSource, *, last: bool, until: float) -> list[MergedReading]:
+        told: list[MergedReading] = []
         while True:
             readings = source.poll(ended=last)
             self._note_progress(readings)

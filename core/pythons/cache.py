@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 FOLDER_VARIABLE = "TRAINYARD_CACHE_DIR"
 FORMAT = 1
-MOST_ENTRIES = 300
-MOST_BYTES = 4 * 1024 * 1024
+MAX_ENTRIES = 300
+MAX_BYTES = 4 * 1024 * 1024
 """A larger file is none of ours."""
 
 Answer = dict[str, Any]
@@ -28,7 +28,7 @@ def default_file() -> Path:
     return (Path(folder) if folder else platformdirs.user_cache_path("trainyard")) / "pythons.json"
 
 
-class Remembered:
+class ProbeCache:
     """Answers by interpreter, in a file where one is given.
 
     A broken file is an empty one; one that cannot be written costs nothing but the asking.
@@ -58,7 +58,7 @@ class Remembered:
         # The key is put last, and the oldest are dropped first.
         self._entries.pop(_name(path, key), None)
         self._entries[_name(path, key)] = {"answer": answer, "seen": _seen([path, *folders, *also])}
-        while len(self._entries) > MOST_ENTRIES:
+        while len(self._entries) > MAX_ENTRIES:
             del self._entries[next(iter(self._entries))]
         self._changed = True
 
@@ -109,7 +109,7 @@ def _is_answer(told: Answer) -> bool:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        if file.stat().st_size > MOST_BYTES:
+        if file.stat().st_size > MAX_BYTES:
             return {}
         document = json.loads(file.read_bytes())
     except (OSError, ValueError, RecursionError):

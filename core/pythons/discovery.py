@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.pythons.places import MARK, PLACES, Machine
+from core.pythons.places import MARK, PLACES, SearchPaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def find(near: Path | None = None, *, variables: Mapping[str, str] = os.environ)
     one.
     """
     home = Path(variables.get("HOME") or Path.home())
-    machine = Machine(home=home, variables=variables, near=near)
+    machine = SearchPaths(home=home, variables=variables, near=near)
     known: set[str] = set()
     for place in PLACES:
         for python in place.interpreters(machine):

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.pythons.probe_process import TIMEOUT_S, Inquiry
+from core.pythons.probe_process import TIMEOUT_S, PythonProbe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.pythons.cache import Remembered
+    from core.pythons.cache import ProbeCache
 
-LEAST_FOR_SCRIPTS = (3, 8)
-LEAST_FOR_RECIPES = (3, 10)
+MIN_FOR_SCRIPTS = (3, 8)
+MIN_FOR_RECIPES = (3, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Package:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class PythonInfo:
     """A Python, as it told of itself. Of one before 3.8 only the version is known."""
 
     path: str
@@ -49,11 +49,11 @@ class Facts:
         other = f" ({self.implementation})" if self.implementation not in {"", "cpython"} else ""
         return f"Python {'.'.join(map(str, self.version))}{other}"
 
-    def too_old(self, least: tuple[int, int] = LEAST_FOR_SCRIPTS) -> str | None:
-        """A sentence when it is older than what is needed (`LEAST_FOR_SCRIPTS`, `LEAST_FOR_RECIPES`); None when not."""
+    def too_old(self, least: tuple[int, int] = MIN_FOR_SCRIPTS) -> str | None:
+        """A sentence when it is older than what is needed (`MIN_FOR_SCRIPTS`, `MIN_FOR_RECIPES`); None when not."""
         if self.version[:2] >= least:
             return None
-        what = "recipes need" if least == LEAST_FOR_RECIPES else "scripts need"
+        what = "recipes need" if least == MIN_FOR_RECIPES else "scripts need"
         return (
             f"{self.path} is {self.title}, and {what} Python {least[0]}.{least[1]} or later. "
             "Choose another Python; `trainyard pythons` lists those of this machine."
@@ -79,23 +79,23 @@ def locate(text: str, environment: Mapping[str, str] = os.environ) -> str:
     return str(inside if os.path.exists(inside) else path)  # noqa: PTH110 (likewise)
 
 
-def ask(path: str, *, timeout_s: float = TIMEOUT_S, remembered: Remembered | None = None) -> Facts:
+def ask(path: str, *, timeout_s: float = TIMEOUT_S, remembered: ProbeCache | None = None) -> PythonInfo:
     """Ask a Python about itself, in a subprocess; without one where the answer is remembered.
 
     Raises `ValueError` with a sentence for one that hangs, crashes, prints rubbish, or is none.
     """
     answer = remembered.get(path) if remembered else None
     if answer is None:
-        answer = Inquiry(path, timeout_s=timeout_s).wait()
+        answer = PythonProbe(path, timeout_s=timeout_s).wait()
         if remembered:
             remembered.put(path, answer)
-    return facts(path, answer)
+    return parse_info(path, answer)
 
 
-def facts(path: str, answer: Mapping[str, Any]) -> Facts:
+def parse_info(path: str, answer: Mapping[str, Any]) -> PythonInfo:
     """An answer, typed."""
     major, minor, micro = answer["version"]
-    return Facts(
+    return PythonInfo(
         path=path,
         version=(major, minor, micro),
         prefix=str(answer.get("prefix", "")),

@@ -22,7 +22,7 @@ MARK = "pyvenv.cfg"
 USUAL_NAMES = (".venv", "venv", "env")
 SHIMS = "shims"
 """What pyenv, mise and asdf call the folder with a command for each program, which starts the one that is chosen."""
-MOST_ENTRIES = 2000
+MAX_ENTRIES = 2000
 """Of one folder; in one with more, only the usual names are looked at."""
 CONDA_ROOTS = (
     "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "miniconda", "anaconda", ".conda",
@@ -33,7 +33,7 @@ COMMANDS = ("python3", "python", *(f"python3.{minor}" for minor in range(6, 16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class SearchPaths:
     """Where to look."""
 
     home: Path
@@ -57,15 +57,15 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PythonLocation:
     """A kind of places."""
 
     id: str
     title: str
-    interpreters: Callable[[Machine], Iterator[Path]]
+    interpreters: Callable[[SearchPaths], Iterator[Path]]
 
 
-def own(machine: Machine) -> Iterator[Path]:
+def own(machine: SearchPaths) -> Iterator[Path]:
     """This application's own; those that the environment names for a framework; the one made beside it."""
     yield Path(sys.executable)
     for name in ("PYTORCH", "TENSORFLOW", "KERAS"):
@@ -75,7 +75,7 @@ def own(machine: Machine) -> Iterator[Path]:
     yield from _environment(Path(f"{sys.prefix}-tensorflow"))
 
 
-def near(machine: Machine) -> Iterator[Path]:
+def near(machine: SearchPaths) -> Iterator[Path]:
     """Virtual environments in the folder and its parents."""
     if machine.near is None:
         return
@@ -88,7 +88,7 @@ def near(machine: Machine) -> Iterator[Path]:
             yield from _environment(inside)
 
 
-def active(machine: Machine) -> Iterator[Path]:
+def active(machine: SearchPaths) -> Iterator[Path]:
     """The virtual environment of the shell, and those that tools keep in one place."""
     if machine.variables.get("VIRTUAL_ENV"):
         yield from _environment(Path(machine.variables["VIRTUAL_ENV"]))
@@ -100,7 +100,7 @@ def active(machine: Machine) -> Iterator[Path]:
             yield from _environment(folder)
 
 
-def conda(machine: Machine) -> Iterator[Path]:
+def conda(machine: SearchPaths) -> Iterator[Path]:
     """Environments of conda and mamba: those that they list, and those below the usual roots."""
     for folder in _conda_folders(machine):
         python = folder / "bin" / "python"
@@ -108,7 +108,7 @@ def conda(machine: Machine) -> Iterator[Path]:
             yield python
 
 
-def _conda_folders(machine: Machine) -> Iterator[Path]:
+def _conda_folders(machine: SearchPaths) -> Iterator[Path]:
     if machine.variables.get("CONDA_PREFIX"):
         yield Path(machine.variables["CONDA_PREFIX"])
     with contextlib.suppress(OSError, ValueError):
@@ -119,7 +119,7 @@ def _conda_folders(machine: Machine) -> Iterator[Path]:
         yield from _folders(root / "envs")
 
 
-def _conda_roots(machine: Machine) -> Iterator[Path]:
+def _conda_roots(machine: SearchPaths) -> Iterator[Path]:
     for variable in ("CONDA_EXE", "MAMBA_EXE"):
         if machine.variables.get(variable):
             yield Path(machine.variables[variable]).parent.parent
@@ -129,7 +129,7 @@ def _conda_roots(machine: Machine) -> Iterator[Path]:
     yield from map(Path, SYSTEM_CONDA_ROOTS)
 
 
-def pyenv(machine: Machine) -> Iterator[Path]:
+def pyenv(machine: SearchPaths) -> Iterator[Path]:
     """Versions and environments of pyenv: where its variable says, in the home folder, and behind its shims on PATH.
 
     The shims are looked behind, as a program need not have the variable of the shell, nor its home folder.
@@ -139,13 +139,13 @@ def pyenv(machine: Machine) -> Iterator[Path]:
         yield from _installed(root / "versions")
 
 
-def uv(machine: Machine) -> Iterator[Path]:
+def uv(machine: SearchPaths) -> Iterator[Path]:
     """Versions that uv has fetched."""
     data = machine.folder("XDG_DATA_HOME", ".local", "share")
     return _installed(machine.folder("UV_PYTHON_INSTALL_DIR", str(data / "uv" / "python")))
 
 
-def managed(machine: Machine) -> Iterator[Path]:
+def managed(machine: SearchPaths) -> Iterator[Path]:
     """Versions of mise and of asdf."""
     data = machine.folder("XDG_DATA_HOME", ".local", "share")
     yield from _installed(machine.folder("MISE_DATA_DIR", str(data / "mise")) / "installs" / "python")
@@ -154,7 +154,7 @@ def managed(machine: Machine) -> Iterator[Path]:
         yield from _installed(root / "installs" / "python")
 
 
-def on_path(machine: Machine) -> Iterator[Path]:
+def on_path(machine: SearchPaths) -> Iterator[Path]:
     """Commands. Shims are passed over: which Python they start depends on the folder they are started in."""
     for folder in machine.path_folders():
         if folder.name != SHIMS:
@@ -162,14 +162,14 @@ def on_path(machine: Machine) -> Iterator[Path]:
 
 
 PLACES = (
-    Place(id="own", title="this application's", interpreters=own),
-    Place(id="near", title="environment near the script", interpreters=near),
-    Place(id="environment", title="virtual environment", interpreters=active),
-    Place(id="conda", title="conda", interpreters=conda),
-    Place(id="pyenv", title="pyenv", interpreters=pyenv),
-    Place(id="uv", title="uv", interpreters=uv),
-    Place(id="managed", title="mise or asdf", interpreters=managed),
-    Place(id="path", title="on PATH", interpreters=on_path),
+    PythonLocation(id="own", title="this application's", interpreters=own),
+    PythonLocation(id="near", title="environment near the script", interpreters=near),
+    PythonLocation(id="environment", title="virtual environment", interpreters=active),
+    PythonLocation(id="conda", title="conda", interpreters=conda),
+    PythonLocation(id="pyenv", title="pyenv", interpreters=pyenv),
+    PythonLocation(id="uv", title="uv", interpreters=uv),
+    PythonLocation(id="managed", title="mise or asdf", interpreters=managed),
+    PythonLocation(id="path", title="on PATH", interpreters=on_path),
 )
 """In the order in which they are shown; one that is found in several places is shown in the first."""
 
@@ -194,10 +194,10 @@ def _folders(folder: Path) -> list[Path]:
     """The folders in a folder, by name; none where it cannot be looked into, or is very full."""
     try:
         with os.scandir(folder) as entries:
-            found = list(islice(entries, MOST_ENTRIES + 1))
+            found = list(islice(entries, MAX_ENTRIES + 1))
     except (OSError, ValueError):
         return []
-    return sorted(Path(each.path) for each in found if os.path.isdir(each)) if len(found) <= MOST_ENTRIES else []
+    return sorted(Path(each.path) for each in found if os.path.isdir(each)) if len(found) <= MAX_ENTRIES else []
 
 
 def _is_command(path: Path) -> bool:

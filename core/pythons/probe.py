@@ -1,6 +1,6 @@
 """Tells of the Python that it runs under: one line of JSON, behind a mark. Nothing is imported, compiled only.
 
-    PYTHON -c START tell.py QUESTION
+    PYTHON -c START probe.py QUESTION
 
 `START` is in `core.pythons.probe_process`: it tells the version, which is all that a Python before 3.8 is asked. Here:
 standard library and Python 3.8 only; this runs under any interpreter, with the packages that a user's programs see.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly", "intel-tensorflow", "tensorflow-rocm")
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def compiled(path: str) -> dict[str, Any] | None:
     """Why this file cannot be compiled: `line` and `words`; None when it can, or cannot be read."""
     try:
         with Path(path).open("rb") as file:
-            source = file.read(MOST_BYTES)
+            source = file.read(MAX_BYTES)
         warnings.simplefilter("ignore")
         compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
@@ -139,7 +139,7 @@ def tree(path: Path) -> ast.AST:
     """A source file, parsed; empty where there is none that can be."""
     try:
         with Path(path).open("rb") as file:
-            return ast.parse(file.read(MOST_BYTES))
+            return ast.parse(file.read(MAX_BYTES))
     except (OSError, SyntaxError, ValueError):
         return ast.Module(body=[], type_ignores=[])
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from core.system.helper_process import ending_words
 
-TELL = Path(__file__).with_name("tell.py")
+TELL = Path(__file__).with_name("probe.py")
 MARK = b"trainyard-answer:"
 START = (
     "import sys\n"
@@ -26,9 +26,9 @@ START = (
     "sys.stdout.flush()\n"
     "if sys.version_info >= (3, 8): exec(compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec'))\n"
 )
-"""Runs `tell.py`, under a Python that can; tells the version first, in words that Python 2 understands, too."""
+"""Runs `probe.py`, under a Python that can; tells the version first, in words that Python 2 understands, too."""
 TIMEOUT_S = 5.0
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Whoever prints more than that is no Python that was asked a question."""
 CHUNK_BYTES = 65536
 SHOWN_CHARACTERS = 120
@@ -39,7 +39,7 @@ REMEDY = "Choose another Python; `trainyard pythons` lists those of this machine
 Answer = dict[str, Any]
 
 
-class Inquiry:
+class PythonProbe:
     """A question that is on its way. `close` it in any case: it then leaves no process."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Inquiry:
         process = self._process
         assert process is not None, "an inquiry is polled until it has answered, and no longer"
         ended = _has_ended(process)
-        if self._read(process) > MOST_BYTES:
+        if self._read(process) > MAX_BYTES:
             self.close()
             raise ValueError(f"{self.python} is no Python: asked for its version, it printed without an end. {REMEDY}")
         if ended:
@@ -108,7 +108,7 @@ class Inquiry:
         for number, stream in ((1, process.stdout), (2, process.stderr)):
             assert stream is not None
             with contextlib.suppress(BlockingIOError):
-                while len(self._said[number]) <= MOST_BYTES and (chunk := os.read(stream.fileno(), CHUNK_BYTES)):
+                while len(self._said[number]) <= MAX_BYTES and (chunk := os.read(stream.fileno(), CHUNK_BYTES)):
                     self._said[number] += chunk
         return max(map(len, self._said.values()))
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.pythons.cache import Remembered, default_file
+from core.pythons.cache import ProbeCache, default_file
 from core.pythons.discovery import Found, find, identity_of
-from core.pythons.facts import Facts, facts
-from core.pythons.probe_process import TIMEOUT_S, Inquiry
+from core.pythons.facts import PythonInfo, parse_info
+from core.pythons.probe_process import TIMEOUT_S, PythonProbe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,33 +23,33 @@ LOOKING_S = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FoundPython:
     """A Python, and what is known of it. With neither facts nor a sentence it is still being asked."""
 
     found: Found
-    facts: Facts | None = None
+    facts: PythonInfo | None = None
     sentence: str = ""
     """Why it cannot be used; empty when it can."""
 
 
-class Search:
+class PythonSearch:
     """Finds and asks. `close` it in the end: it returns at once and leaves no process."""
 
     def __init__(
         self,
-        remembered: Remembered | None = None,
+        remembered: ProbeCache | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
         at_once: int = AT_ONCE,
         variables: Mapping[str, str] = os.environ,
     ) -> None:
-        self._remembered = remembered or Remembered(default_file())
+        self._remembered = remembered or ProbeCache(default_file())
         self._timeout_s, self._at_once, self._variables = timeout_s, at_once, variables
         self._finding: Iterator[Found] | None = None
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, FoundPython] = {}
         """By identity, in the order in which they were found."""
         self._waiting: list[str] = []
-        self._asked: dict[str, Inquiry] = {}
+        self._asked: dict[str, PythonProbe] = {}
 
     @property
     def done(self) -> bool:
@@ -66,7 +66,7 @@ class Search:
         """Have one more asked: a path that somebody chose (see `locate`)."""
         self._take(Found(path=path, place="chosen", title="chosen"))
 
-    def poll(self) -> list[Entry]:
+    def poll(self) -> list[FoundPython]:
         """All that is known by now, in the order of the places. Never waits."""
         self._look()
         for name, inquiry in list(self._asked.items()):
@@ -103,17 +103,17 @@ class Search:
         if name in self._entries:
             return
         answer = self._remembered.get(found.path)
-        self._entries[name] = _entry(found, answer) if answer else Entry(found=found)
+        self._entries[name] = _entry(found, answer) if answer else FoundPython(found=found)
         if answer is None:
             self._waiting.append(name)
 
     def _ask(self, name: str) -> None:
         try:
-            self._asked[name] = Inquiry(self._entries[name].found.path, timeout_s=self._timeout_s)
+            self._asked[name] = PythonProbe(self._entries[name].found.path, timeout_s=self._timeout_s)
         except ValueError as error:
             self._fail(name, error)
 
-    def _hear(self, name: str, inquiry: Inquiry) -> None:
+    def _hear(self, name: str, inquiry: PythonProbe) -> None:
         found = self._entries[name].found
         try:
             answer = inquiry.poll()
@@ -127,9 +127,9 @@ class Search:
             self._entries[name] = _entry(found, answer)
 
     def _fail(self, name: str, error: ValueError) -> None:
-        self._entries[name] = Entry(found=self._entries[name].found, sentence=str(error))
+        self._entries[name] = FoundPython(found=self._entries[name].found, sentence=str(error))
 
 
-def _entry(found: Found, answer: Mapping[str, Any]) -> Entry:
-    told = facts(found.path, answer)
-    return Entry(found=found, facts=told, sentence=told.too_old() or "")
+def _entry(found: Found, answer: Mapping[str, Any]) -> FoundPython:
+    told = parse_info(found.path, answer)
+    return FoundPython(found=found, facts=told, sentence=told.too_old() or "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.schema import checkpoint
-from core.schema.checkpoint import MANIFEST, Broken
+from core.schema.checkpoint import MANIFEST, BrokenCheckpointError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ BEST = "best"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CheckpointEntry:
     """A checkpoint that is in the folder. Whether its files are whole, `whole` tells."""
 
     path: Path
@@ -26,17 +26,19 @@ class Entry:
     size_bytes: int
 
 
-def listed(run_dir: Path) -> list[Entry]:
+def listed(run_dir: Path) -> list[CheckpointEntry]:
     """All finished checkpoints, the latest first; those that cannot be read are left out."""
     entries = (_entry(path) for path in checkpoint.folders(run_dir))
     return [entry for entry in entries if entry is not None]
 
 
-def _entry(folder: Path) -> Entry | None:
+def _entry(folder: Path) -> CheckpointEntry | None:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         size_bytes = sum(int(facts["bytes"]) for facts in manifest["files"].values())
-        return Entry(path=folder, step=int(manifest["step"]), epoch=int(manifest["epoch"]), size_bytes=size_bytes)
+        return CheckpointEntry(
+            path=folder, step=int(manifest["step"]), epoch=int(manifest["epoch"]), size_bytes=size_bytes
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -52,7 +54,7 @@ def whole(run_dir: Path, name: str | None = None) -> Path:
     folder = _chosen(run_dir, every, name)
     try:
         checkpoint.read(folder)
-    except Broken as fault:
+    except BrokenCheckpointError as fault:
         raise ValueError(f"Checkpoint {folder.name} is broken: {fault}. Choose from: {_names(every)}.") from fault
     return folder
 

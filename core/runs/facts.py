@@ -6,39 +6,21 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from core.runs.states import STATES, TRANSITIONS, RunState, StateRow, row
+from core.runs.states import TRANSITIONS, RunState, state_info
 from core.runs.verdicts import read_release
 from core.system.process_info import read_ended
-from core.system.processes import Place, ProcessId
+from core.system.processes import HostId, ProcessId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from core.runs.verdicts import Release
     from core.schema.events import Event
-    from core.system.process_info import Ended
-
-
-__all__ = [
-    "STATES",
-    "TRANSITIONS",
-    "Checkpoint",
-    "Facts",
-    "Place",
-    "Plan",
-    "ProcessId",
-    "Progress",
-    "RunState",
-    "Rung",
-    "StateRow",
-    "Worker",
-    "fold",
-    "row",
-]
+    from core.system.process_info import TerminatedProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
+class WorkerRecord:
     """One training process of a run."""
 
     rank: int
@@ -52,7 +34,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class EscalationStep:
     """One step of the stop ladder as it was taken."""
 
     time: float
@@ -77,7 +59,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class RunProgress:
     """How far a script says that it is."""
 
     done: float
@@ -99,18 +81,18 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RunFacts:
     """All that a run's events say about it, measurements aside."""
 
     state: RunState = RunState.CREATED
     history: tuple[tuple[float, RunState], ...] = ()
     supervisor: ProcessId | None = None
-    place: Place | None = None
+    place: HostId | None = None
     """Where the run's processes are."""
-    workers: dict[int, Worker] = field(default_factory=dict)
+    workers: dict[int, WorkerRecord] = field(default_factory=dict)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     plan: Plan | None = None
-    progress: Progress | None = None
+    progress: RunProgress | None = None
     """Of a script, in place of a plan; None while it does not say."""
     step: int = 0
     """Optimizer steps done, as far as reported."""
@@ -122,7 +104,7 @@ class Facts:
     """How often the run was started: 1, and 1 more for each time it was resumed."""
     latest: float = 0.0
     """Unix seconds of the latest event so far."""
-    rungs: tuple[Rung, ...] = ()
+    rungs: tuple[EscalationStep, ...] = ()
     error: str | None = None
     """A sentence, when the run failed or was lost."""
     traceback: str | None = None
@@ -134,9 +116,9 @@ class Facts:
     """While it runs and no step is reported: a sentence."""
     releases: dict[str, Release] = field(default_factory=dict)
     """By device id, what became of its memory after the end."""
-    ended_processes: tuple[Ended, ...] = ()
+    ended_processes: tuple[TerminatedProcess, ...] = ()
     """What outlived its worker, or its supervisor, and had to be ended. (`ended` is a time.)"""
-    cleared: tuple[Ended, ...] = ()
+    cleared: tuple[TerminatedProcess, ...] = ()
     """Of these, what was ended so that the next leg can begin: it is told of that one."""
 
     @property
@@ -147,10 +129,10 @@ class Facts:
     @property
     def ended(self) -> float | None:
         """Unix seconds at which the run was over; None before that."""
-        return self.history[-1][0] if self.history and row(self.state).over else None
+        return self.history[-1][0] if self.history and state_info(self.state).over else None
 
 
-def fold(facts: Facts, events: Iterable[Event]) -> Facts:
+def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
     """What is known after `events`. Unknown kinds change nothing; events that cannot be read become a notice."""
     latest = facts.latest
     for event in events:
@@ -167,7 +149,7 @@ def fold(facts: Facts, events: Iterable[Event]) -> Facts:
     return facts if facts.latest == latest else replace(facts, latest=latest)
 
 
-def _state(facts: Facts, event: Event) -> Facts:
+def _state(facts: RunFacts, event: Event) -> RunFacts:
     state, time = RunState(event["state"]), float(event["t"])
     if (facts.state, state) not in TRANSITIONS:
         raise ValueError(state)
@@ -176,22 +158,22 @@ def _state(facts: Facts, event: Event) -> Facts:
         raise TypeError(event)
     return replace(
         facts, state=state, history=(*facts.history, (time, state)), error=error,
-        traceback=traceback, asked=facts.asked if row(state).can_pause else "", waiting=None,
+        traceback=traceback, asked=facts.asked if state_info(state).can_pause else "", waiting=None,
         stalled=None,
     )  # fmt: skip
 
 
-def _supervisor(facts: Facts, event: Event) -> Facts:
-    if facts.supervisor is not None or row(facts.state).over:
+def _supervisor(facts: RunFacts, event: Event) -> RunFacts:
+    if facts.supervisor is not None or state_info(facts.state).over:
         facts = _new_leg(facts)
-    place = Place(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
+    place = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
     return replace(facts, supervisor=_process(event), place=place, legs=facts.legs + 1)
 
 
-def _new_leg(facts: Facts) -> Facts:
+def _new_leg(facts: RunFacts) -> RunFacts:
     """The run is resumed: what told of the leg before is gone. One that had no end was lost."""
     history = facts.history
-    if not row(facts.state).over:
+    if not state_info(facts.state).over:
         history = (*history, (facts.latest, RunState.LOST))
     return replace(
         facts, state=history[-1][1], history=history, workers={}, plan=None, rungs=(), error=None, traceback=None,
@@ -200,25 +182,25 @@ def _new_leg(facts: Facts) -> Facts:
     )  # fmt: skip
 
 
-def _worker(facts: Facts, event: Event) -> Facts:
-    worker = Worker(
+def _worker(facts: RunFacts, event: Event) -> RunFacts:
+    worker = WorkerRecord(
         rank=int(event["rank"]), process=_process(event), devices=tuple(event["devices"]),
         role=str(event.get("role", "worker")),
     )  # fmt: skip
     return replace(facts, workers={**facts.workers, worker.rank: worker})
 
 
-def _worker_exit(facts: Facts, event: Event) -> Facts:
+def _worker_exit(facts: RunFacts, event: Event) -> RunFacts:
     worker = replace(facts.workers[int(event["rank"])], exit_code=int(event["exit_code"]))
     return replace(facts, workers={**facts.workers, worker.rank: worker})
 
 
-def _device(facts: Facts, event: Event) -> Facts:
+def _device(facts: RunFacts, event: Event) -> RunFacts:
     known = {name: value for name, value in event.items() if name not in {"t", "kind"}}
     return replace(facts, devices={**facts.devices, str(event["id"]): known})
 
 
-def _plan(facts: Facts, event: Event) -> Facts:
+def _plan(facts: RunFacts, event: Event) -> RunFacts:
     plan = Plan(
         epochs=int(event["epochs"]),
         steps_per_epoch=int(event["steps_per_epoch"]),
@@ -227,56 +209,56 @@ def _plan(facts: Facts, event: Event) -> Facts:
     return replace(facts, plan=plan)
 
 
-def _metrics(facts: Facts, event: Event) -> Facts:
+def _metrics(facts: RunFacts, event: Event) -> RunFacts:
     last = int(event["first"]) + max(len(values) for values in event["values"].values()) - 1
     return replace(facts, step=max(facts.step, last))
 
 
-def _progress(facts: Facts, event: Event) -> Facts:
+def _progress(facts: RunFacts, event: Event) -> RunFacts:
     done, total = float(event["done"]), float(event["total"])
     if not (math.isfinite(done) and math.isfinite(total)):
         raise ValueError(event)
-    return replace(facts, progress=Progress(done=done, total=total, unit=str(event.get("unit", ""))))
+    return replace(facts, progress=RunProgress(done=done, total=total, unit=str(event.get("unit", ""))))
 
 
-def _rewind(facts: Facts, event: Event) -> Facts:
+def _rewind(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, step=int(event["step"]))
 
 
-def _checkpoint(facts: Facts, event: Event) -> Facts:
+def _checkpoint(facts: RunFacts, event: Event) -> RunFacts:
     written = Checkpoint(
         step=int(event["step"]), name=str(event["name"]), time=float(event["t"]), reason=str(event["reason"])
     )
     return replace(facts, checkpoint=written)
 
 
-def _request(facts: Facts, event: Event) -> Facts:
+def _request(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, asked=str(event["asked"]))
 
 
-def _rung(facts: Facts, event: Event) -> Facts:
-    rung = Rung(time=float(event["t"]), name=str(event["name"]), grace_s=event.get("grace_s"))
+def _rung(facts: RunFacts, event: Event) -> RunFacts:
+    rung = EscalationStep(time=float(event["t"]), name=str(event["name"]), grace_s=event.get("grace_s"))
     return replace(facts, rungs=(*facts.rungs, rung))
 
 
-def _notice(facts: Facts, event: Event) -> Facts:
+def _notice(facts: RunFacts, event: Event) -> RunFacts:
     return _noticed(facts, str(event["text"]))
 
 
-def _waiting(facts: Facts, event: Event) -> Facts:
+def _waiting(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, waiting=str(event["text"]))
 
 
-def _stall(facts: Facts, event: Event) -> Facts:
+def _stall(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, stalled=str(event.get("text") or "") or None)
 
 
-def _release(facts: Facts, event: Event) -> Facts:
+def _release(facts: RunFacts, event: Event) -> RunFacts:
     found = read_release(event)
     return replace(facts, releases={**facts.releases, found.device_id: found})
 
 
-def _ended(facts: Facts, event: Event) -> Facts:
+def _ended(facts: RunFacts, event: Event) -> RunFacts:
     ended = read_ended(event)
     facts = replace(facts, ended_processes=(*facts.ended_processes, *ended))
     if event.get("before_leg") is not True:
@@ -285,7 +267,7 @@ def _ended(facts: Facts, event: Event) -> Facts:
     return replace(facts, notices=(*facts.notices, *_words_on(ended)))
 
 
-def _words_on(cleared: tuple[Ended, ...]) -> tuple[str, ...]:
+def _words_on(cleared: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
     """A notice on what was ended before a leg began; none when there was nothing."""
     if not cleared:
         return ()
@@ -294,7 +276,7 @@ def _words_on(cleared: tuple[Ended, ...]) -> tuple[str, ...]:
     return (f"{what} ended before it was resumed: {who}.",)
 
 
-def _noticed(facts: Facts, text: str) -> Facts:
+def _noticed(facts: RunFacts, text: str) -> RunFacts:
     """With a notice more; what was said once is not said again."""
     return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
 
@@ -303,7 +285,7 @@ def _process(event: Event) -> ProcessId:
     return ProcessId(pid=int(event["pid"]), created=float(event["created"]))
 
 
-_READERS: dict[str, Callable[[Facts, Event], Facts]] = {
+_READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "state": _state,
     "supervisor": _supervisor,
     "worker": _worker,

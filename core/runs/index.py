@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import platformdirs
 
 from core.errors import RunError, RunNotFoundError
-from core.runs.facts import Facts, Plan, fold
+from core.runs.facts import Plan, RunFacts, fold
 from core.runs.run import Run, mark
-from core.runs.states import RunState, row
+from core.runs.states import RunState, state_info
 from core.schema.events import Tail, parse
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE
@@ -79,7 +79,7 @@ def _names(paths: list[Path]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class RunSummary:
     """A run in a line."""
 
     dir: Path
@@ -96,15 +96,15 @@ class Summary:
     """Whether it is a program of the user's own, which is not resumed."""
 
 
-class Index:
+class RunIndex:
     """The runs under a root, kept up to date: runs that are over are read once, and again when they are resumed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._over: dict[Path, tuple[Summary, Mark]] = {}
-        self._live: dict[Path, _Brief] = {}
+        self._over: dict[Path, tuple[RunSummary, Mark]] = {}
+        self._live: dict[Path, _SummaryReader] = {}
 
-    def poll(self) -> list[Summary]:
+    def poll(self) -> list[RunSummary]:
         """All runs, newest first."""
         found = directories(self.root)
         for known in (self._over, self._live):
@@ -112,26 +112,26 @@ class Index:
                 del known[path]
         return [self._known(path) or self._look(path) for path in found]
 
-    def _known(self, path: Path) -> Summary | None:
+    def _known(self, path: Path) -> RunSummary | None:
         summary, then = self._over.get(path, (None, None))
         if summary is None or summary.state is RunState.FINISHED or then == mark(path):
             return summary
         del self._over[path]
         return None
 
-    def _look(self, path: Path) -> Summary:
+    def _look(self, path: Path) -> RunSummary:
         before = mark(path)
         brief = self._live.get(path)
         if brief is None:
-            brief = self._live[path] = _Brief(path)
+            brief = self._live[path] = _SummaryReader(path)
         summary = brief.summary()
-        if row(summary.state).over:
+        if state_info(summary.state).over:
             self._over[path] = summary, before
             del self._live[path]
         return summary
 
 
-class _Brief:
+class _SummaryReader:
     """Follows a run without reading its measurements: only their end, for the last loss."""
 
     def __init__(self, path: Path) -> None:
@@ -139,13 +139,13 @@ class _Brief:
         self._run = Run(path, only=("supervisor.jsonl",))
         self._plan: Plan | None = None
 
-    def summary(self) -> Summary:
+    def summary(self) -> RunSummary:
         self._run.catch_up()
-        facts: Facts = self._run.facts
+        facts: RunFacts = self._run.facts
         step, loss = _last_loss(self._path)
         self._plan = self._plan or _plan(self._path)
         name, is_script = _what(self._path)
-        return Summary(
+        return RunSummary(
             dir=self._path,
             name=name,
             is_script=is_script,
@@ -176,8 +176,8 @@ def _measured(path: Path) -> Path:
 
 def _plan(path: Path) -> Plan | None:
     """What rank 0 announced in the first lines of its log."""
-    events = Tail(_measured(path)).read(most_bytes=HEAD_BYTES)
-    return fold(Facts(), [event for event in events if event["kind"] == "plan"]).plan
+    events = Tail(_measured(path)).read(max_bytes=HEAD_BYTES)
+    return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
 
 
 def _last_loss(path: Path) -> tuple[int, float | None]:

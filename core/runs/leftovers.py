@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.runs.run import Run
-from core.runs.states import row
+from core.runs.states import state_info
 from core.system import process_info, procfs
 from core.system.own_processes import SUPERVISOR, is_panel
 from core.system.processes import RUN_DIR, TAG, ProcessId
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
+class OrphanedProcess:
     """A process of this user that a run which is over has left behind."""
 
     process: ProcessId
@@ -65,7 +65,7 @@ def blind(proc: Path = PROC) -> str | None:
     return f"There is no {proc} to look into, so what runs have left behind cannot be seen. Mount it, then ask again."
 
 
-def find(roots: Sequence[Path], proc: Path = PROC) -> list[Leftover]:
+def find(roots: Sequence[Path], proc: Path = PROC) -> list[OrphanedProcess]:
     """All leftovers, oldest first. `roots`: where the folders of runs are looked for that a process does not name.
 
     Processes of other users, and of other namespaces of pids, are not looked at. None are found without `/proc`.
@@ -143,7 +143,7 @@ def _over(seen: _Seen, roots: Sequence[Path]) -> tuple[Path | None, str] | None:
             return None
         run = Run(folder, only=("supervisor.jsonl",))
         run.catch_up()
-        state = row(run.facts.state)
+        state = state_info(run.facts.state)
         return (folder, f"Run {seen.run_id} is over ({state.label.lower()}).") if state.over else None
     what = f"The folder of run {seen.run_id} is gone" if seen.run_dir else f"There is no folder of run {seen.run_id}"
     return None, f"{what}, and nobody supervises it."
@@ -186,9 +186,9 @@ def _line(pid: int, group: Mapping[int, _Seen]) -> set[int]:
     return line
 
 
-def _leftover(seen: _Seen, run_dir: Path | None, why: str, proc: Path) -> Leftover:
+def _leftover(seen: _Seen, run_dir: Path | None, why: str, proc: Path) -> OrphanedProcess:
     name = process_info.printable(seen.stat.name)
-    return Leftover(
+    return OrphanedProcess(
         process=seen.process,
         run_id=seen.run_id,
         run_dir=run_dir,

@@ -9,8 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.runs.facts import Facts, fold
-from core.runs.states import RunState, row
+from core.runs.facts import RunFacts, fold
+from core.runs.states import RunState, state_info
 from core.schema.events import Tail
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 
@@ -83,7 +83,7 @@ PATIENCE_S = 10.0
 NAP_S = 0.02
 
 
-def claim_again(run_dir: Path) -> tuple[int, Facts]:
+def claim_again(run_dir: Path) -> tuple[int, RunFacts]:
     """Hold the directory of a run that is over, as `claim` does, to go on with it; also what is known of the run.
 
     Raises `RunError` when it runs, when there is nothing to go on with, or when the last leg is not cleared away.
@@ -91,20 +91,20 @@ def claim_again(run_dir: Path) -> tuple[int, Facts]:
     handle = open_folder(run_dir)
     deadline = time.monotonic() + PATIENCE_S
     while not lock(handle):
-        if not row(known(run_dir).state).over or time.monotonic() >= deadline:
+        if not state_info(known(run_dir).state).over or time.monotonic() >= deadline:
             raise RunError(busy(run_dir))
         time.sleep(NAP_S)  # it has written its end and leaves, or it is about to be resumed by another
     facts = known(run_dir)
-    state = row(facts.state)
+    state = state_info(facts.state)
     if state.over and not state.can_resume:
         raise RunError(cannot_resume(run_dir, facts.state))
     _wait_for_the_guard(run_dir, deadline)
     return handle, facts
 
 
-def known(run_dir: Path) -> Facts:
+def known(run_dir: Path) -> RunFacts:
     """What the supervisors of a run have written."""
-    return fold(Facts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
+    return fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
 
 
 def cannot_resume(run_dir: Path, state: RunState) -> str:

@@ -16,13 +16,13 @@ def printed_logs(run_dir: Path) -> list[Path]:
     return [path for path in (run_dir / LOG_FILE, *ranks) if path.is_file() and path.stat().st_size]
 
 
-def end_of(path: Path, most_bytes: int) -> str:
+def end_of(path: Path, max_bytes: int) -> str:
     """The last lines of a file: whole ones, but for a single one that is longer than all this. None is no error."""
     try:
         with path.open("rb") as file:
-            begin = max(0, file.seek(0, 2) - most_bytes)
+            begin = max(0, file.seek(0, 2) - max_bytes)
             file.seek(max(0, begin - 1))  # with the byte before: what begins after a newline is a whole line
-            text = file.read(most_bytes + 1)
+            text = file.read(max_bytes + 1)
     except OSError:
         return ""
     if begin:

@@ -13,13 +13,13 @@ from core.errors import RunError
 from core.runs import leftovers
 from core.runs.lock import held
 from core.runs.run import Run
-from core.runs.states import row
+from core.runs.states import state_info
 from core.schema.paths import EVENTS, SPEC_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.runs.leftovers import Leftover
+    from core.runs.leftovers import OrphanedProcess
 
 BLOCK_BYTES = 512
 """The unit of `st_blocks`, whatever the file system's is."""
@@ -46,7 +46,7 @@ def why_not(run_dir: Path) -> str:
         return f"{run_dir} is not the folder of a run, and is left alone."
     run = Run(run_dir, only=("supervisor.jsonl",))
     run.catch_up()
-    state = row(run.facts.state)
+    state = state_info(run.facts.state)
     if not state.over:
         return f"Run {run.id} is {state.label.lower()}, and is not removed. End it first: trainyard stop {run.id}"
     left = [each for each in leftovers.find([run_dir.parent]) if each.run_id == run.id]
@@ -149,7 +149,7 @@ def _is_run_folder(path: Path) -> bool:
     return isinstance(told, dict) and {"version", "name", "strategy"} <= told.keys()
 
 
-def _still_there(run_id: str, left: list[Leftover]) -> str:
+def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:
     who = ", ".join(f"pid {each.process.pid} ({each.name})" for each in left)
     them = "it" if len(left) == 1 else "them"
     return f"Run {run_id} is not removed, since {who} is left of it. End {them} first: trainyard sweep --end"

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.runs.directory import cannot_make, cannot_start, cannot_write, launch_supervisor, new_directory
-from core.runs.facts import Facts, fold
+from core.runs.facts import RunFacts, fold
 from core.runs.lock import cannot_resume
 from core.runs.output_log import end_of
 from core.runs.requests import REQUESTS
-from core.runs.states import RunState, row
+from core.runs.states import RunState, state_info
 from core.schema import paths
 from core.schema.events import Event, Log, make_reserve
 from core.schema.paths import EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
@@ -51,7 +51,7 @@ class Run:
     ) -> None:
         """`coming_up`: the supervisor, when it was just started. `only`: the event files to read; None for all."""
         self.dir = run_dir
-        self.facts = Facts()
+        self.facts = RunFacts()
         self._log = Log(run_dir, only)
         self._coming_up = coming_up
         self._whole = only is None
@@ -92,7 +92,7 @@ class Run:
                 f"Run it again: trainyard again {run.id}"
             )
         run.catch_up()
-        if not row(run.facts.state).can_resume:
+        if not state_info(run.facts.state).can_resume:
             raise ValueError(cannot_resume(run_dir, run.facts.state))
         if not os.access(run_dir / EVENTS, os.W_OK):
             number = errno.EACCES if (run_dir / EVENTS).is_dir() else errno.ENOENT
@@ -119,7 +119,7 @@ class Run:
         raise RunError(f"Run {self.id} was not resumed within {RESUMING_S:g} s. The end of its log may say why.")
 
     def _not_resumed(self) -> str:
-        if not row(self.facts.state).over:
+        if not state_info(self.facts.state).over:
             return f"Run {self.id} was resumed by another at the same moment. Attach to it."
         lines = self.log_end().strip().splitlines()
         return lines[-1] if lines else f"Run {self.id} could not be resumed, and its log does not say why."
@@ -146,20 +146,22 @@ class Run:
         A run that is over may be resumed, by anybody, and the guard of one that was lost tells whom it ended: it is
         looked at again when its supervisor's log or its guard's has changed.
         """
-        if row(self.facts.state).over and (self.facts.state is RunState.FINISHED or self._mark == mark(self.dir)):
+        if state_info(self.facts.state).over and (
+            self.facts.state is RunState.FINISHED or self._mark == mark(self.dir)
+        ):
             return []
         alive = self._supervisor_lives()  # before reading: what it wrote in its last moment is then read
         self._mark = mark(self.dir)  # before reading, too
         events = self._log.read()
         self.facts = self._with_troubles(fold(self.facts, events))
-        if row(self.facts.state).over:
+        if state_info(self.facts.state).over:
             # Of files that were read before the one with the last word, the last lines may have been missed.
             more = self._log.read()
             self.facts = self._with_troubles(fold(self.facts, more))
             events += more
             if events and self.facts.state is RunState.LOST:  # the guard has told whom it ended
                 self.facts = replace(self.facts, error=self._how_lost())
-        if not events and not alive and not row(self.facts.state).over:
+        if not events and not alive and not state_info(self.facts.state).over:
             self.facts = self._lost()
         return events
 
@@ -188,9 +190,9 @@ class Run:
                 ) from error
             raise RunError(cannot_write(self.dir, error)) from error
 
-    def log_end(self, most_bytes: int = 4000) -> str:
+    def log_end(self, max_bytes: int = 4000) -> str:
         """The last lines that the workers printed: whole ones, but for a single one that is longer than all this."""
-        return end_of(self.dir / LOG_FILE, most_bytes)
+        return end_of(self.dir / LOG_FILE, max_bytes)
 
     def _supervisor_lives(self) -> bool:
         known = self.facts.supervisor or self._coming_up
@@ -208,7 +210,7 @@ class Run:
         restarted = place.host == here.host and place.boot != here.boot
         return not restarted
 
-    def _with_troubles(self, facts: Facts) -> Facts:
+    def _with_troubles(self, facts: RunFacts) -> RunFacts:
         """With a notice on what could not be read, or not be understood: each is told once."""
         troubles = [text for text in self._log.troubles if text not in self._troubles_told]
         self._troubles_told.update(troubles)
@@ -219,7 +221,7 @@ class Run:
             troubles.append(f"{what} in {self.dir / EVENTS} {were} passed over; all others are shown.")
         return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 
-    def _lost(self) -> Facts:
+    def _lost(self) -> RunFacts:
         ended = self.facts.latest or time.time()
         return replace(
             self.facts, state=RunState.LOST, error=self._how_lost(),

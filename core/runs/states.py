@@ -22,7 +22,7 @@ class RunState(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateRow:
+class StateInfo:
     """What a state means to people, and what they may do in it."""
 
     state: RunState
@@ -42,27 +42,27 @@ class StateRow:
 
 
 STATES = (
-    StateRow(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
+    StateInfo(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
              sentence="The run has been written down; its supervisor is coming up."),
-    StateRow(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True, can_pause=True, can_save=True,
+    StateInfo(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="The workers are loading their framework and the recipe."),
-    StateRow(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
+    StateInfo(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="Training is under way."),
-    StateRow(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
+    StateInfo(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
              forcing="Forcing the end of the workers.",
              sentence="The workers were asked to stop; they are made to if they do not."),
-    StateRow(state=RunState.RELEASING, label="Releasing", colour="warn", can_force=True,
+    StateInfo(state=RunState.RELEASING, label="Releasing", colour="warn", can_force=True,
              forcing="Not waiting any longer for the devices' memory.",
              sentence="Training has ended. What it left is ended; the devices are watched until their memory is back."),
-    StateRow(state=RunState.FINISHED, label="Finished", colour="good", over=True,
+    StateInfo(state=RunState.FINISHED, label="Finished", colour="good", over=True,
              sentence="Training went through to its end."),
-    StateRow(state=RunState.STOPPED, label="Stopped", colour="warn", over=True, can_resume=True,
+    StateInfo(state=RunState.STOPPED, label="Stopped", colour="warn", over=True, can_resume=True,
              sentence="Training was stopped on request. It can be resumed from its last checkpoint."),
-    StateRow(state=RunState.PAUSED, label="Paused", colour="warn", over=True, can_resume=True,
+    StateInfo(state=RunState.PAUSED, label="Paused", colour="warn", over=True, can_resume=True,
              sentence="Training was saved and its devices are free. It goes on from here when it is resumed."),
-    StateRow(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
+    StateInfo(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
              sentence="Training ended with an error. It can be resumed from its last checkpoint."),
-    StateRow(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
+    StateInfo(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
              sentence="The run's supervisor ended without a word. It can be resumed from its last checkpoint."),
 )  # fmt: skip
 
@@ -92,6 +92,6 @@ TRANSITIONS = frozenset({
 _ROWS = {row.state: row for row in STATES}
 
 
-def row(state: RunState) -> StateRow:
+def state_info(state: RunState) -> StateInfo:
     """The table's row of a state."""
     return _ROWS[state]

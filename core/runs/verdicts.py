@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from core.system.process_info import Holder, finite, holder_fields, read_holder, whole_or_none
+from core.system.process_info import ProcessInfo, finite, process_fields, read_process, whole_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,7 +46,7 @@ class Release:
     seconds: float
     """From the end of the last worker to the verdict."""
     sentence: str
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[ProcessInfo, ...] = ()
     """Who holds it still."""
 
 
@@ -65,7 +65,7 @@ def release_fields(release: Release) -> dict[str, Any]:
         "after_bytes": release.after_bytes,
         "seconds": round(release.seconds, 3),
         "sentence": release.sentence,
-        "holders": [holder_fields(holder) for holder in release.holders],
+        "holders": [process_fields(holder) for holder in release.holders],
     }
 
 
@@ -80,5 +80,5 @@ def read_release(event: dict[str, Any]) -> Release:
         after_bytes=whole_or_none(event.get("after_bytes")),
         seconds=finite(event["seconds"]),
         sentence=str(event["sentence"]),
-        holders=tuple(read_holder(each, device) for each in event.get("holders", ())),
+        holders=tuple(read_process(each, device) for each in event.get("holders", ())),
     )

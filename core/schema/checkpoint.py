@@ -27,7 +27,7 @@ MANIFEST = "checkpoint.json"
 CHUNK_BYTES = 1 << 22
 
 
-class Saver(Protocol):
+class StateSaver(Protocol):
     """Writes what a strategy has to remember, and brings it back. Called on every rank, in step."""
 
     def save(self, folder: Path) -> None:
@@ -38,7 +38,7 @@ class Saver(Protocol):
 
 
 @dataclass(frozen=True)
-class Stand:
+class TrainingPosition:
     """Where a training stands: what a checkpoint says of itself."""
 
     step: int
@@ -56,7 +56,7 @@ class Stand:
         return self.step - self.epoch * self.steps_per_epoch
 
 
-class Broken(ValueError):  # noqa: N818 (the state of a checkpoint, not an error of the program)
+class BrokenCheckpointError(ValueError):
     """A checkpoint that is not whole. `str()` says in what way."""
 
 
@@ -68,7 +68,7 @@ def folders(run_dir: Path) -> list[Path]:
     ]
 
 
-def read(folder: Path) -> Stand:
+def read(folder: Path) -> TrainingPosition:
     """Where training stood at a checkpoint. Raises `Broken` when a file is missing or not what was written."""
     manifest = _manifest(folder)
     for name, facts in manifest["files"].items():
@@ -76,7 +76,7 @@ def read(folder: Path) -> Stand:
     return _stand(manifest)
 
 
-def write(folder: Path, stand: Stand, facts: Mapping[str, object]) -> int:
+def write(folder: Path, stand: TrainingPosition, facts: Mapping[str, object]) -> int:
     """Finish a checkpoint whose files are all there: note their CRC, bring all to the disk. Returns its bytes."""
     files = {path.name: _facts(path) for path in sorted(folder.iterdir())}
     manifest = {"version": VERSION, **asdict(stand), "done_in_epoch": stand.done_in_epoch, **facts, "files": files}
@@ -147,39 +147,39 @@ def _candidates(run_dir: Path) -> list[Path]:
     return []
 
 
-def _glance(folder: Path) -> Stand | None:
+def _glance(folder: Path) -> TrainingPosition | None:
     try:
         return _stand(_manifest(folder))
-    except Broken:
+    except BrokenCheckpointError:
         # Without a manifest it is none; with a broken one it was one, and has to be told of.
         return _named(folder) if (folder / MANIFEST).exists() else None
 
 
-def _named(folder: Path) -> Stand | None:
+def _named(folder: Path) -> TrainingPosition | None:
     """What the name of a broken checkpoint tells."""
     digits = folder.name.removeprefix("step-").partition("-")[0]
-    return Stand(step=int(digits), epoch=0, steps_per_epoch=1) if digits.isdecimal() else None
+    return TrainingPosition(step=int(digits), epoch=0, steps_per_epoch=1) if digits.isdecimal() else None
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if manifest["version"] > VERSION:
-            raise Broken("it was written by a newer Trainyard")
+            raise BrokenCheckpointError("it was written by a newer Trainyard")
         _stand(manifest)
         assert isinstance(manifest["files"], dict)
     except OSError as error:
-        raise Broken(f"{MANIFEST} could not be read: {error.strerror}") from error
+        raise BrokenCheckpointError(f"{MANIFEST} could not be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AssertionError) as error:
-        if isinstance(error, Broken):
+        if isinstance(error, BrokenCheckpointError):
             raise
-        raise Broken(f"{MANIFEST} is not what was written") from error
+        raise BrokenCheckpointError(f"{MANIFEST} is not what was written") from error
     return manifest
 
 
-def _stand(manifest: Mapping[str, Any]) -> Stand:
+def _stand(manifest: Mapping[str, Any]) -> TrainingPosition:
     value = manifest["value"]
-    return Stand(
+    return TrainingPosition(
         step=int(manifest["step"]),
         epoch=int(manifest["epoch"]),
         steps_per_epoch=int(manifest["steps_per_epoch"]),
@@ -197,11 +197,11 @@ def _check(path: Path, facts: Mapping[str, int]) -> None:
     try:
         size = path.stat().st_size
         if size != facts["bytes"]:
-            raise Broken(f"{path.name} has {size} bytes where {facts['bytes']} were written")
+            raise BrokenCheckpointError(f"{path.name} has {size} bytes where {facts['bytes']} were written")
         if _crc32(path) != facts["crc32"]:
-            raise Broken(f"the content of {path.name} is not what was written")
+            raise BrokenCheckpointError(f"the content of {path.name} is not what was written")
     except OSError as error:
-        raise Broken(f"{path.name} could not be read: {error.strerror}") from error
+        raise BrokenCheckpointError(f"{path.name} could not be read: {error.strerror}") from error
 
 
 def _crc32(path: Path) -> int:

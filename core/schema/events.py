@@ -215,7 +215,7 @@ class Tail:
         """Pass over all that there is by now: what is read is what comes."""
         self._offset = whole_bytes(self.path)
 
-    def read(self, most_bytes: int = -1) -> list[Event]:
+    def read(self, max_bytes: int = -1) -> list[Event]:
         """The events that were completed since the last call, in file order; none while there is no file."""
         try:
             # Asked by every tick of whoever watches, mostly of files to which nothing was added: not even opened then.
@@ -223,7 +223,7 @@ class Tail:
                 return []
             with open(self._name, "rb") as file:  # noqa: PTH123
                 file.seek(self._offset)
-                data = file.read(most_bytes)
+                data = file.read(max_bytes)
         except FileNotFoundError:
             return []
         except OSError as error:

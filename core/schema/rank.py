@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class RankAssignment:
     """Where one worker stands among the workers of its run: what the launcher tells it."""
 
     rank: int
@@ -36,7 +36,7 @@ class Placement:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_text(cls, text: str) -> Placement:
+    def from_text(cls, text: str) -> RankAssignment:
         """What `to_text` wrote."""
         data = json.loads(text)
         values: dict[str, Any] = {

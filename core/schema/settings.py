@@ -161,7 +161,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopLadder:
+class StopTimeouts:
     """How long each rung of the stop ladder is given, in seconds, before the next follows."""
 
     ask_s: float = 10.0
@@ -212,10 +212,10 @@ def check_text(what: str, value: object) -> None:
         raise ValueError(f"The {what} is {value!r}. Give a text that is not empty.")
 
 
-Rungs = tuple[tuple[str, signal.Signals | None, float | None], ...]
+EscalationSteps = tuple[tuple[str, signal.Signals | None, float | None], ...]
 
 
-def rungs(graces: StopLadder) -> Rungs:
+def escalation_steps(graces: StopTimeouts) -> EscalationSteps:
     """Name, signal and grace in seconds of each rung, mildest first."""
     return (
         ("asked", None, graces.ask_s),

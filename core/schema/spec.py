@@ -17,7 +17,7 @@ from .settings import (
     Recipe,
     ReleaseWatch,
     Script,
-    StopLadder,
+    StopTimeouts,
     Training,
     check_one_of,
     check_text,
@@ -49,7 +49,7 @@ class RunSpec:
     """Device ids in the order of ranks: `cpu:0`, or a GPU's full UUID."""
     training: Training = field(default_factory=Training)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    ladder: StopLadder = field(default_factory=StopLadder)
+    ladder: StopTimeouts = field(default_factory=StopTimeouts)
     release: ReleaseWatch = field(default_factory=ReleaseWatch)
     cuda_ids: str = "uuid"
     """How CUDA_VISIBLE_DEVICES names the GPUs: `uuid`, or `integer` for libraries that read only numbers there."""
@@ -93,7 +93,8 @@ class RunSpec:
                 "Update Trainyard to open it."
             )
         parts = {
-            "recipe": Recipe, "script": Script, "training": Training, "checkpoints": Checkpoints, "ladder": StopLadder,
+            "recipe": Recipe, "script": Script, "training": Training, "checkpoints": Checkpoints,
+            "ladder": StopTimeouts,
             "release": ReleaseWatch,
         }  # fmt: skip
         data = {

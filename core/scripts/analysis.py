@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.pythons.probe_process import Inquiry
+from core.pythons.probe_process import PythonProbe
 from core.scripts.launch_signs import LAUNCHER_MODULES, Launch, guess
-from core.scripts.source import Own, follow, is_file, read, source_of
+from core.scripts.source import OwnModules, follow, is_file, read, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.scripts.source import Source
-    from core.scripts.usage import Evidence
+    from core.scripts.source import SourceFile
+    from core.scripts.usage import Usage
 
 FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")
 BROUGHT = {
@@ -28,7 +28,7 @@ BROUGHT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ScriptAnalysis:
     """What a program's source shows."""
 
     name: str
@@ -52,9 +52,9 @@ class Look:
     """Whether it changes its own path, or installs packages: what it lacks is not known before it runs."""
 
 
-def look_at(
+def analyse_script(
     path: str, *, module: str | None = None, cwd: str, python: str, variables: Mapping[str, str] | None = None
-) -> Look:
+) -> ScriptAnalysis:
     """Look at a script, a folder with a `__main__.py`, or a module, as `python path` and `python -m module` mean them.
 
     A path is taken from the working folder `cwd`. A module that is not there is asked of `python`, in a subprocess,
@@ -67,7 +67,7 @@ def look_at(
     file = _file_of(path, script)
     # The path of a linked script is the folder of what it links to; that of a folder is the folder.
     folder = script if script != file else file.resolve().parent
-    return _look(file, name=script.name, own=Own(folder), package=())
+    return _look(file, name=script.name, own=OwnModules(folder), package=())
 
 
 def _expanded(text: str) -> Path:
@@ -96,18 +96,18 @@ def _file_of(text: str, script: Path) -> Path:
     return script
 
 
-def _look_at_module(module: str, working: Path, python: str, variables: dict[str, str]) -> Look:
+def _look_at_module(module: str, working: Path, python: str, variables: dict[str, str]) -> ScriptAnalysis:
     parts = tuple(module.split("."))
     if not all(part.isidentifier() for part in parts):
         raise ValueError(f"{module!r} is not the name of a module. Write it as for python -m: package.module.")
     if module in LAUNCHER_MODULES:
         why = f"{module} starts the processes itself."
-        return Look(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
+        return ScriptAnalysis(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
     file = _local_program(parts, working)
     if file is not None:
         package = parts if file.name == "__main__.py" and parts[-1] != "__main__" else parts[:-1]
-        return _look(file, name=module, own=Own(working), package=package)
-    told = Inquiry(python, {"folder": str(working), "programs": [module]}, variables=variables).wait()
+        return _look(file, name=module, own=OwnModules(working), package=package)
+    told = PythonProbe(python, {"folder": str(working), "programs": [module]}, variables=variables).wait()
     found = told.get("programs", {}).get(module, {"found": False})
     if not found.get("found"):
         raise ValueError(
@@ -118,10 +118,10 @@ def _look_at_module(module: str, working: Path, python: str, variables: dict[str
         raise ValueError(_no_main(module))
     if not found.get("file"):
         why = "It has no source that could be looked at: one process sees all devices."
-        return Look(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
+        return ScriptAnalysis(name=module, file="", folder=str(working), launch="one", why=why, modules=(parts[0],))
     file = Path(found["file"])
     package = parts if file.name == "__main__.py" else parts[:-1]
-    own = Own(file.parents[len(package)], only=parts[0])  # around it lie all the packages of that Python
+    own = OwnModules(file.parents[len(package)], only=parts[0])  # around it lie all the packages of that Python
     return _look(file, name=module, own=own, package=package, path=working)
 
 
@@ -140,17 +140,19 @@ def _no_main(module: str) -> str:
     return f"{module} is a package without a __main__.py, so that python -m cannot run it. Name one of its modules."
 
 
-def _look(file: Path, *, name: str, own: Own, package: tuple[str, ...], path: Path | None = None) -> Look:
+def _look(
+    file: Path, *, name: str, own: OwnModules, package: tuple[str, ...], path: Path | None = None
+) -> ScriptAnalysis:
     """Look at a file; `path` is what stands first on its path, if that is not where its own modules lie."""
     first = str(path or own.folder)
     try:
         script = source_of(file, package, needed=True)
     except SyntaxError as error:
-        return _unreadable(error, Look(name=name, file=str(file), folder=first, launch="one", why=""))
+        return _unreadable(error, ScriptAnalysis(name=name, file=str(file), folder=first, launch="one", why=""))
     sources = follow(script, own)
     modules, frameworks = _needed(sources, own), _frameworks(sources, own)
     launch, why = guess({own.called(source.path): source.evidence for source in sources}, frameworks)
-    return Look(
+    return ScriptAnalysis(
         name=name, file=str(file), folder=first, launch=launch, why=why, frameworks=frameworks, modules=modules,
         imports=tuple(each for each in modules if each not in sys.stdlib_module_names and not own.is_folder(each)),
         files=tuple(str(source.path) for source in sources if source.needed),
@@ -158,7 +160,7 @@ def _look(file: Path, *, name: str, own: Own, package: tuple[str, ...], path: Pa
     )  # fmt: skip
 
 
-def _unreadable(error: SyntaxError, look: Look) -> Look:
+def _unreadable(error: SyntaxError, look: ScriptAnalysis) -> ScriptAnalysis:
     """What can be said of a file that this application's Python does not understand: the chosen one may."""
     first_line = read(Path(look.file)).partition(b"\n")[0].decode(errors="replace").strip()
     if first_line.startswith("#!") and "python" not in first_line:
@@ -172,7 +174,7 @@ def _unreadable(error: SyntaxError, look: Look) -> Look:
     return replace(look, why=why, files=(look.file,))
 
 
-def _needed(sources: Sequence[Source], own: Own) -> tuple[str, ...]:
+def _needed(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ...]:
     """The top-level modules that are imported for certain, but for the program's own."""
     names = [
         each.module.partition(".")[0]
@@ -184,7 +186,7 @@ def _needed(sources: Sequence[Source], own: Own) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(names) if name != "__future__" and not own.has(name))
 
 
-def _frameworks(sources: Sequence[Source], own: Own) -> tuple[str, ...]:
+def _frameworks(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ...]:
     """Those that are imported anywhere, or come with what is imported."""
     names = {each.module.partition(".")[0] for source in sources for each in source.imports if not each.level}
     seen = {name for name in names if not own.has(name)}
@@ -194,7 +196,7 @@ def _frameworks(sources: Sequence[Source], own: Own) -> tuple[str, ...]:
     return tuple(name for name in FRAMEWORKS if name in seen)
 
 
-def _finds_more(evidence: Evidence) -> bool:
+def _finds_more(evidence: Usage) -> bool:
     """Whether it changes where modules are looked for, or installs some."""
     changes = any(f"{name}.".startswith(("sys.path.", "sys.meta_path.", "site.addsitedir.")) for name in evidence.used)
     return changes or {"pip", "install"} <= evidence.started()

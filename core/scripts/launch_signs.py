@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from core.scripts.usage import Evidence
+    from core.scripts.usage import Usage
 
 Launch = Literal["one", "per-device"]
 
@@ -30,13 +30,13 @@ class Sign:
     """Something that can be seen in a source file."""
 
     launch: Launch
-    seen: Callable[[Evidence], str]
+    seen: Callable[[Usage], str]
     """What is seen, to stand in `why`; empty when it is not."""
     why: str
     """A sentence with `{seen}`, and `{where}`: empty, or ` in` and the file, if that is not the script."""
 
 
-def _spawns(evidence: Evidence) -> str:
+def _spawns(evidence: Usage) -> str:
     return (
         evidence.uses(["torch"], ["spawn", "start_processes", "elastic_launch"])
         or evidence.uses(["torch_xla"], ["spawn"])
@@ -45,38 +45,38 @@ def _spawns(evidence: Evidence) -> str:
     )
 
 
-def _strategies(evidence: Evidence) -> list[str]:
+def _strategies(evidence: Usage) -> list[str]:
     """The strategies that are written into the calls of Lightning's classes."""
     calls = evidence.called(LIGHTNING, ["Trainer", "Fabric"])
     return sorted(text for call in calls for text in call.keywords.get("strategy", ()))
 
 
-def _starts_launcher(evidence: Evidence) -> str:
+def _starts_launcher(evidence: Usage) -> str:
     words = evidence.started()
     return next(iter(sorted(words & LAUNCHERS)), "accelerate launch" if {"accelerate", "launch"} <= words else "")
 
 
-def _reads_rank(evidence: Evidence) -> str:
+def _reads_rank(evidence: Usage) -> str:
     return next((name for name in RANKS if name in evidence.read), "")
 
 
-def _starts_ranks(evidence: Evidence) -> str:
+def _starts_ranks(evidence: Usage) -> str:
     """Processes of its own that join a process group; a program may start others for its data."""
     processes = evidence.called(["torch", "multiprocessing"], ["Process"])
     return "Process" if processes and evidence.uses(["torch"], ["init_process_group"]) else ""
 
 
-def _sets_rank(evidence: Evidence) -> str:
+def _sets_rank(evidence: Usage) -> str:
     return next((name for name in RANKS if name in evidence.set), "")
 
 
-def _spreads(evidence: Evidence) -> str:
+def _spreads(evidence: Usage) -> str:
     """A model that is laid over all devices that one process sees."""
     values = {text for call in evidence.calls for text in call.keywords.get("device_map", ())}
     return next(iter(sorted(values & SPREADING)), "")
 
 
-def _joins_group(evidence: Evidence) -> str:
+def _joins_group(evidence: Usage) -> str:
     """A process group whose ranks come from the environment: no `rank` and `world_size`, or `env://`."""
     for call in evidence.called(["torch"], ["init_process_group"]):
         if call.argument(4, "rank") is None or "env://" in (call.argument(1, "init_method") or ()):
@@ -84,11 +84,11 @@ def _joins_group(evidence: Evidence) -> str:
     return evidence.uses(["torch"], ["init_device_mesh", "is_torchelastic_launched"])
 
 
-def _joins_otherwise(evidence: Evidence) -> str:
+def _joins_otherwise(evidence: Usage) -> str:
     return evidence.uses(["torch"], ["init_process_group"])
 
 
-def _replicates(evidence: Evidence) -> str:
+def _replicates(evidence: Usage) -> str:
     """`nn.DataParallel` called, not only asked for with `isinstance`."""
     return "DataParallel" if evidence.called(["torch"], ["DataParallel", "data_parallel"]) else ""
 
@@ -149,7 +149,7 @@ BY_FRAMEWORK = {
 NO_FRAMEWORK = "It imports no framework that is known here: one process sees all devices."
 
 
-def guess(evidence: Mapping[str, Evidence], frameworks: tuple[str, ...]) -> tuple[Launch, str]:
+def guess(evidence: Mapping[str, Usage], frameworks: tuple[str, ...]) -> tuple[Launch, str]:
     """How to launch the program, and why. `evidence` by what each file is called for people, the script's first."""
     script = next(iter(evidence), "")
     for sign in SIGNS:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
-    from core.pythons.facts import Facts
+    from core.pythons.facts import PythonInfo
 
 DISTRIBUTIONS = {
     "Crypto": "pycryptodome", "PIL": "pillow", "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python",
@@ -45,7 +45,7 @@ def beside(name: str, near: Mapping[str, Path]) -> list[str]:
     ]
 
 
-def lacking(name: str, missing: Sequence[str], python: Facts, near: Collection[str] = ()) -> list[str]:
+def lacking(name: str, missing: Sequence[str], python: PythonInfo, near: Collection[str] = ()) -> list[str]:
     """A sentence on the packages that a program needs, and one on the modules of another Python's own library."""
     own = [each for each in missing if each in sys.stdlib_module_names or each in REMOVED]
     packages = [each for each in missing if each not in own and each not in near]
@@ -68,7 +68,7 @@ def _lies_in(name: str, folder: Path) -> bool:
     return os.path.isfile(folder / f"{name}.py") or os.path.isfile(folder / name / "__init__.py")  # noqa: PTH113
 
 
-def _install(packages: Sequence[str], python: Facts) -> str:
+def _install(packages: Sequence[str], python: PythonInfo) -> str:
     names = " ".join(DISTRIBUTIONS.get(each, each) for each in packages)
     path = shlex.quote(python.path)
     return f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.pythons.cache import Remembered
-from core.pythons.facts import LEAST_FOR_SCRIPTS, Facts, facts
-from core.pythons.probe_process import NAP_S, TIMEOUT_S, Inquiry
-from core.scripts.analysis import FRAMEWORKS, Look
+from core.pythons.cache import ProbeCache
+from core.pythons.facts import MIN_FOR_SCRIPTS, PythonInfo, parse_info
+from core.pythons.probe_process import NAP_S, TIMEOUT_S, PythonProbe
+from core.scripts.analysis import FRAMEWORKS, ScriptAnalysis
 from core.scripts.missing_packages import beside, lacking, nearby
 
 if TYPE_CHECKING:
@@ -30,27 +30,27 @@ class _Failure:
 
 
 @dataclass(slots=True)
-class Memory:
+class ProblemCache:
     """What was asked already: kept until the interpreter, its packages, the program's files or its folder change."""
 
-    answers: Remembered = field(default_factory=Remembered)
+    answers: ProbeCache = field(default_factory=ProbeCache)
     failures: dict[str, _Failure] = field(default_factory=dict)
 
 
-_MEMORY = Memory()
+_MEMORY = ProblemCache()
 
 
 class Checking:
     """The question what a program lacks, on its way. `close` it in any case: it then leaves no process."""
 
     def __init__(
-        self, look: Look, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S, memory: Memory | None = None, least: tuple[int, int] = LEAST_FOR_SCRIPTS,
+        self, look: ScriptAnalysis, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
+        timeout_s: float = TIMEOUT_S, memory: ProblemCache | None = None, least: tuple[int, int] = MIN_FOR_SCRIPTS,
     ) -> None:  # fmt: skip
         self._look, self._python, self._memory, self._least = look, python, memory or _MEMORY, least
         self._question = {"folder": look.folder, "modules": list(look.modules), "files": list(look.files)}
         self._key = json.dumps([self._question, sorted((variables or {}).items())])
-        self._inquiry: Inquiry | None = None
+        self._inquiry: PythonProbe | None = None
         self._found: list[str] | None = None
         self._working = Path(os.path.expanduser(cwd))  # noqa: PTH111 (the other one raises for a user who is none)
         self._gone = [] if os.path.isdir(self._working) else [_gone(self._working)]  # noqa: PTH112 (the other one raises)
@@ -84,7 +84,7 @@ class Checking:
 
     def _ask(self, variables: dict[str, str], timeout_s: float) -> None:
         try:
-            self._inquiry = Inquiry(self._python, self._question, variables=variables, timeout_s=timeout_s)
+            self._inquiry = PythonProbe(self._python, self._question, variables=variables, timeout_s=timeout_s)
         except ValueError as error:  # there is nothing to be started: that is seen as quickly the next time
             self._found = [str(error)]
 
@@ -93,7 +93,7 @@ class Checking:
         self._found, self._inquiry = [str(error)], None
 
     def _sentences(self, answer: Mapping[str, Any]) -> list[str]:
-        told = facts(self._python, answer)
+        told = parse_info(self._python, answer)
         too_old = told.too_old(self._least)
         if too_old:
             return [too_old]
@@ -105,8 +105,8 @@ class Checking:
 
 
 def problems(
-    look: Look, *, python: str, cwd: str, variables: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S,
-    memory: Memory | None = None, least: tuple[int, int] = LEAST_FOR_SCRIPTS,
+    look: ScriptAnalysis, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S, memory: ProblemCache | None = None, least: tuple[int, int] = MIN_FOR_SCRIPTS,
 ) -> list[str]:  # fmt: skip
     """What would end this program at once under this Python, a sentence each with the remedy; none when all is well.
 
@@ -130,7 +130,7 @@ def _gone(working: Path) -> str:
     return f"The working folder {working} {what}. Choose another."
 
 
-def _wrong(look: Look, path: str, told: Facts, error: Mapping[str, Any]) -> str:
+def _wrong(look: ScriptAnalysis, path: str, told: PythonInfo, error: Mapping[str, Any]) -> str:
     name = look.name if path == look.file else _called(path, look)
     line, words = error.get("line"), str(error.get("words") or "").rstrip(".")
     where = f" in line {line}" if line else ""
@@ -140,5 +140,5 @@ def _wrong(look: Look, path: str, told: Facts, error: Mapping[str, Any]) -> str:
     )
 
 
-def _called(path: str, look: Look) -> str:
+def _called(path: str, look: ScriptAnalysis) -> str:
     return os.path.relpath(path, look.folder) if path.startswith(f"{look.folder}/") else path

@@ -12,28 +12,28 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.scripts.imports import Import, imports
-from core.scripts.usage import Evidence
+from core.scripts.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 """No program is larger; checkpoints are."""
-MOST_FILES = 48
+MAX_FILES = 48
 LEVELS = 2
 """So deep a program's own modules are followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceFile:
     """A file of the program, read."""
 
     path: Path
     package: tuple[str, ...]
     """The package it belongs to, for its relative imports."""
     imports: tuple[Import, ...]
-    evidence: Evidence
+    evidence: Usage
     needed: bool
     """Whether it is certainly executed."""
 
@@ -49,7 +49,7 @@ def read(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise ValueError(f"{path} is no file. Name a Python program.")
-        if path.stat().st_size > MOST_BYTES:
+        if path.stat().st_size > MAX_BYTES:
             raise ValueError(f"{name} is larger than 16 MB: that is data, not a program. Name a Python program.")
         data = path.read_bytes()
     except OSError as error:
@@ -71,18 +71,18 @@ def _unreadable(path: Path, error: OSError) -> str:
     return f"{path} cannot be read: {error.strerror}. Allow it to be read, or name another script."
 
 
-def source_of(path: Path, package: tuple[str, ...], *, needed: bool) -> Source:
+def source_of(path: Path, package: tuple[str, ...], *, needed: bool) -> SourceFile:
     """A file of the program. Raises `SyntaxError` where this Python does not understand it; `ValueError` as `read`."""
     try:
         stat = path.stat()
         imported, evidence = _examined(path, stat.st_mtime_ns, stat.st_size)
     except OSError as error:
         raise ValueError(_unreadable(path, error)) from error
-    return Source(path=path, package=package, imports=imported, evidence=evidence, needed=needed)
+    return SourceFile(path=path, package=package, imports=imported, evidence=evidence, needed=needed)
 
 
 @lru_cache(maxsize=256)
-def _examined(path: Path, changed_ns: int, size_bytes: int) -> tuple[tuple[Import, ...], Evidence]:
+def _examined(path: Path, changed_ns: int, size_bytes: int) -> tuple[tuple[Import, ...], Usage]:
     """What a file shows; kept as long as it has not changed, for a program is looked at again with every choice."""
     del changed_ns, size_bytes  # parts of the key
     data = read(path)
@@ -92,10 +92,10 @@ def _examined(path: Path, changed_ns: int, size_bytes: int) -> tuple[tuple[Impor
             tree = ast.parse(data)
         except (RecursionError, MemoryError) as error:
             raise SyntaxError("it is nested too deep") from error
-    return tuple(imports(tree)), Evidence(tree)
+    return tuple(imports(tree)), Usage(tree)
 
 
-class Own:
+class OwnModules:
     """Which modules are a program's own: those in a folder; with `only`, this one of them."""
 
     def __init__(self, folder: Path, only: str = "") -> None:
@@ -136,7 +136,7 @@ class Own:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else path.name
 
 
-def follow(first: Source, own: Own) -> list[Source]:
+def follow(first: SourceFile, own: OwnModules) -> list[SourceFile]:
     """A file and those of the program's own that it imports, `LEVELS` deep; a module's packages are executed, too."""
     found = {first.path: first}
     if first.package:
@@ -147,7 +147,7 @@ def follow(first: Source, own: Own) -> list[Source]:
     return list(found.values())
 
 
-def _imported(source: Source, own: Own, found: dict[Path, Source]) -> list[Source]:
+def _imported(source: SourceFile, own: OwnModules, found: dict[Path, SourceFile]) -> list[SourceFile]:
     """The files that a file imports and that are not known yet; they are known from now on."""
     return [
         new
@@ -157,18 +157,20 @@ def _imported(source: Source, own: Own, found: dict[Path, Source]) -> list[Sourc
     ]
 
 
-def _add_all(found: dict[Path, Source], files: Iterable[tuple[Path, tuple[str, ...]]], *, needed: bool) -> list[Source]:
+def _add_all(
+    found: dict[Path, SourceFile], files: Iterable[tuple[Path, tuple[str, ...]]], *, needed: bool
+) -> list[SourceFile]:
     """Read those of the files that are not known yet; returns them. One that cannot be read here shows nothing."""
     new = []
     for path, package in files:
-        if path in found or len(found) >= MOST_FILES:
+        if path in found or len(found) >= MAX_FILES:
             continue
         try:
             found[path] = source_of(path, package, needed=needed)
         except (SyntaxError, ValueError):
-            nothing = Evidence(ast.Module(body=[], type_ignores=[]))
+            nothing = Usage(ast.Module(body=[], type_ignores=[]))
             # Whether it can be executed by the chosen Python is asked of that one.
-            found[path] = Source(path=path, package=package, imports=(), evidence=nothing, needed=needed)
+            found[path] = SourceFile(path=path, package=package, imports=(), evidence=nothing, needed=needed)
         new.append(found[path])
     return new
 

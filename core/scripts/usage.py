@@ -36,7 +36,7 @@ class Call:
         return self.positional[position] if position < len(self.positional) else self.keywords.get(keyword)
 
 
-class Evidence:
+class Usage:
     """The full names that a file uses and calls, and the environment variables that it reads and sets.
 
     It keeps nothing of the tree it is made of.

@@ -17,7 +17,7 @@ FACTOR = 16
 """How many blocks of one level make a block of the next."""
 
 
-class Column:
+class GrowableArray:
     """A float64 array that grows by doubling, so that appending costs O(1) per number in the mean."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Column:
         self._size = min(self._size, size)
 
 
-class Tree:
+class RangeTree:
     """Reduces any ranges of a column with one ufunc, in O(log n) for each range.
 
     Level k holds the reduction of every complete block of `FACTOR ** k` numbers; what is not yet a
@@ -57,20 +57,20 @@ class Tree:
     every later digit of a prefix sum, here it stays in its own blocks.
     """
 
-    def __init__(self, column: Column, reduce: np.ufunc, leaf: Callable[[Floats], Floats]) -> None:
+    def __init__(self, column: GrowableArray, reduce: np.ufunc, leaf: Callable[[Floats], Floats]) -> None:
         """`leaf` prepares the column's numbers for `reduce`, for example by making infinities NaN."""
         self._column = column
         self._reduce = reduce
         self._leaf = leaf
         self._neutral = 0.0 if reduce is np.add else np.nan  # fmin and fmax pass over NaN
-        self._levels: list[Column] = []
+        self._levels: list[GrowableArray] = []
 
     def _grow(self) -> None:
         """Take in what was appended to the column since the last query: at once costs less than bit by bit."""
         level, below, leaf = 0, self._column, self._leaf
         while len(below) >= FACTOR:
             if level == len(self._levels):
-                self._levels.append(Column())
+                self._levels.append(GrowableArray())
             blocks = self._levels[level]
             complete = len(below) // FACTOR
             if complete == len(blocks):

@@ -13,13 +13,13 @@ from core.errors import RunError
 from core.runs.checkpoints import listed
 from core.runs.verdicts import release_fields, worst
 from core.schema.events import FULL
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from core.runs.facts import Facts
+    from core.runs.facts import RunFacts
     from core.runs.run import Run
     from core.runs.verdicts import Release
     from core.series.series import Series
@@ -29,17 +29,17 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RunMeasurements:
     """What a run's events hold besides its facts."""
 
-    book: SeriesBook = field(default_factory=SeriesBook)
+    book: RunSeries = field(default_factory=RunSeries)
     reasons: dict[str, str] = field(default_factory=dict)
     """By the name of a checkpoint, why it was written."""
 
 
-def read_all(run: Run) -> Record:
+def read_all(run: Run) -> RunMeasurements:
     """Bring a run up to date and return all that was measured."""
-    record, events = Record(), run.catch_up()
+    record, events = RunMeasurements(), run.catch_up()
     record.book.fold(events)
     for event in events:
         if event["kind"] == "checkpoint":
@@ -47,7 +47,7 @@ def read_all(run: Run) -> Record:
     return record
 
 
-def document(run: Run, record: Record) -> Json:
+def document(run: Run, record: RunMeasurements) -> Json:
     """What `show --json` prints. `run` and `record` are up to date."""
     facts, book = run.facts, record.book
     return {
@@ -67,7 +67,7 @@ def document(run: Run, record: Record) -> Json:
     }
 
 
-def _release(facts: Facts) -> Json | None:
+def _release(facts: RunFacts) -> Json | None:
     """What the watch over the devices' memory found out, the worst of it first; None while there is nothing to tell."""
     found = facts.releases.values()
     if not found and not facts.ended_processes:
@@ -108,7 +108,7 @@ def _metric(series: Series) -> Json:
     }
 
 
-def _device(name: str, fields: Json, book: SeriesBook) -> Json:
+def _device(name: str, fields: Json, book: RunSeries) -> Json:
     utilisation, memory = book.utilisation.get(name), book.memory.get(name)
     return {
         "label": fields.get("label"),
@@ -137,7 +137,7 @@ def _plain(value: float | None) -> float | str | None:
     return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
-def write_csv(book: SeriesBook, file: TextIO) -> None:
+def write_csv(book: RunSeries, file: TextIO) -> None:
     """Every step of every metric: `metric,step,time,value`, time in unix seconds."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["metric", "step", "time", "value"])
@@ -146,7 +146,7 @@ def write_csv(book: SeriesBook, file: TextIO) -> None:
         writer.writerows([name, int(step), f"{time:.6f}", repr(value)] for step, time, value in rows)
 
 
-def export_csv(book: SeriesBook, path: Path) -> None:
+def export_csv(book: RunSeries, path: Path) -> None:
     """Write every measurement to a file. Raises `RunError` with a sentence; a file that was not there is not left."""
     new = not path.exists()
     try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from core.series.min_max_tree import Floats
 
 
-class SeriesBook:
+class RunSeries:
     """All series of a run, extended by `fold`. The window also keeps one for the devices of no run."""
 
     def __init__(self) -> None:

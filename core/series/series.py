@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from core.series.min_max_tree import Column, Floats, Indices, Tree
+from core.series.min_max_tree import Floats, GrowableArray, Indices, RangeTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class Series:
     """
 
     def __init__(self) -> None:
-        self._steps = Column()
-        self._times = Column()
-        self._values = Column()
-        self._low = Tree(self._values, np.fmin, _finite_or_nan)
-        self._high = Tree(self._values, np.fmax, _finite_or_nan)
-        self._total = Tree(self._values, np.add, _finite_or_zero)
-        self._finite = Tree(self._values, np.add, _is_finite)
+        self._steps = GrowableArray()
+        self._times = GrowableArray()
+        self._values = GrowableArray()
+        self._low = RangeTree(self._values, np.fmin, _finite_or_nan)
+        self._high = RangeTree(self._values, np.fmax, _finite_or_nan)
+        self._total = RangeTree(self._values, np.add, _finite_or_zero)
+        self._finite = RangeTree(self._values, np.add, _is_finite)
         self._complete = True  # no gap so far: then there is nothing to count
 
     def __len__(self) -> int:
@@ -165,7 +165,7 @@ class Series:
         return Point(step=int(self.steps[at]), time=float(self.times[at]), value=float(self.values[at]))
 
     @property
-    def _trees(self) -> tuple[Tree, Tree, Tree, Tree]:
+    def _trees(self) -> tuple[RangeTree, RangeTree, RangeTree, RangeTree]:
         return self._low, self._high, self._total, self._finite
 
     def _truncate(self, size: int) -> None:

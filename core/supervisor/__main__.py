@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.sampler import Sampler
 from core.errors import RunError
-from core.runs.facts import Facts
+from core.runs.facts import RunFacts
 from core.runs.lock import claim
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Listener:
+class ShutdownSignals:
     """Hears the signals of a logout or a shutdown from the first moment on, also before there is who obeys them."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Listener:
             obey()
 
 
-def _take_up(run_dir: Path) -> tuple[int, Facts]:
+def _take_up(run_dir: Path) -> tuple[int, RunFacts]:
     from core.runs.lock import claim_again
     from core.supervisor.recovery import clear  # now: a new run need not wait for it
 
@@ -55,7 +55,7 @@ def main() -> int:
     """Run the run whose directory is the first argument; with `--resume`, go on with it."""
     users_umask = os.umask(0o077)  # what is measured is nobody else's business; what a script writes is its own
     run_dir, resumes = Path(sys.argv[1]), "--resume" in sys.argv[2:]
-    told = Listener()
+    told = ShutdownSignals()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, told)
     # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT. The
@@ -64,7 +64,7 @@ def main() -> int:
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # who started us may have blocked it; workers inherit
     try:
-        lock, facts = _take_up(run_dir) if resumes else (claim(run_dir), Facts())
+        lock, facts = _take_up(run_dir) if resumes else (claim(run_dir), RunFacts())
         post = guard.post(run_dir, let_go=lock)
         spec = read_spec(run_dir)
         own = job(spec, run_dir, let_go=(lock, post), umask=users_umask)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OFTEN_S = 0.5
 
 
-class Readings:
+class DeviceLog:
     """Takes the readings of some devices from a sampler and writes them into the run's events."""
 
     def __init__(

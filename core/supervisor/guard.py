@@ -18,13 +18,13 @@ from core.runs.directory import remove_sockets
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, GUARD_EVENTS
 from core.system import process_info, processes
-from core.system.process_info import Ended, ended_fields
+from core.system.process_info import TerminatedProcess, ended_fields
 from core.system.procfs import ENDED, STUCK
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.system.process_info import Holder
+    from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
 
 
@@ -43,13 +43,13 @@ def stand(run_dir: Path, reading: int) -> None:
     remove_sockets(run_dir)
 
 
-def _end_all(run_id: str) -> list[Ended]:
+def _end_all(run_id: str) -> list[TerminatedProcess]:
     """Kill whatever carries the run's tag until nothing new is found, and all of it has ended; returns whom.
 
     All are looked at before the first is killed: workers kill their own groups at the same time (`core.worker.deadman`
     gives us a moment), and who ends with its group was ended as well, by the same signal and for the same reason.
     """
-    seen: dict[ProcessId, Holder] = {}
+    seen: dict[ProcessId, ProcessInfo] = {}
     killed: set[ProcessId] = set()
     begun = quiet_since = time.monotonic()
     while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < GIVE_UP_S:
@@ -69,13 +69,13 @@ def _is_ending(process: ProcessId) -> bool:
     return seen.created == process.created and seen.state not in {*ENDED, STUCK}
 
 
-def _ended(process: ProcessId, seen: Holder) -> Ended:
-    return Ended(
+def _ended(process: ProcessId, seen: ProcessInfo) -> TerminatedProcess:
+    return TerminatedProcess(
         pid=process.pid, created=process.created, name=seen.name, command=seen.command, signal="SIGKILL", by="guard"
     )
 
 
-def _tell(run_dir: Path, ended: list[Ended]) -> None:
+def _tell(run_dir: Path, ended: list[TerminatedProcess]) -> None:
     if ended:
         events = Writer(run_dir / EVENTS / GUARD_EVENTS)
         try:

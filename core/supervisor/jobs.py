@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.errors import RunError
 from core.launchers import local
 from core.launchers.script import Launcher
-from core.metrics.process import Collecting
+from core.metrics.process import MetricsProcess
 from core.runs.output_log import end_of
 from core.schema.paths import log_of_rank
 from core.supervisor.workers import describe
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.schema.events import Event
-    from core.schema.rank import Placement
+    from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
-    from core.supervisor.workers import Member
+    from core.supervisor.workers import Worker
 
 LAST_WORDS_BYTES = 16 * 1024
 LAST_LINE = 300
@@ -37,7 +37,7 @@ class Job(Protocol):
         """Before the first process. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`."""
         raise NotImplementedError
 
-    def launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
         """Start one process. Raises `OSError`."""
         raise NotImplementedError
 
@@ -57,7 +57,7 @@ class Job(Protocol):
         """All processes have ended: what they left to be read is read. A sentence where that could not be done."""
         raise NotImplementedError
 
-    def failure(self, member: Member) -> tuple[str, str | None]:
+    def failure(self, member: Worker) -> tuple[str, str | None]:
         """How one failed, in a sentence, and its traceback, where there is one."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int], umask: int) -> J
     """For this run. `let_go`: see `Collecting`; call it before any thread is started. `umask`: of who began the run."""
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    return ScriptJob(spec, Launcher(spec, run_dir, umask), Collecting(run_dir, spec, let_go=let_go), run_dir)
+    return ScriptJob(spec, Launcher(spec, run_dir, umask), MetricsProcess(run_dir, spec, let_go=let_go), run_dir)
 
 
 class RecipeJob:
@@ -84,7 +84,7 @@ class RecipeJob:
         """See `Job`."""
         self._names = names
 
-    def launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""
         return local.launch(self._spec, self._run_dir, placement, self._names)
 
@@ -104,7 +104,7 @@ class RecipeJob:
         """Nothing."""
         return None
 
-    def failure(self, member: Member) -> tuple[str, str | None]:
+    def failure(self, member: Worker) -> tuple[str, str | None]:
         """What it said."""
         return describe(member), (member.error or {}).get("traceback")
 
@@ -115,7 +115,7 @@ class RecipeJob:
 class ScriptJob:
     """A program of the user's own: what it prints and writes is read by a process beside it."""
 
-    def __init__(self, spec: RunSpec, launcher: Launcher, collecting: Collecting, run_dir: Path) -> None:
+    def __init__(self, spec: RunSpec, launcher: Launcher, collecting: MetricsProcess, run_dir: Path) -> None:
         assert spec.script is not None
         self._name, self._run_dir, self._collecting = spec.script.name, run_dir, collecting
         self._launcher = launcher
@@ -127,7 +127,7 @@ class ScriptJob:
         if not self._collecting.wait():
             raise RunError("The process that reads measurements did not come up. Start the run again.")
 
-    def launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""
         return self._launcher.launch(placement)
 
@@ -153,7 +153,7 @@ class ScriptJob:
         """What was printed last is read, too."""
         return self._collecting.finish()
 
-    def failure(self, member: Member) -> tuple[str, str | None]:
+    def failure(self, member: Worker) -> tuple[str, str | None]:
         """Its exit code, and the error at the end of what it printed, or the last that it printed."""
         printed = as_printed(end_of(log_of_rank(self._run_dir, member.placement.rank), LAST_WORDS_BYTES))
         trace = last_traceback(printed)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from core.memory_watch.machine import ThisMachine
-from core.memory_watch.watch import Watch
-from core.supervisor.release import Releasing
+from core.memory_watch.machine import HostProcesses
+from core.memory_watch.watch import MemoryWatch
+from core.supervisor.release import ReleaseWatcher
 from core.supervisor.stall import StallWatch
-from core.supervisor.unticked_devices import StrayWatch
+from core.supervisor.unticked_devices import UntickedDeviceWatch
 from core.system import processes
 
 if TYPE_CHECKING:
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample
     from core.schema.spec import RunSpec
-    from core.supervisor.device_log import Readings
+    from core.supervisor.device_log import DeviceLog
     from core.system.processes import ProcessId
 
 ABORTED_WAIT_S = 10.0
 """A run that cannot go on does not wait for its devices for longer."""
 
 
-class Oversight:
+class RunMonitor:
     """Of one leg of a run, from its first process to the release of its devices."""
 
     def __init__(
-        self, run_id: str, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *, readings: Readings,
+        self, run_id: str, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *, readings: DeviceLog,
         write: Callable[..., None],
     ) -> None:  # fmt: skip
         """`before`: readings made before the first process was started. `write`: an event of a kind and fields."""
         self._readings, self._write = readings, write
-        self._watch = Watch(run_id, devices, spec.release, ThisMachine(run_id))
+        self._watch = MemoryWatch(run_id, devices, spec.release, HostProcesses(run_id))
         self._watch.begin(before)
-        self._strays = StrayWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_id)])
+        self._strays = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_id)])
         self._stall = StallWatch(spec.devices)
 
     def look(self, step: int | None, *, trains: bool) -> None:
@@ -64,7 +64,9 @@ class Oversight:
         self, workers: Iterable[ProcessId], *, is_hurried: Callable[[], bool], meanwhile: Callable[[], Any]
     ) -> None:
         """End what is left of the run, and watch its devices until they are as they were before, or time is over."""
-        Releasing(self._watch, self._readings, self._write).run(workers, is_hurried=is_hurried, meanwhile=meanwhile)
+        ReleaseWatcher(self._watch, self._readings, self._write).run(
+            workers, is_hurried=is_hurried, meanwhile=meanwhile
+        )
 
     @property
     def leaves_processes(self) -> bool:

@@ -13,14 +13,14 @@ from core.runs.requests import Requests
 from core.schema.events import FULL, Writer, make_reserve
 from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
 from core.system import process_info, processes, terminate
-from core.system.process_info import Ended, ended_fields
+from core.system.process_info import TerminatedProcess, ended_fields
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.system.process_info import Holder
+    from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
-    from core.system.terminate import Left
+    from core.system.terminate import StillRunning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class _Remnant:
 
     process: ProcessId
     run_id: str
-    seen: Holder
+    seen: ProcessInfo
     """As it was before it was ended."""
 
 
@@ -52,8 +52,8 @@ def clear(run_dir: Path) -> None:
 
 def _end_remnants(run_dir: Path) -> None:
     """End what carries the run's tag, TERM and then KILL, until nothing new is found; write down who it was."""
-    ended: list[Ended] = []
-    left: tuple[Left[_Remnant], ...] = ()
+    ended: list[TerminatedProcess] = []
+    left: tuple[StillRunning[_Remnant], ...] = ()
     deadline = time.monotonic() + PATIENCE_S
     while (remnants := _remnants(run_dir.name)) and time.monotonic() < deadline:
         outcome = terminate.end(remnants)
@@ -72,14 +72,14 @@ def _remnants(run_id: str) -> list[_Remnant]:
     ]
 
 
-def _ended(remnant: _Remnant, number: str) -> Ended:
-    return Ended(
+def _ended(remnant: _Remnant, number: str) -> TerminatedProcess:
+    return TerminatedProcess(
         pid=remnant.process.pid, created=remnant.process.created, name=remnant.seen.name,
         command=remnant.seen.command, signal=number, by="supervisor",
     )  # fmt: skip
 
 
-def _write_down(run_dir: Path, ended: list[Ended]) -> None:
+def _write_down(run_dir: Path, ended: list[TerminatedProcess]) -> None:
     """In the supervisor's own log, which nobody else writes now; it is told of the leg that begins next."""
     events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
     try:
@@ -88,7 +88,7 @@ def _write_down(run_dir: Path, ended: list[Ended]) -> None:
         events.close()
 
 
-def _not_ended(run_dir: Path, left: tuple[Left[_Remnant], ...]) -> str:
+def _not_ended(run_dir: Path, left: tuple[StillRunning[_Remnant], ...]) -> str:
     if not left:
         return not_cleared(run_dir)
     who = ", ".join(f"pid {each.whom.process.pid} {each.whom.seen.name or ''}".strip() for each in left)

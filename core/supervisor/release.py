@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable, Sequence
 
-    from core.memory_watch.watch import Watch
-    from core.supervisor.device_log import Readings
-    from core.system.process_info import Holder
+    from core.memory_watch.watch import MemoryWatch
+    from core.supervisor.device_log import DeviceLog
+    from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
 
 TICK_S = 0.1
 ENDING_TICK_S = 0.02  # while processes are being ended: mostly it takes them milliseconds
 
 
-class Releasing:
+class ReleaseWatcher:
     """Drives a watch with the readings of the run's devices. `write`: writes an event of a kind and fields."""
 
-    def __init__(self, watch: Watch, readings: Readings, write: Callable[..., None]) -> None:
+    def __init__(self, watch: MemoryWatch, readings: DeviceLog, write: Callable[..., None]) -> None:
         self._watch, self._readings, self._write = watch, readings, write
 
     def run(
@@ -59,6 +59,6 @@ class Releasing:
             self._write("waiting", text=text)
 
 
-def _signalled(number: signal.Signals, whom: Sequence[Holder]) -> str:
+def _signalled(number: signal.Signals, whom: Sequence[ProcessInfo]) -> str:
     who = "A process outlived its worker and was" if len(whom) == 1 else "Processes outlived their worker and were"
     return f"{who} sent {number.name}: {enumerated(holder.words for holder in whom)}."

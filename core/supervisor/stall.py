@@ -49,8 +49,8 @@ class StallWatch:
 
     @property
     def _allowed_s(self) -> float:
-        least_s = self._patience_s if self._step is not None else max(self._patience_s, FIRST_PATIENCE_S)
-        return max(least_s, LONGER * self._longest_s)
+        min_s = self._patience_s if self._step is not None else max(self._patience_s, FIRST_PATIENCE_S)
+        return max(min_s, LONGER * self._longest_s)
 
     def _busy(self, survey: Survey) -> str:
         """`GPU 0 at 100 %, GPU 1 at 0 %`, of the run's devices that tell."""

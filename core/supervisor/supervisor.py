@@ -15,18 +15,18 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from core.catalog.strategies import cell_of
+from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.launchers import local, ranks
-from core.runs.facts import Facts, fold
+from core.runs.facts import RunFacts, fold
 from core.runs.requests import Requests
-from core.runs.states import TRANSITIONS, RunState, row
+from core.runs.states import TRANSITIONS, RunState, state_info
 from core.schema.events import RecordError, Writer
 from core.schema.paths import EVENTS, RESERVE
-from core.schema.settings import rungs
-from core.supervisor.device_log import Readings
-from core.supervisor.stop_ladder import Ladder
-from core.supervisor.workers import Workforce
+from core.schema.settings import escalation_steps
+from core.supervisor.device_log import DeviceLog
+from core.supervisor.stop_escalation import StopEscalation
+from core.supervisor.workers import WorkerGroup
 from core.system import processes
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample
     from core.devices.sampler import Sampler
-    from core.schema.rank import Placement
+    from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
     from core.supervisor.jobs import Job
-    from core.supervisor.monitor import Oversight
-    from core.supervisor.workers import Member
+    from core.supervisor.monitor import RunMonitor
+    from core.supervisor.workers import Worker
 
 TICK_S = 0.25
 """Between two looks while it trains: each takes time from the cores that train. The end of a worker cuts it short."""
@@ -57,17 +57,17 @@ NO_PROC = (
 class Supervisor:
     """Takes one run from STARTING to its end, or goes on with it after what `facts` tell."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: Facts | None = None) -> None:
+    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None) -> None:
         self._run_dir, self._spec, self._job = run_dir, spec, job
         self._events = Writer(run_dir / EVENTS / "supervisor.jsonl")
-        self._readings = Readings(run_dir, sampler, spec.devices)
+        self._readings = DeviceLog(run_dir, sampler, spec.devices)
         self._requests = Requests(run_dir)
-        self._workers = Workforce(run_dir)
-        self._facts = facts or Facts()
-        self._oversight: Oversight | None = None
+        self._workers = WorkerGroup(run_dir)
+        self._facts = facts or RunFacts()
+        self._oversight: RunMonitor | None = None
         self._has_stepped = False
         self._done_since = time.monotonic()
-        self._ladder = Ladder(rungs(spec.ladder), send=self._send, record=self._record_rung)
+        self._ladder = StopEscalation(escalation_steps(spec.ladder), send=self._send, record=self._record_rung)
 
     def run(self) -> None:
         """Supervise to the end. Whatever goes wrong is the run's recorded end; nothing of the run is left."""
@@ -110,7 +110,7 @@ class Supervisor:
                 "device", id=device.id, device_kind=device.kind, label=device.label, name=device.name,
                 memory_total_bytes=device.memory_total_bytes, pci_bus_id=device.pci_bus_id, cores=list(device.cores),
             )  # fmt: skip
-        placements = ranks.placements(devices, cell_of(self._spec))
+        placements = ranks.assign_ranks(devices, strategy_of(self._spec))
         names = local.cuda_names(placements, self._spec.cuda_ids, self._spec.python)
         local.check_sight(self._spec, self._run_dir.name, placements, names)
         self._job.prepare(names)
@@ -122,7 +122,7 @@ class Supervisor:
         finally:
             self._oversee(devices, before)  # also those who were started before one who could not be
 
-    def _add(self, placement: Placement) -> None:
+    def _add(self, placement: RankAssignment) -> None:
         member = self._workers.add(placement, self._launch)
         identity = member.identity
         self._events.write(
@@ -131,13 +131,13 @@ class Supervisor:
         )  # fmt: skip
 
     def _oversee(self, devices: Sequence[Device], before: Sequence[Sample]) -> None:
-        from core.supervisor.monitor import Oversight  # now: a user's program need not wait until it is loaded
+        from core.supervisor.monitor import RunMonitor  # now: a user's program need not wait until it is loaded
 
-        self._oversight = Oversight(
+        self._oversight = RunMonitor(
             self._run_dir.name, self._spec, devices, before, readings=self._readings, write=self._tell
         )
 
-    def _launch(self, placement: Placement) -> subprocess.Popen[bytes]:
+    def _launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
         try:
             return self._job.launch(placement)
         except OSError as error:
@@ -173,7 +173,7 @@ class Supervisor:
             # The others would wait for the one that failed, for ever under collectives.
             self._ladder.begin("SIGTERM")
 
-    def _record_exits(self, ended: list[Member]) -> None:
+    def _record_exits(self, ended: list[Worker]) -> None:
         for member in ended:
             self._events.write("worker_exit", rank=member.placement.rank, exit_code=member.exit_code)
 
@@ -204,7 +204,7 @@ class Supervisor:
             self._ladder.begin("asked" if self._facts.plan else "SIGINT")
         for why in self._requests.refuse(self._spec):
             self._tell("notice", text=why)
-        if row(self._facts.state).can_pause:
+        if state_info(self._facts.state).can_pause:
             self._requests.record(lambda asked: self._events.write("request", asked=asked))
         if self._requests.has("force"):
             if self._facts.state is RunState.STOPPING:
@@ -250,7 +250,7 @@ class Supervisor:
     def _abort(self, sentence: str, trace: str | None) -> None:
         """End everything at once and write the end down, as far as the disk lets us."""
         self._kill_all()
-        if row(self._facts.state).over:
+        if state_info(self._facts.state).over:
             print(sentence, file=sys.stderr)  # noqa: T201 (into log.txt, where `Run.resume` looks)
             return  # the end was reached, or a resumed leg never began: only the disk did not take it
         try:
@@ -269,7 +269,7 @@ class Supervisor:
         self._workers.send(signal.SIGKILL)
         processes.end_tagged(self._run_dir.name, signal.SIGKILL)
 
-    def _release_after_all(self, oversight: Oversight) -> None:
+    def _release_after_all(self, oversight: RunMonitor) -> None:
         """The same for a run that cannot go on; what went wrong may go wrong here, too, and is told once."""
         if self._facts.state is not RunState.RELEASING:
             self._go(RunState.RELEASING)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stray:
+class UntickedDeviceUse:
     """Processes of a run on one device that was not ticked."""
 
     device_id: str
@@ -28,7 +28,7 @@ class Stray:
 
 def find(
     ticked: Collection[str], devices: Sequence[Device], samples: Iterable[Sample], pids: Collection[int]
-) -> list[Stray]:
+) -> list[UntickedDeviceUse]:
     """Which of a run's processes the driver names on devices outside `ticked`.
 
     `pids`: all processes of the run, by its tag. A device whose driver gives no list of processes, or gives the
@@ -43,11 +43,11 @@ def find(
         here = tuple(sorted({process.pid for process in sample.processes} & set(pids)))
         if here:
             device = by_id[sample.device_id]
-            found.append(Stray(device_id=device.id, pids=here, sentence=_sentence(here, device)))
+            found.append(UntickedDeviceUse(device_id=device.id, pids=here, sentence=_sentence(here, device)))
     return found
 
 
-class StrayWatch:
+class UntickedDeviceWatch:
     """Looks as often as lists of processes are read, and tells each finding once."""
 
     def __init__(self, ticked: Collection[str], pids: Callable[[], Collection[int]]) -> None:
@@ -56,7 +56,7 @@ class StrayWatch:
         self._told: dict[str, tuple[int, ...]] = {}
         self._look_at = 0.0
 
-    def look(self, survey: Survey, now: float) -> list[Stray]:
+    def look(self, survey: Survey, now: float) -> list[UntickedDeviceUse]:
         """What is new at `now`, seconds of any steady clock: a process more on a device, or a device more."""
         if now < self._look_at:
             return []

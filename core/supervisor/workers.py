@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from core.schema.rank import Placement
+    from core.schema.rank import RankAssignment
     from core.system.processes import ProcessId
 
 
@@ -31,10 +31,10 @@ STUCK_AFTER_S = 10.0
 
 
 @dataclass(slots=True)
-class Member:
+class Worker:
     """One worker and what it has said."""
 
-    placement: Placement
+    placement: RankAssignment
     process: subprocess.Popen[bytes]
     identity: ProcessId | None
     """None when it ended before it could be looked at."""
@@ -88,21 +88,21 @@ class Member:
         return f"{who} on {self.device}" if self.device else who
 
 
-class Workforce:
+class WorkerGroup:
     """All workers of a run."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
-        self.members: list[Member] = []
+        self.members: list[Worker] = []
         self._servers_due: float | None = None
 
-    def add(self, placement: Placement, launch: Callable[[Placement], subprocess.Popen[bytes]]) -> Member:
+    def add(self, placement: RankAssignment, launch: Callable[[RankAssignment], subprocess.Popen[bytes]]) -> Worker:
         """Start a worker and take charge of it. What an earlier leg of the run said is not its word."""
         tail = Tail(self._run_dir / EVENTS / f"worker-{placement.rank}.jsonl")
         tail.skip()  # before the start: its first word must not be missed
         process = launch(placement)
         serves = any(member.placement.role == "chief" for member in self.members)
-        member = Member(placement, process, processes.identify(process.pid), tail, serves)
+        member = Worker(placement, process, processes.identify(process.pid), tail, serves)
         self.members.append(member)
         return member
 
@@ -119,7 +119,7 @@ class Workforce:
                 ends.register(end, select.POLLIN)
             ends.poll(1000 * timeout_s)
 
-    def poll(self) -> list[Member]:
+    def poll(self) -> list[Worker]:
         """Ask every worker first; returns those that have ended since the last call."""
         ended = []
         for member in self.members:
@@ -145,7 +145,7 @@ class Workforce:
         return events
 
     @property
-    def trainers(self) -> list[Member]:
+    def trainers(self) -> list[Worker]:
         """Those that train: all but those that serve."""
         return [member for member in self.members if not member.serves]
 
@@ -173,7 +173,7 @@ class Workforce:
         return pids
 
     @property
-    def working(self) -> list[Member]:
+    def working(self) -> list[Worker]:
         """Those that have not ended, and still may."""
         return [member for member in self.members if member.exit_code is None and not member.stuck]
 
@@ -206,7 +206,7 @@ class Workforce:
             if member.process.stdin is not None:
                 member.process.stdin.close()
 
-    def culprit(self) -> Member | None:
+    def culprit(self) -> Worker | None:
         """Whose failure was the cause, where several failed: the others mostly say that they lost the first.
 
         Only who failed of itself can be. Of these a worker killed from outside, which could say
@@ -218,7 +218,7 @@ class Workforce:
         return next(iter([*killed, *spoken, *failed]), None)
 
 
-def describe(member: Member) -> str:
+def describe(member: Worker) -> str:
     """One sentence on how a worker failed."""
     who = member.name
     code = member.exit_code or 0

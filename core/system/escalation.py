@@ -6,13 +6,13 @@ import signal
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from core.system.process_info import Ended
+from core.system.process_info import TerminatedProcess
 from core.system.procfs import STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.system.process_info import Holder
+    from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
 
 SURVIVOR_GRACE_S = 2.0
@@ -27,7 +27,7 @@ class Processes(Protocol):
     def tagged(self) -> Sequence[ProcessId] | None:
         """Those that carry the run's tag and are of this user; None where that cannot be found out."""
 
-    def look(self, process: ProcessId) -> Holder | None:
+    def look(self, process: ProcessId) -> ProcessInfo | None:
         """What this very process is now, with its resident memory; None once it is gone."""
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
@@ -35,11 +35,11 @@ class Processes(Protocol):
 
 
 @dataclass(slots=True)
-class Survivor:
+class TrackedProcess:
     """One of them."""
 
     process: ProcessId
-    holder: Holder
+    holder: ProcessInfo
     """As it was seen last."""
     signal: signal.Signals | None = None
     """The last that it was sent."""
@@ -55,12 +55,12 @@ class Survivor:
         return not self.gone and beyond and self.holder.state == STUCK
 
 
-class Survivors:
+class ProcessEscalation:
     """Finds and ends them, a step at a time. Times are those of any one steady clock, in seconds."""
 
     def __init__(self, processes: Processes, grace_s: float = SURVIVOR_GRACE_S) -> None:
         self._processes, self._grace_s = processes, grace_s
-        self._known: dict[ProcessId, Survivor] = {}
+        self._known: dict[ProcessId, TrackedProcess] = {}
         self._next_look = float("-inf")
         self.blind = False
         """Whether it could not be found out whether there are any."""
@@ -69,14 +69,14 @@ class Survivors:
         """Take charge of one that was, or is now, sent KILL by another."""
         holder = self._processes.look(process)
         if holder is not None and process not in self._known:
-            self._known[process] = Survivor(process, holder, signal.SIGKILL, now)
+            self._known[process] = TrackedProcess(process, holder, signal.SIGKILL, now)
 
-    def step(self, now: float, *, hurried: bool = False) -> list[tuple[signal.Signals, list[Holder]]]:
+    def step(self, now: float, *, hurried: bool = False) -> list[tuple[signal.Signals, list[ProcessInfo]]]:
         """Find, look at, and end what is due; returns who was sent what. `hurried`: KILL at once."""
         self.look()
         if now >= self._next_look:
             self._find(now)
-        sent: dict[signal.Signals, list[Holder]] = {}
+        sent: dict[signal.Signals, list[ProcessInfo]] = {}
         for survivor in self.living:
             number = self._due(survivor, now, hurried=hurried)
             if number is None:
@@ -102,24 +102,24 @@ class Survivors:
             self._next_look = float("-inf")  # it may have forked while it was being ended
 
     @property
-    def known(self) -> list[Survivor]:
+    def known(self) -> list[TrackedProcess]:
         """All that were found."""
         return list(self._known.values())
 
     @property
-    def living(self) -> list[Survivor]:
+    def living(self) -> list[TrackedProcess]:
         """Those that have not ended yet."""
         return [survivor for survivor in self._known.values() if not survivor.gone]
 
     @property
-    def gone(self) -> list[Survivor]:
+    def gone(self) -> list[TrackedProcess]:
         """Those that have ended, signalled or not."""
         return [survivor for survivor in self._known.values() if survivor.gone]
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[TerminatedProcess]:
         """Those that had to be ended, and have."""
         return [
-            Ended(
+            TerminatedProcess(
                 pid=each.process.pid, created=each.process.created, name=each.holder.name,
                 command=each.holder.command, signal=each.signal.name, by="supervisor",
             )
@@ -133,9 +133,9 @@ class Survivors:
         self.blind = found is None
         for process in found or ():
             if process not in self._known and (holder := self._processes.look(process)) is not None:
-                self._known[process] = Survivor(process, holder)
+                self._known[process] = TrackedProcess(process, holder)
 
-    def _due(self, survivor: Survivor, now: float, *, hurried: bool) -> signal.Signals | None:
+    def _due(self, survivor: TrackedProcess, now: float, *, hurried: bool) -> signal.Signals | None:
         """What it is to be sent now. One that waits inside the kernel after KILL hears no other signal either."""
         waited = survivor.signal is not None and now - survivor.sent_at >= self._grace_s
         if survivor.signal is signal.SIGKILL:  # of its worker's whole group, which it may have left just then

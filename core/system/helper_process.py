@@ -17,7 +17,7 @@ SIGNALS = {number.value: number.name.removeprefix("SIG") for number in signal.Si
 GRACE_S = 1.0  # for each of: the end of its stdin, SIGTERM, SIGKILL
 
 
-class Child:
+class HelperProcess:
     """A child process that writes lines."""
 
     def __init__(self, command: Sequence[str]) -> None:

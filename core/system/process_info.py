@@ -27,7 +27,7 @@ Key = tuple[int, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class ProcessInfo:
     """A process that holds a device. What may not be read, or cannot be, is None."""
 
     pid: int
@@ -65,7 +65,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class TerminatedProcess:
     """A process of the run that outlived its worker, or its supervisor, and had to be ended."""
 
     pid: int
@@ -79,7 +79,7 @@ class Ended:
     """`supervisor` or `guard`."""
 
 
-def holder_fields(holder: Holder) -> dict[str, Any]:
+def process_fields(holder: ProcessInfo) -> dict[str, Any]:
     """A holder as JSON has it: its age is of the moment, and its device is told beside it."""
     return {
         "pid": holder.pid,
@@ -94,11 +94,11 @@ def holder_fields(holder: Holder) -> dict[str, Any]:
     }
 
 
-def read_holder(data: object, device: str) -> Holder:
+def read_process(data: object, device: str) -> ProcessInfo:
     if not isinstance(data, dict):
         raise TypeError(data)
     created = data.get("created")
-    return Holder(
+    return ProcessInfo(
         pid=int(data["pid"]),
         created=None if created is None else finite(created),
         device_id=device,
@@ -112,16 +112,16 @@ def read_holder(data: object, device: str) -> Holder:
     )
 
 
-def read_ended(event: dict[str, Any]) -> tuple[Ended, ...]:
+def read_ended(event: dict[str, Any]) -> tuple[TerminatedProcess, ...]:
     """The processes that an event says were ended. Raises as `read_release`."""
     by = str(event["by"])
     return tuple(_read_ended(each, by) for each in event["processes"])
 
 
-def _read_ended(data: object, by: str) -> Ended:
+def _read_ended(data: object, by: str) -> TerminatedProcess:
     if not isinstance(data, dict):
         raise TypeError(data)
-    return Ended(
+    return TerminatedProcess(
         pid=int(data["pid"]),
         created=finite(data["created"]),
         name=_text(data.get("name")),
@@ -131,7 +131,7 @@ def _read_ended(data: object, by: str) -> Ended:
     )
 
 
-def ended_fields(by: str, ended: Iterable[Ended]) -> dict[str, Any]:
+def ended_fields(by: str, ended: Iterable[TerminatedProcess]) -> dict[str, Any]:
     """What had to be ended, and by whom, as the fields of its event."""
     return {
         "by": by,
@@ -173,7 +173,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def describe(pid: int, proc: Path = PROC) -> Holder:
+def describe(pid: int, proc: Path = PROC) -> ProcessInfo:
     """One process, as far as it may be read; only its number when it is gone, or of another namespace."""
     seen = glance(pid, proc)
     if seen.name is None:
@@ -185,13 +185,13 @@ def describe(pid: int, proc: Path = PROC) -> Holder:
     )
 
 
-def glance(pid: int, proc: Path = PROC) -> Holder:
+def glance(pid: int, proc: Path = PROC) -> ProcessInfo:
     """The same without its command line and its environment, for which a process that hangs can make a reader wait."""
     stat = procfs.stat(pid, proc)
     if stat is None:
-        return Holder(pid=pid)
+        return ProcessInfo(pid=pid)
     uid = procfs.owner(pid, proc)
-    return Holder(
+    return ProcessInfo(
         pid=pid,
         created=stat.created,
         name=stat.name,

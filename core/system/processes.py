@@ -90,10 +90,10 @@ def is_of_run(pid: int, run_id: str | None, proc: Path = PROC) -> bool:
     return procfs.variable(procfs.variables(pid, proc), TAG) == run_id and procfs.owner(pid, proc) == os.getuid()
 
 
-def here() -> Place:
+def here() -> HostId:
     """Where this process is."""
     boot, namespace = _machine()
-    return Place(host=socket.gethostname(), boot=boot, pid_namespace=namespace)
+    return HostId(host=socket.gethostname(), boot=boot, pid_namespace=namespace)
 
 
 @cache
@@ -119,7 +119,7 @@ class ProcessId:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class HostId:
     """Where pids mean what they say: a machine, since it was started, and a namespace of process ids on it."""
 
     host: str

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from core.system import process_info, processes, procfs
-from core.system.escalation import Survivors
+from core.system.escalation import ProcessEscalation
 from core.system.procfs import PROC, STUCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from core.system.escalation import Survivor
-    from core.system.process_info import Holder
+    from core.system.escalation import TrackedProcess
+    from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
 
 
@@ -41,7 +41,7 @@ NAP_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept(Generic[Those]):
+class Terminated(Generic[Those]):
     """One that was ended."""
 
     whom: Those
@@ -50,7 +50,7 @@ class Swept(Generic[Those]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left(Generic[Those]):
+class StillRunning(Generic[Those]):
     """One that is still there."""
 
     whom: Those
@@ -61,14 +61,14 @@ class Left(Generic[Those]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome(Generic[Those]):
+class TerminationResult(Generic[Those]):
     """What came of it. One that went away by itself, unsignalled, is in neither."""
 
-    ended: tuple[Swept[Those], ...] = ()
-    left: tuple[Left[Those], ...] = ()
+    ended: tuple[Terminated[Those], ...] = ()
+    left: tuple[StillRunning[Those], ...] = ()
 
 
-def end(targets: Iterable[Those], grace_s: float = GRACE_S, proc: Path = PROC) -> Outcome[Those]:
+def end(targets: Iterable[Those], grace_s: float = GRACE_S, proc: Path = PROC) -> TerminationResult[Those]:
     """End them: SIGTERM, and after the grace SIGKILL to those that are still there. It waits until they are gone.
 
     Right before each signal it is asked again whether this is the process, by pid and create time, whether it is
@@ -76,21 +76,21 @@ def end(targets: Iterable[Those], grace_s: float = GRACE_S, proc: Path = PROC) -
     is not signalled again. Takes `grace_s` and `KILLED_S` at most, and raises nothing for who goes away meanwhile.
     """
     given = {each.process: each for each in targets}
-    survivors = Survivors(_Found(given, proc), grace_s)
+    survivors = ProcessEscalation(_Found(given, proc), grace_s)
     deadline = time.monotonic() + grace_s + KILLED_S
     while (now := time.monotonic()) < deadline:
         survivors.step(now)
         if not any(_may_end(each, now - each.sent_at <= grace_s, proc) for each in survivors.living):
             break
         time.sleep(NAP_S)
-    return Outcome(
+    return TerminationResult(
         ended=tuple(
-            Swept(whom=given[each.process], signal=each.signal.name)
+            Terminated(whom=given[each.process], signal=each.signal.name)
             for each in survivors.known
             if each.gone and each.signal is not None
         ),
         left=tuple(
-            Left(
+            StillRunning(
                 whom=given[each.process],
                 signal=each.signal.name if each.signal is not None else None,
                 why=_why_left(each, given[each.process].run_id, proc),
@@ -109,7 +109,7 @@ class _Found:
     def tagged(self) -> Sequence[ProcessId]:
         return list(self._given)
 
-    def look(self, process: ProcessId) -> Holder | None:
+    def look(self, process: ProcessId) -> ProcessInfo | None:
         if not processes.is_alive(process):
             return None
         return replace(process_info.describe(process.pid, self._proc), pid=process.pid, created=process.created)
@@ -120,7 +120,7 @@ class _Found:
         return processes.send_tagged(process, self._given[process].run_id, number, self._proc)
 
 
-def _may_end(survivor: Survivor, within_grace: bool, proc: Path) -> bool:
+def _may_end(survivor: TrackedProcess, within_grace: bool, proc: Path) -> bool:
     """Whether it is of use to wait for it. Not for one that could not be signalled, or killed after its grace."""
     heard = survivor.signal is signal.SIGKILL or (survivor.signal is signal.SIGTERM and within_grace)
     return heard or _is_ending(survivor.process.pid, proc)
@@ -142,7 +142,7 @@ def _is_ending(pid: int, proc: Path) -> bool:
     return memory is not None and memory.size_bytes == 0
 
 
-def _why_left(survivor: Survivor, run_id: str | None, proc: Path) -> str:
+def _why_left(survivor: TrackedProcess, run_id: str | None, proc: Path) -> str:
     """Why a process is still there although all was done."""
     pid = survivor.process.pid
     ending = _is_ending(pid, proc)

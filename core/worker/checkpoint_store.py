@@ -8,22 +8,22 @@ import time
 from typing import TYPE_CHECKING
 
 from ..schema import checkpoint, paths
-from ..schema.checkpoint import Broken, Stand
+from ..schema.checkpoint import BrokenCheckpointError, TrainingPosition
 from ..schema.events import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ..schema.checkpoint import Saver
+    from ..schema.checkpoint import StateSaver
     from .context import Context
-    from .metrics_reporter import Meter
+    from .metrics_reporter import MetricsReporter
 
 
-class Shelf:
+class CheckpointStore:
     """Writes and finds checkpoints. Every rank calls the same, in step; rank 0 does what is done once."""
 
-    def __init__(self, context: Context, meter: Meter, saver: Saver) -> None:
+    def __init__(self, context: Context, meter: MetricsReporter, saver: StateSaver) -> None:
         self._context, self._meter, self._saver = context, meter, saver
         self._run_dir = context.run_dir
         self._fault: OSError | None = None
@@ -35,7 +35,7 @@ class Shelf:
         self.last_s = 0.0
         """Seconds that the last one took."""
 
-    def take_up(self) -> Stand | None:
+    def take_up(self) -> TrainingPosition | None:
         """Go to the newest whole checkpoint; None where there is none at all.
 
         Raises `ValueError` with a sentence when there are some, but none is whole, or it is another model's.
@@ -58,7 +58,7 @@ class Shelf:
         for at, folder in enumerate(every):
             try:
                 stand = checkpoint.read(folder)
-            except Broken as fault:
+            except BrokenCheckpointError as fault:
                 faults.append(f"{folder.name} ({fault})")
                 continue
             if faults:
@@ -71,7 +71,7 @@ class Shelf:
             "or remove them to begin from the start."
         )
 
-    def put(self, stand: Stand, reason: str) -> bool:
+    def put(self, stand: TrainingPosition, reason: str) -> bool:
         """Write a checkpoint; whether it is on the disk now. What kept it from it is told, and training can go on."""
         began = time.monotonic()
         name = self._free_name(stand)
@@ -85,24 +85,24 @@ class Shelf:
             self._tell(name, stand, reason, size)
         return size is not None
 
-    def _free_name(self, stand: Stand) -> str:
+    def _free_name(self, stand: TrainingPosition) -> str:
         """A name that is not taken; no text when this very checkpoint is there already. Rank 0 says which."""
         number = self._free_number(stand) if self._context.rank == 0 else 0
         number = round(self._meter.agree(number))
         return _name(stand, number) if number else ""
 
-    def _free_number(self, stand: Stand) -> int:
+    def _free_number(self, stand: TrainingPosition) -> int:
         number, parent = 1, self._run_dir / paths.CHECKPOINTS
         while (parent / _name(stand, number) / checkpoint.MANIFEST).exists():
             try:
                 if checkpoint.read(parent / _name(stand, number)) == stand:
                     return 0
-            except Broken:
+            except BrokenCheckpointError:
                 pass  # it stays for who wants to look; the new one gets another name
             number += 1
         return number
 
-    def _write(self, name: str, stand: Stand) -> int | None:
+    def _write(self, name: str, stand: TrainingPosition) -> int | None:
         """The size in bytes; None when it could not be written, on whichever rank."""
         temporary = checkpoint.temporary_folder(self._run_dir, name)
         first = self._context.rank == 0
@@ -160,7 +160,7 @@ class Shelf:
             )
         return dropped
 
-    def _tell_faults(self, stand: Stand, *, answers: bool) -> None:
+    def _tell_faults(self, stand: TrainingPosition, *, answers: bool) -> None:
         """Say once why checkpoints cannot be written, until one was; and whenever somebody waits for one."""
         fault, self._fault = self._fault, None
         if fault is not None and (answers or not self._failing):
@@ -181,7 +181,7 @@ class Shelf:
             "written": time.time(),
         }
 
-    def _tell(self, name: str, stand: Stand, reason: str, size_bytes: int) -> None:
+    def _tell(self, name: str, stand: TrainingPosition, reason: str, size_bytes: int) -> None:
         winner = checkpoint.best_of(checkpoint.folders(self._run_dir))
         self._context.saved(
             step=stand.step, epoch=stand.epoch, name=name, reason=reason, seconds=self.last_s, bytes=size_bytes,
@@ -189,5 +189,5 @@ class Shelf:
         )  # fmt: skip
 
 
-def _name(stand: Stand, number: int) -> str:
+def _name(stand: TrainingPosition, number: int) -> str:
     return f"step-{stand.step:08d}" + (f"-{number}" if number > 1 else "")

@@ -18,7 +18,7 @@ from ..schema.spec import RunSpec, read_spec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..schema.rank import Placement
+    from ..schema.rank import RankAssignment
     from ..schema.settings import Training
 
 REPORT_EVERY_S = 0.25
@@ -36,7 +36,7 @@ class Asked(IntFlag):
 class Context:
     """The run as one of its workers sees it."""
 
-    def __init__(self, run_dir: str, placement: Placement) -> None:
+    def __init__(self, run_dir: str, placement: RankAssignment) -> None:
         self.run_dir = Path(run_dir)
         self.placement = placement
         self.spec: RunSpec = read_spec(self.run_dir)

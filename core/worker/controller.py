@@ -7,17 +7,17 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ..schema.checkpoint import Stand
-from .checkpoint_store import Shelf
+from ..schema.checkpoint import TrainingPosition
+from .checkpoint_store import CheckpointStore
 from .context import REPORT_EVERY_S, Asked
-from .schedule import Schedule
+from .schedule import LearningRateSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from ..schema.checkpoint import Saver
+    from ..schema.checkpoint import StateSaver
     from .context import Context
-    from .metrics_reporter import Meter
+    from .metrics_reporter import MetricsReporter
 
     Values = Mapping[str, Sequence[float]]
     """The means of a validation by their names, a list of one each; none where it was cut short, or there is none."""
@@ -31,7 +31,7 @@ SHARE = 1 / 100
 FIRST_GUESS_S = 0.05  # how long one takes, before there was any
 
 
-class Size(TypedDict):
+class TrainingSize(TypedDict):
     """How much there is in an epoch."""
 
     steps_per_epoch: int
@@ -40,7 +40,7 @@ class Size(TypedDict):
     """Whether a validation follows the steps."""
 
 
-class Course:
+class TrainingController:
     """One training's way from its first step, or a checkpoint, to its end. A loop tells it each step and each epoch.
 
     Rank 0 decides; with several ranks the meter's reduction carries its decisions, so that all ranks
@@ -54,17 +54,17 @@ class Course:
     def __init__(
         self,
         context: Context,
-        meter: Meter,
-        saver: Saver,
+        meter: MetricsReporter,
+        saver: StateSaver,
         *,
         steps_per_epoch: int,
         samples_per_epoch: int,
         validates: bool,
     ) -> None:
         self._context, self._meter = context, meter
-        self._shelf = Shelf(context, meter, saver)
+        self._shelf = CheckpointStore(context, meter, saver)
         self._per_epoch, self._samples, self._validates = steps_per_epoch, samples_per_epoch, validates
-        self._schedule = Schedule(context.training, steps_per_epoch * context.training.epochs)
+        self._schedule = LearningRateSchedule(context.training, steps_per_epoch * context.training.epochs)
         self._when = context.spec.checkpoints
         self.epoch = 0
         """The epoch under way, from 0."""
@@ -326,9 +326,9 @@ class Course:
             self._context.answered(Asked.SAVE)
         return written
 
-    def _stand(self) -> Stand:
+    def _stand(self) -> TrainingPosition:
         mean = self._meter.mean
-        return Stand(
+        return TrainingPosition(
             step=self._meter.steps,
             epoch=self.epoch,
             steps_per_epoch=self._per_epoch,
@@ -339,7 +339,7 @@ class Course:
             },
         )  # fmt: skip
 
-    def _go_to(self, stand: Stand) -> None:
+    def _go_to(self, stand: TrainingPosition) -> None:
         if stand.steps_per_epoch != self._per_epoch:
             raise ValueError(
                 f"The checkpoint was written with {stand.steps_per_epoch} steps per epoch, and now there are "

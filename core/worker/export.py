@@ -19,7 +19,7 @@ PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
 """By framework, the package that has its exporter: one for both that train Keras models."""
 GONE = "Checkpoint {} gave way to newer ones before it was read. Export again, or pause the run first."
 """A run that goes on keeps so many and no more, and a framework takes its time to load."""
-LEAST_BYTES = 64 * 1024
+MIN_BYTES = 64 * 1024
 """A disk that does not take so much more is full."""
 
 
@@ -57,7 +57,7 @@ def _is_full(folder: Path, error: BaseException) -> bool:
     probe = folder / ".probe"
     try:
         with probe.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, LEAST_BYTES)
+            os.posix_fallocate(file.fileno(), 0, MIN_BYTES)
     except OSError as refused:
         return refused.errno in FULL
     finally:

@@ -17,14 +17,14 @@ from ..schema.settings import RUN_KEYWORDS
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from ..schema.checkpoint import Stand
+    from ..schema.checkpoint import TrainingPosition
     from ..schema.spec import RunSpec
     from .recipe import LoadedRecipe
 
 RECIPE, SETTINGS = "recipe.py", "settings.json"
 
 
-def write(recipe: LoadedRecipe, spec: RunSpec, stand: Stand, checkpoint: str, folder: Path) -> None:
+def write(recipe: LoadedRecipe, spec: RunSpec, stand: TrainingPosition, checkpoint: str, folder: Path) -> None:
     """Put recipe and settings into `folder`."""
     source = Path(spec.own_recipe.path)
     shutil.copyfile(source, folder / RECIPE)

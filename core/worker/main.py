@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..schema.events import RecordError
-from ..schema.rank import Placement
+from ..schema.rank import RankAssignment
 from . import deadman
 from .context import Context
 from .recipe import LoadedRecipe
@@ -26,7 +26,7 @@ class FrameworkError(ImportError):
 def main(run_dir: str, placement_json: str) -> int:
     """Train as one worker of a run; returns the exit code. Everything that goes wrong is recorded."""
     deadman.hold()
-    placement = Placement.from_text(placement_json)
+    placement = RankAssignment.from_text(placement_json)
     if placement.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, placement.cores)  # before the framework counts the cores it may use
     context = Context(run_dir, placement)

@@ -26,7 +26,7 @@ class NotFiniteError(RuntimeError):
     """A loss that is no number, where the run was to end at it."""
 
 
-class End(NamedTuple):
+class TrainingEnd(NamedTuple):
     """An end of an epoch that is told with the next report."""
 
     many: int
@@ -40,7 +40,7 @@ class End(NamedTuple):
     """To be called with their sums over all ranks."""
 
 
-class Meter:
+class MetricsReporter:
     """Gathers the losses of one process and reports them every quarter of a second."""
 
     def __init__(self, context: Context) -> None:
@@ -56,7 +56,7 @@ class Meter:
         self.mean = _Mean()
         """Of the losses since the epoch began, as far as reported."""
         self._losses: list[Any] = []
-        self._ends: list[End] = []
+        self._ends: list[TrainingEnd] = []
         self._since: float | None = None
         self._until: float | None = None
         self._learning_rate: float | None = None
@@ -113,7 +113,7 @@ class Meter:
 
         What is measured is recorded in its order: losses before the end, the end, losses after it.
         """
-        self._ends.append(End(len(self._losses), self._since, self._until, numbers, tell))
+        self._ends.append(TrainingEnd(len(self._losses), self._since, self._until, numbers, tell))
         self._until = None
         if numbers:  # what `tell` records comes between the losses: the next ones are a batch of their own
             self._since = None
@@ -207,7 +207,7 @@ class Meter:
             self._context.notice(f"{what} Training goes on. {advice}")
 
 
-class SharedMeter(Meter):
+class RankedMetricsReporter(MetricsReporter):
     """Gathers the losses of all ranks; only rank 0 decides, and tells the others in the same reduction.
 
     The steps between two reductions are agreed beforehand: ranks that looked at a clock or a file

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ..schema.settings import Training
 
 
-class Schedule:
+class LearningRateSchedule:
     """A factor on the base learning rate for each optimizer step, counted from 1."""
 
     def __init__(self, training: Training, total_steps: int) -> None:

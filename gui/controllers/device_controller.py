@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from gui.panels.devices.device_panel import DevicePanel
     from gui.panels.setup.setup_panel import SetupPanel
-    from gui.services.device_monitor import Monitor
+    from gui.services.device_monitor import DeviceMonitor
     from gui.style.theme import Theme
     from gui.viewmodels.devices.device_rows import DeviceRow
 
-    from .memory_controller import Insight
-    from .start_controller import Starter
+    from .memory_controller import MemoryController
+    from .start_controller import StartController
 
 
-class Roster(QObject):
+class DeviceController(QObject):
     """Shows the devices, and has the choices judged when what was said of the ticked ones may not be true any more."""
 
     others = Signal()
@@ -37,9 +37,9 @@ class Roster(QObject):
         theme: Theme,
         *,
         setup: SetupPanel,
-        monitor: Monitor,
-        insight: Insight,
-        starter: Starter,
+        monitor: DeviceMonitor,
+        insight: MemoryController,
+        starter: StartController,
     ) -> None:
         super().__init__()
         self._panel, self._theme, self._setup = panel, theme, setup

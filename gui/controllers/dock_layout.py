@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt
 from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
 
-from gui.panels.details import Details
+from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
 from gui.panels.memory.leftovers_strip import LeftoversStrip
-from gui.panels.runs.header import Header
+from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.run_list import RunList
 from gui.panels.setup.setup_panel import SetupPanel
-from gui.plots.plot_area import Stage
+from gui.plots.plot_area import PlotArea
 from gui.widgets.dock import Dock
 from gui.widgets.message_strip import MessageStrip
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
 
-class Panes:
+class MainPanels:
     """They are shown where the layout puts `parts`."""
 
     def __init__(self, theme: Theme) -> None:
-        self.header = Header(theme)
+        self.header = HeaderPanel(theme)
         self.message = MessageStrip("messageStrip", theme)
         self.run_message = MessageStrip("runStrip", theme)
         self.leftovers = LeftoversStrip(theme)
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
         self.runs = RunList(theme)
-        self.details = Details(theme)
-        self.stage = Stage(theme)
+        self.details = DetailTabs(theme)
+        self.stage = PlotArea(theme)
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> DockedPanels:
         """The same by their places."""
-        return Parts(
+        return DockedPanels(
             top=(self.header, self.message, self.run_message, self.leftovers),
             middle=self.stage,
             devices=self.devices,
@@ -57,17 +57,17 @@ class Panes:
 
 LAYOUT_VERSION = 1
 """Of what `QMainWindow.saveState` packs: one of another version is left."""
-SIZE, LEAST_SIZE = QSize(1480, 900), QSize(900, 560)
+SIZE, MIN_SIZE = QSize(1480, 900), QSize(900, 560)
 MARGIN_PX = 10
 SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
 """Of the width of the window."""
-LEAST_SIDE_PX, LEAST_RUNS_PX = 344, 196
+MIN_SIDE_PX, MIN_RUNS_PX = 344, 196
 LOG_SHARE = 0.21
 """Of its height."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class DockedPanels:
     """What is laid out."""
 
     top: tuple[QWidget, ...]
@@ -76,20 +76,20 @@ class Parts:
     devices: DevicePanel
     training: QWidget
     runs: QWidget
-    details: Details
+    details: DetailTabs
 
 
-class Layout(QObject):
+class DockLayout(QObject):
     """The docks of one window. Until somebody moves one, they keep their shares when the window is resized."""
 
-    def __init__(self, window: QMainWindow, parts: Parts, theme: Theme) -> None:
+    def __init__(self, window: QMainWindow, parts: DockedPanels, theme: Theme) -> None:
         super().__init__(window)
         self._window = window
         self._touched = False
         self._stands_for = 0
         """How many devices there were when somebody moved the parts."""
         self._devices = parts.devices
-        window.setMinimumSize(LEAST_SIZE)
+        window.setMinimumSize(MIN_SIZE)
         window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
         window.setDockOptions(
             QMainWindow.DockOption.AllowNestedDocks
@@ -141,7 +141,7 @@ class Layout(QObject):
             return
         devices, _, runs, log = self.docks
         width, height = self._window.width(), self._window.height()
-        sides = [max(round(SIDE_SHARE * width), LEAST_SIDE_PX), max(round(RUNS_SHARE * width), LEAST_RUNS_PX)]
+        sides = [max(round(SIDE_SHARE * width), MIN_SIDE_PX), max(round(RUNS_SHARE * width), MIN_RUNS_PX)]
         self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
         self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
         self._share_side()

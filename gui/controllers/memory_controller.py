@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.runs.states import row
+from core.runs.states import state_info
 from core.system.procfs import available_bytes
-from gui.services.leftover_scanner import Sweeper
-from gui.services.process_scanner import Census
-from gui.services.process_terminator import Ender
+from gui.services.leftover_scanner import OrphanScanner
+from gui.services.process_scanner import ProcessScanner
+from gui.services.process_terminator import ProcessTerminator
 from gui.style.device_colours import device_colours, device_labels
 from gui.style.formatting import listed
 from gui.viewmodels.devices import leftovers as leftover_words
 from gui.viewmodels.devices.device_rows import OnDevices
-from gui.viewmodels.devices.memory_bars import Known, largest_others, memory_rows
+from gui.viewmodels.devices.memory_bars import MemoryKnowledge, largest_others, memory_rows
 from gui.viewmodels.devices.process_rows import confirmation, process_rows, why_not_end
 from gui.viewmodels.run.memory_verdicts import ended_words, findings, nothing_words, seen_words
 from gui.widgets.confirm_dialog import ask
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from core.system.processes import ProcessId
-    from gui.panels.details import Details
+    from gui.panels.details import DetailTabs
     from gui.panels.memory.leftovers_strip import LeftoversStrip
-    from gui.services.device_monitor import Monitor
-    from gui.services.run_list import Board
-    from gui.services.run_session import Session
+    from gui.services.device_monitor import DeviceMonitor
+    from gui.services.run_list import RunListService
+    from gui.services.run_session import RunSession
     from gui.style.theme import Theme
     from gui.viewmodels.devices.process_rows import ProcessRow
 
@@ -37,7 +37,7 @@ NOBODY = "No process holds memory of a device."
 NO_GPU = "No GPU answers here: what is listed are the processes of runs on the CPU devices, and there are none now."
 
 
-class Insight(QObject):
+class MemoryController(QObject):
     """Knows who is on the devices; `poll`, called at every beat, never waits."""
 
     said = Signal(str, str)
@@ -46,14 +46,19 @@ class Insight(QObject):
     """Others are on the devices."""
 
     def __init__(
-        self, monitor: Monitor, board: Board, session: Session, details: Details, strip: LeftoversStrip
+        self,
+        monitor: DeviceMonitor,
+        board: RunListService,
+        session: RunSession,
+        details: DetailTabs,
+        strip: LeftoversStrip,
     ) -> None:
         super().__init__()
         self._monitor, self._board, self._session = monitor, board, session
         self._details, self._strip = details, strip
-        self.census = Census(monitor, board, session)
-        self._ender = Ender()
-        self._sweeper = Sweeper(board.root)
+        self.census = ProcessScanner(monitor, board, session)
+        self._ender = ProcessTerminator()
+        self._sweeper = OrphanScanner(board.root)
         for each in (self.census, self._ender, self._sweeper):
             each.setParent(self)
         self._theme: Theme | None = None
@@ -112,7 +117,7 @@ class Insight(QObject):
         assert self._theme is not None
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._theme)
-        known = Known(
+        known = MemoryKnowledge(
             holders=self.census.holders,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
@@ -179,7 +184,7 @@ class Insight(QObject):
         self.census.look_soon()
 
     def _show_leftovers(self) -> None:
-        names = {each.dir.name: each.name for each in self._board.summaries if row(each.state).over}
+        names = {each.dir.name: each.name for each in self._board.summaries if state_info(each.state).over}
         before, self._told = self._told, frozenset(each.process for each in self._sweeper.found)
         words = leftover_words.found_words(self._sweeper.found, names)
         self._strip.show_message(words, "warn", anew=not self._told <= before)  # that some have gone is no news

@@ -11,9 +11,9 @@ from PySide6.QtCore import QObject, Signal
 
 from core.runs import removal
 from core.runs.removal import Removed
-from core.runs.states import row
+from core.runs.states import state_info
 from core.units import disk
-from gui.services.background_task import Aside, reason
+from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.run.run_rows import run_title
 from gui.widgets.confirm_dialog import ask
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from core.runs.index import Summary
+    from core.runs.index import RunSummary
     from gui.panels.runs.run_menu import RunMenu
-    from gui.services.run_list import Board
-    from gui.services.run_session import Session
+    from gui.services.run_list import RunListService
+    from gui.services.run_session import RunSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class RemovalCheck:
     """What was seen of a run before it is asked for."""
 
     why_not: str = ""
@@ -37,7 +37,7 @@ class Look:
     size_bytes: int = 0
 
 
-class Remover(QObject):
+class RemovalController(QObject):
     """`poll`, called at every beat, never waits. A run that is looked at is not any more once it goes."""
 
     said = Signal(str, str)
@@ -45,13 +45,13 @@ class Remover(QObject):
     done = Signal(str)
     """The same, of what went well: it is soon taken back."""
 
-    def __init__(self, window: QWidget, board: Board, session: Session) -> None:
+    def __init__(self, window: QWidget, board: RunListService, session: RunSession) -> None:
         super().__init__()
         self._window, self._board, self._session = window, board, session
-        self._looking: Aside[Look] = Aside("size of a run")
-        self._removing: Aside[Removed] = Aside("removal")
-        self._asked: Summary | None = None
-        self._waiting: deque[Summary] = deque()
+        self._looking: BackgroundTask[RemovalCheck] = BackgroundTask("size of a run")
+        self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
+        self._asked: RunSummary | None = None
+        self._waiting: deque[RunSummary] = deque()
         """What is to go, the one that goes just now first."""
 
     def listen(self, menu: RunMenu) -> None:
@@ -73,7 +73,7 @@ class Remover(QObject):
         if chosen is not None and self._looking.start(lambda: look(chosen.dir), _not_looked):
             self._asked = chosen
 
-    def _ask(self, chosen: Summary, look: Look) -> None:
+    def _ask(self, chosen: RunSummary, look: RemovalCheck) -> None:
         if look.why_not:
             self.said.emit(look.why_not, "bad")
             return
@@ -81,8 +81,9 @@ class Remover(QObject):
             self._window,
             lambda: self._waiting.append(chosen),
             question=f"Delete the run {run_title(chosen, time.time())}?",
-            words=f"It is {row(chosen.state).label.lower()} and takes {disk(look.size_bytes)} of disk. Its folder is "
-            f"deleted, with its curves, its log and its checkpoints:\n{chosen.dir}\n\nThis cannot be taken back.",
+            words=f"It is {state_info(chosen.state).label.lower()} and takes {disk(look.size_bytes)} of disk. Its "
+            f"folder is deleted, with its curves, its log and its checkpoints:\n{chosen.dir}\n\n"
+            "This cannot be taken back.",
             yes="Delete it",
         )
 
@@ -96,7 +97,7 @@ class Remover(QObject):
             lambda error: Removed(freed_bytes=0, problem=f"{run_dir} could not be deleted: {reason(error)}."),
         )
 
-    def _tell(self, gone: Summary, removed: Removed) -> None:
+    def _tell(self, gone: RunSummary, removed: Removed) -> None:
         self._board.poll(now=True)
         if removed.problem:
             self.said.emit(removed.problem, "bad")
@@ -104,11 +105,11 @@ class Remover(QObject):
             self.done.emit(f"Deleted {gone.name}: {disk(removed.freed_bytes)} of disk came back.")
 
 
-def look(run_dir: Path) -> Look:
+def look(run_dir: Path) -> RemovalCheck:
     """Whether it can be deleted, and what it takes; that may take seconds."""
     why_not = removal.why_not(run_dir)
-    return Look(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
+    return RemovalCheck(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
 
 
-def _not_looked(error: Exception) -> Look:
-    return Look(why_not=f"The run could not be looked at: {reason(error)}.")
+def _not_looked(error: Exception) -> RemovalCheck:
+    return RemovalCheck(why_not=f"The run could not be looked at: {reason(error)}.")

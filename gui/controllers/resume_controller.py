@@ -9,27 +9,27 @@ from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
 from core.runs.run import Run
-from gui.viewmodels.setup.device_sharing import Beside, beside
+from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion, shared_device_question
 from gui.viewmodels.setup.start_check import resume_problems
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gui.services.device_monitor import Monitor
-    from gui.services.run_list import Board
-    from gui.services.run_session import Session
+    from gui.services.device_monitor import DeviceMonitor
+    from gui.services.run_list import RunListService
+    from gui.services.run_session import RunSession
     from gui.viewmodels.setup.device_sharing import Neighbour
 
 
-class Resumer(QObject):
+class ResumeController(QObject):
     """One run at a time. That the run goes on is seen by whoever follows it; `poll` only says how the asking ended."""
 
-    asked = Signal(Beside)
+    asked = Signal(SharedDeviceQuestion)
     """Whether to go on beside other runs on the same devices; its `neighbours`, after a yes, are for `resume`."""
     ended = Signal(str)
     """Why it could not be resumed; no text when it was."""
 
-    def __init__(self, board: Board, monitor: Monitor) -> None:
+    def __init__(self, board: RunListService, monitor: DeviceMonitor) -> None:
         super().__init__()
         self._board, self._monitor = board, monitor
         self._run_dir: Path | None = None
@@ -40,7 +40,7 @@ class Resumer(QObject):
         """Whether it is this run that is being resumed."""
         return self._thread is not None and run is not None and run.dir == self._run_dir
 
-    def resume(self, session: Session, *, agreed: frozenset[Neighbour] = frozenset()) -> None:
+    def resume(self, session: RunSession, *, agreed: frozenset[Neighbour] = frozenset()) -> None:
         """Have the run resumed that is looked at; asked again meanwhile, it does nothing.
 
         `agreed`: also beside these runs; before it goes on beside any other, that is asked. Raises `ValueError` with
@@ -53,7 +53,7 @@ class Resumer(QObject):
             problems = resume_problems(session.spec, session.facts, self._monitor.survey)
             if problems:
                 raise ValueError(" ".join(problems))
-            question = beside(
+            question = shared_device_question(
                 "Resume", session.spec, self._monitor.survey, self._board.on_devices, agreed=agreed, own=session.run.dir
             )
             if question is not None:

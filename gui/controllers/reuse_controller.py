@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
-from core.config.script_check import Question
+from core.config.script_check import ScriptCheckRequest
 from core.config.shell_command import shell_line
 from core.runs.run import Run
-from gui.services.script_checker import Inquirer
+from gui.services.script_checker import ScriptChecker
 from gui.style.formatting import listed
 from gui.widgets.confirm_dialog import ask
 from gui.widgets.name_dialog import NameDialog
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from gui.panels.runs.run_menu import RunMenu
     from gui.panels.setup.setup_panel import SetupPanel
     from gui.panels.setup.setups_button import SetupsButton
-    from gui.services.device_monitor import Monitor
-    from gui.services.run_list import Board
+    from gui.services.device_monitor import DeviceMonitor
+    from gui.services.run_list import RunListService
 
-    from .run_controller import Helm
-    from .start_controller import Starter
+    from .run_controller import RunController
+    from .start_controller import StartController
 
 
-class Again(QObject):
+class ReuseController(QObject):
     """Does what the menus ask for; what is in the way is said."""
 
     said = Signal(str, str)
@@ -46,17 +46,17 @@ class Again(QObject):
         self,
         window: QWidget,
         *,
-        board: Board,
-        monitor: Monitor,
-        starter: Starter,
-        helm: Helm,
+        board: RunListService,
+        monitor: DeviceMonitor,
+        starter: StartController,
+        helm: RunController,
         setup: SetupPanel,
         devices: DeviceTable,
     ) -> None:
         super().__init__()
         self._window, self._board, self._monitor = window, board, monitor
         self._starter, self._helm, self._setup, self._devices = starter, helm, setup, devices
-        self._inquirer = Inquirer()
+        self._inquirer = ScriptChecker()
         self._inquirer.setParent(self)
         self._inquirer.answered.connect(self._go_on)
         self._waiting: RunSpec | None = None
@@ -90,7 +90,7 @@ class Again(QObject):
     def _go_on(self) -> None:
         if self._waiting is None:
             return
-        answer = self._inquirer.ask(Question.again(self._waiting))
+        answer = self._inquirer.ask(ScriptCheckRequest.again(self._waiting))
         if answer is None:
             return
         spec, self._waiting = self._waiting, None

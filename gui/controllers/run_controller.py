@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from core.schema.spec import RunSpec
     from gui.panels.runs.run_buttons import RunButtons
-    from gui.services.run_session import Session
-    from gui.viewmodels.setup.device_sharing import Beside, Neighbour
+    from gui.services.run_session import RunSession
+    from gui.viewmodels.setup.device_sharing import Neighbour, SharedDeviceQuestion
 
-    from .resume_controller import Resumer
-    from .start_controller import Starter
+    from .resume_controller import ResumeController
+    from .start_controller import StartController
 
 
-class Helm(QObject):
+class RunController(QObject):
     """What is in the way of something is said, never raised."""
 
     said = Signal(str)
@@ -31,7 +31,9 @@ class Helm(QObject):
     resuming = Signal()
     """A run is being resumed from now on."""
 
-    def __init__(self, window: QWidget, session: Session, starter: Starter, resumer: Resumer) -> None:
+    def __init__(
+        self, window: QWidget, session: RunSession, starter: StartController, resumer: ResumeController
+    ) -> None:
         super().__init__()
         self._window, self._session, self._starter, self._resumer = window, session, starter, resumer
         starter.asked.connect(self._ask_to_start)
@@ -74,17 +76,17 @@ class Helm(QObject):
         self.attempt(lambda: self._resumer.resume(self._session, agreed=agreed))
         self.resuming.emit()
 
-    def _ask_to_start(self, asked: Beside) -> None:
+    def _ask_to_start(self, asked: SharedDeviceQuestion) -> None:
         self._ask(asked, lambda: self.attempt(lambda: self._start_beside(asked)))
 
-    def _start_beside(self, asked: Beside) -> None:
+    def _start_beside(self, asked: SharedDeviceQuestion) -> None:
         if asked.again is not None:
             self._starter.start_again(asked.again, agreed=asked.neighbours)
         else:
             self._starter.start(agreed=asked.neighbours)
 
-    def _ask_to_resume(self, asked: Beside) -> None:
+    def _ask_to_resume(self, asked: SharedDeviceQuestion) -> None:
         self._ask(asked, lambda: self._resume(asked.neighbours))
 
-    def _ask(self, asked: Beside, agreed: Callable[[], None]) -> None:
+    def _ask(self, asked: SharedDeviceQuestion, agreed: Callable[[], None]) -> None:
         ask(self._window, agreed, question=asked.question, words=asked.words, yes=asked.yes, grave=False)

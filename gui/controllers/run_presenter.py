@@ -5,25 +5,27 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from core.runs.states import row
+from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.run.memory_verdicts import note
-from gui.viewmodels.run.run_header import head
+from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
 
 if TYPE_CHECKING:
-    from gui.services.device_monitor import Monitor
-    from gui.services.run_session import Session
+    from gui.services.device_monitor import DeviceMonitor
+    from gui.services.run_session import RunSession
     from gui.style.theme import Theme
 
-    from .dock_layout import Panes
-    from .resume_controller import Resumer
+    from .dock_layout import MainPanels
+    from .resume_controller import ResumeController
 
 
-class Portrait:
+class RunPresenter:
     """Shows; it keeps nothing."""
 
-    def __init__(self, panes: Panes, theme: Theme, *, session: Session, monitor: Monitor, resumer: Resumer) -> None:
+    def __init__(
+        self, panes: MainPanels, theme: Theme, *, session: RunSession, monitor: DeviceMonitor, resumer: ResumeController
+    ) -> None:
         self._panes, self._theme = panes, theme
         self._session, self._monitor, self._resumer = session, monitor, resumer
 
@@ -46,7 +48,7 @@ class Portrait:
         """What has become of it."""
         session, facts, panes = self._session, self._session.facts, self._panes
         self.show_head()
-        panes.details.log.show_over(over=session.run is not None and row(facts.state).over)
+        panes.details.log.show_over(over=session.run is not None and state_info(facts.state).over)
         message = run_message(facts, session.strays, session.spec_problem, time.time())
         panes.run_message.show_message(message.text, message.tone, details=message.details)
         panes.stage.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
@@ -57,7 +59,7 @@ class Portrait:
     def show_head(self) -> None:
         """Its name, and how far it is by now."""
         resuming = self._resumer.is_resuming(self._session.run)
-        self._panes.header.show_head(head(self._session.snapshot(), resuming=resuming))
+        self._panes.header.show_head(run_header(self._session.snapshot(), resuming=resuming))
 
     def mark_run(self) -> None:
         """Which it is in the list."""

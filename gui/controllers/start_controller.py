@@ -12,22 +12,22 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.catalog import recipes
 from core.config import validation
 from core.config.requirements import recipe_problems
-from core.config.script_check import Question
+from core.config.script_check import ScriptCheckRequest
 from core.runs.directory import folder_problem
 from core.runs.run import Run
-from gui.services.script_checker import Inquirer
-from gui.viewmodels.setup.device_sharing import Beside, beside
+from gui.services.script_checker import ScriptChecker
+from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion, shared_device_question
 from gui.viewmodels.setup.script_text import TypedScript
-from gui.viewmodels.setup.start_check import Circumstances, Outlook, lost, outlook, refused, script_outlook
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_script_start, check_start, lost, refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.config.choices import Choices
+    from core.config.choices import RecipeChoices
     from core.devices.device import Survey
     from core.schema.spec import RunSpec
-    from gui.services.device_monitor import Monitor
-    from gui.services.run_list import Board
+    from gui.services.device_monitor import DeviceMonitor
+    from gui.services.run_list import RunListService
     from gui.viewmodels.setup.device_sharing import Neighbour
 
 DEBOUNCE_MS = 80
@@ -35,13 +35,13 @@ SECOND_THOUGHT_S = 1.0
 """So soon after a start nobody means another: it is the second half of a double click."""
 
 
-class Starter(QObject):
+class StartController(QObject):
     """`ask` may be called at every keystroke: it is answered once it is quiet."""
 
-    judged = Signal(Outlook)
+    judged = Signal(StartCheck)
     choices_wanted = Signal()
     """Answered, at once, by a call of `take`."""
-    asked = Signal(Beside)
+    asked = Signal(SharedDeviceQuestion)
     """Whether to start a run beside others on the same devices; its `neighbours`, after a yes, are for `start`."""
     pressed = Signal()
     """What Start was pressed for is known by now: answered by a call of `start`."""
@@ -49,12 +49,12 @@ class Starter(QObject):
     said = Signal(str)
     """Why no run can be kept in the folder: said once, and taken back, with no text, when its cause is gone."""
 
-    def __init__(self, board: Board, monitor: Monitor) -> None:
+    def __init__(self, board: RunListService, monitor: DeviceMonitor) -> None:
         super().__init__()
         self._board, self._monitor = board, monitor
-        self._inquirer = Inquirer()
+        self._inquirer = ScriptChecker()
         self._inquirer.setParent(self)
-        self._choices: Choices | TypedScript | None = None
+        self._choices: RecipeChoices | TypedScript | None = None
         self._held_by: Mapping[str, str] = {}
         self._folder_problem = ""
         self._started_at = float("-inf")
@@ -63,10 +63,10 @@ class Starter(QObject):
         self._quiet.setInterval(DEBOUNCE_MS)
         self._quiet.timeout.connect(self.judge)
         self._inquirer.answered.connect(self._take_answer)
-        self._pressed_for: Choices | TypedScript | None = None
+        self._pressed_for: RecipeChoices | TypedScript | None = None
         """What Start was pressed for, before it was known whether that can be started."""
 
-    def take(self, choices: Choices | TypedScript, held_by: Mapping[str, str]) -> None:
+    def take(self, choices: RecipeChoices | TypedScript, held_by: Mapping[str, str]) -> None:
         """These are the choices now; and, by device id, who else holds a good part of it."""
         self._choices, self._held_by = choices, held_by
 
@@ -74,7 +74,7 @@ class Starter(QObject):
         """Judge soon."""
         self._quiet.start()
 
-    def judge(self) -> Outlook:
+    def judge(self) -> StartCheck:
         """Judge now, and say so."""
         self._quiet.stop()
         self.choices_wanted.emit()
@@ -138,25 +138,25 @@ class Starter(QObject):
         if pressed_for == self._choices:
             self.pressed.emit()
 
-    def _outlook(self, folder: str) -> Outlook:
+    def _outlook(self, folder: str) -> StartCheck:
         typed, now = self._choices, self._circumstances(folder)
         assert typed is not None
         if not isinstance(typed, TypedScript):
-            return outlook(typed, now)
+            return check_start(typed, now)
         try:
             choices = typed.choices()
         except ValueError as error:
             return refused(folder, str(error))
-        return script_outlook(choices, self._inquirer.ask(Question.of(choices)), now)
+        return check_script_start(choices, self._inquirer.ask(ScriptCheckRequest.of(choices)), now)
 
-    def _circumstances(self, folder: str) -> Circumstances:
-        return Circumstances(
+    def _circumstances(self, folder: str) -> StartConditions:
+        return StartConditions(
             survey=self._survey, used_by=self._board.titles, held_by=self._held_by, old_s=self._monitor.old_s,
             folder_problem=folder,
         )  # fmt: skip
 
     def _start(self, spec: RunSpec, agreed: frozenset[Neighbour], *, again: bool = False) -> None:
-        question = beside("Start", spec, self._survey, self._board.on_devices, agreed=agreed)
+        question = shared_device_question("Start", spec, self._survey, self._board.on_devices, agreed=agreed)
         if question is not None:
             self.asked.emit(replace(question, again=spec if again else None))
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gui.services.settings_file import Remembered, folder_key
+from gui.services.settings_file import SettingsFile, folder_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from gui.panels.devices.device_table import DeviceTable
     from gui.panels.setup.setup_panel import SetupPanel
-    from gui.plots.plot_area import Stage
+    from gui.plots.plot_area import PlotArea
 
-    from .dock_layout import Layout
+    from .dock_layout import DockLayout
 
 
-class Keeper:
+class WindowState:
     """What was chosen is kept for each folder of runs; how the window stands, for all of them."""
 
     def __init__(
@@ -26,12 +26,12 @@ class Keeper:
         runs_root: Path,
         *,
         window: QMainWindow,
-        layout: Layout,
+        layout: DockLayout,
         setup: SetupPanel,
         devices: DeviceTable,
-        stage: Stage,
+        stage: PlotArea,
     ) -> None:
-        self._kept = Remembered()
+        self._kept = SettingsFile()
         self._choices = f"{folder_key(runs_root)}/choices"
         self._window, self._layout = window, layout
         self._setup, self._devices, self._stage = setup, devices, stage

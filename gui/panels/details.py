@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(4)
 
 
-class Details(QStackedWidget):
+class DetailTabs(QStackedWidget):
     """The pages; `tabs` chooses among them and stands elsewhere: in `heading`, which is that of the card."""
 
     def __init__(self, theme: Theme) -> None:

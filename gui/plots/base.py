@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from gui.plots.items.canvas import Canvas
 from gui.plots.items.end_mark import ENDED, EndMark
-from gui.plots.items.hover import Hover, Reading, Row
+from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.series.min_max_tree import Floats
-    from core.series.run_series import SeriesBook
+    from core.series.run_series import RunSeries
     from core.series.series import Axis
     from gui.plots.items.line import Shown
     from gui.style.theme import Theme
@@ -65,7 +65,7 @@ class Plot(QFrame):
         self.setObjectName(name)
         self.setProperty("card", True)
         self.setAccessibleName(f"{title} plot")
-        self.book: SeriesBook | None = None
+        self.book: RunSeries | None = None
         self.theme = theme
         self.colours: Mapping[str, str] = {}
         self.labels: Mapping[str, str] = {}
@@ -74,14 +74,14 @@ class Plot(QFrame):
         self.resumed: tuple[float, ...] = ()
         """When the run was resumed, unix seconds."""
         self._end_words = ENDED
-        self.least_s = 0.0
+        self.min_s = 0.0
         """Between two drawings of new readings."""
         self._seen: tuple[object, ...] | None = None
         self._drawn_at = 0.0
         self.canvas = Canvas(y_by_hand=self.y_by_hand)
         self.canvas.setAccessibleName(f"{title}, drawn. Arrows pan, plus and minus zoom, A shows all.")
         self.end = EndMark(self.canvas, words=self.tells_end)
-        self.hover = Hover(self.canvas, self.read, theme)
+        self.hover = HoverReadout(self.canvas, self.read, theme)
         self._build(title)
         self.canvas.moved_by_hand.connect(lambda: self.set_follow(False))
         self.canvas.follow_asked.connect(lambda: self.set_follow(True))
@@ -96,7 +96,7 @@ class Plot(QFrame):
         """The lines, by name."""
         raise NotImplementedError
 
-    def read(self, x: float) -> Reading | None:
+    def read(self, x: float) -> HoverReading | None:
         """What there is at a place of the x axis; None when nothing."""
         raise NotImplementedError
 
@@ -104,10 +104,10 @@ class Plot(QFrame):
         """What the x axis is: `time`, `step` or `epoch`."""
         return "time"
 
-    def _has_something(self, book: SeriesBook) -> bool:
+    def _has_something(self, book: RunSeries) -> bool:
         raise NotImplementedError
 
-    def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
+    def _draw(self, book: RunSeries, span: Span, pixels: int) -> None:
         """Put into the lines what is to be seen of `book` over `span`."""
         raise NotImplementedError
 
@@ -115,11 +115,11 @@ class Plot(QFrame):
         """Give the lines their colours."""
         raise NotImplementedError
 
-    def _readout(self, book: SeriesBook) -> Sequence[Row]:
+    def _readout(self, book: RunSeries) -> Sequence[HoverRow]:
         """The newest values."""
         raise NotImplementedError
 
-    def _whole_span(self, book: SeriesBook) -> Span:
+    def _whole_span(self, book: RunSeries) -> Span:
         """All there is of the x axis; the end of training, which is marked, may be later than the last reading."""
         marked = book.training_ended - book.started if book.training_ended and book.started else 0.0
         return 0.0, max(book.duration_s, marked * (1 + AFTER_END_SHARE), 1.0)
@@ -143,7 +143,7 @@ class Plot(QFrame):
         self.outdate()
 
     def show_book(
-        self, book: SeriesBook | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str]
+        self, book: RunSeries | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str]
     ) -> None:
         """Draw this book from the next `redraw` on; the mappings give the devices their colours and names."""
         another = book is not self.book
@@ -196,7 +196,7 @@ class Plot(QFrame):
         if self._seen == look:
             return
         now = time.monotonic()
-        pause_s = self.least_s * max(1.0, len(self.lines()) / MANY_LINES)
+        pause_s = self.min_s * max(1.0, len(self.lines()) / MANY_LINES)
         if self._seen is not None and self._seen[1:] == look[1:] and now - self._drawn_at < pause_s:
             return
         self._drawn_at = now
@@ -234,14 +234,14 @@ class Plot(QFrame):
             return self.no_book
         return self.nothing_yet.removesuffix(" yet") if self.book.training_ended else self.nothing_yet
 
-    def _follow_x(self, book: SeriesBook) -> None:
+    def _follow_x(self, book: RunSeries) -> None:
         span = self._whole_span(book)
         # Compared with what was asked for, not with what is seen: linked plots round each other's ranges.
         if self._follow and span != self._followed:
             self._followed = span
             self.canvas.view.setXRange(*span, padding=0)
 
-    def _mark_end(self, book: SeriesBook) -> None:
+    def _mark_end(self, book: RunSeries) -> None:
         """Only over time: what follows the end of training has no steps."""
         over_time = self.axis_name() == "time" and book.training_ended is not None
         self.end.show(book.training_ended - self.axis(book).origin if over_time and book.training_ended else None)
@@ -255,7 +255,7 @@ class Plot(QFrame):
             if [lo, hi] != self.canvas.view.viewRange()[1]:
                 self.canvas.view.setYRange(lo, hi, padding=0)
 
-    def axis(self, book: SeriesBook) -> Axis:
+    def axis(self, book: RunSeries) -> Axis:
         """The x axis, in the book's terms."""
         return book.axes[self.axis_name()]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gui.plots.items.bundle import Bundle, Strand
-from gui.plots.items.hover import Reading, Row
+from gui.plots.items.bundle import LineData, MultiLineItem
+from gui.plots.items.hover import HoverReading, HoverRow
 from gui.style.formatting import clock
 
 from .base import Plot
@@ -15,7 +15,7 @@ from .base import Plot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.series.run_series import SeriesBook
+    from core.series.run_series import RunSeries
     from core.series.series import Series
     from gui.style.theme import Theme
 
@@ -34,10 +34,10 @@ class DevicePlot(Plot):
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         super().__init__(name=name, title=title, theme=theme)
-        self._bundle = Bundle(self.canvas.getPlotItem())
+        self._bundle = MultiLineItem(self.canvas.getPlotItem())
         self.set_theme(theme)
 
-    def series(self, book: SeriesBook) -> Mapping[str, Series]:
+    def series(self, book: RunSeries) -> Mapping[str, Series]:
         """The readings to draw, by device id."""
         raise NotImplementedError
 
@@ -45,11 +45,11 @@ class DevicePlot(Plot):
         """A scaled reading as text, with its unit."""
         raise NotImplementedError
 
-    def lines(self) -> dict[str, Strand]:
+    def lines(self) -> dict[str, LineData]:
         """The lines, by device id."""
         return self._bundle.strands
 
-    def read(self, x: float) -> Reading | None:
+    def read(self, x: float) -> HoverReading | None:
         """The time, and each device's reading nearest to it."""
         if self.book is None or not self._has_something(self.book):
             return None
@@ -59,12 +59,12 @@ class DevicePlot(Plot):
         times = [point.time - axis.origin for point in found.values()]
         at = min(times, key=lambda time: abs(time - x))
         rows = (self._row(device, point.value) for device, point in found.items())
-        return Reading(x=at, rows=(Row(label=clock(at)), *rows))
+        return HoverReading(x=at, rows=(HoverRow(label=clock(at)), *rows))
 
-    def _has_something(self, book: SeriesBook) -> bool:
+    def _has_something(self, book: RunSeries) -> bool:
         return any(series.min is not None for series in self.series(book).values())
 
-    def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
+    def _draw(self, book: RunSeries, span: Span, pixels: int) -> None:
         shown = self.series(book)
         self._match_lines(shown)
         axis = self.axis(book)
@@ -80,7 +80,7 @@ class DevicePlot(Plot):
             del lines[device]
         for device in shown:
             if device not in lines:
-                lines[device] = Strand()
+                lines[device] = LineData()
                 lines[device].paint_in(self._colour(device))
 
     def _wear(self, theme: Theme) -> None:  # noqa: ARG002 (the colours may be the window's own)
@@ -92,11 +92,11 @@ class DevicePlot(Plot):
         place = list(self.series(self.book)).index(device) if self.book and device in self.series(self.book) else 0
         return self.colours.get(device) or self.theme.device_colour(place)
 
-    def _row(self, device: str, value: float | None) -> Row:
+    def _row(self, device: str, value: float | None) -> HoverRow:
         reading = self.say(value / self.scale) if value is not None and np.isfinite(value) else "\u2013"
-        return Row(label=self.labels.get(device, device), value=reading, colour=self._colour(device))
+        return HoverRow(label=self.labels.get(device, device), value=reading, colour=self._colour(device))
 
-    def _readout(self, book: SeriesBook) -> list[Row]:
+    def _readout(self, book: RunSeries) -> list[HoverRow]:
         shown = self.series(book)
         if len(shown) > READOUTS_UP_TO:
             return []

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gui.plots.items.band import Band
-from gui.plots.items.hover import Reading, Row
-from gui.plots.items.line import Line
+from gui.plots.items.band import BandItem
+from gui.plots.items.hover import HoverReading, HoverRow
+from gui.plots.items.line import LineItem
 from gui.style.formatting import clock, number
 
 from .base import Plot
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from core.series.min_max_tree import Floats
-    from core.series.run_series import SeriesBook
+    from core.series.run_series import RunSeries
     from core.series.series import Axis, Series
     from gui.style.theme import Theme
 
@@ -44,14 +44,14 @@ class LossPlot(Plot):
         self.controls.changed.connect(self._set)
         self._axis_name = self.controls.axis
         plot = self.canvas.getPlotItem()
-        self._spread, self._validation_spread = Band(plot, depth=-2), Band(plot, depth=-1)
-        self._every = Line(plot)
-        self._mean = Line(plot, depth=2)
-        self._validation = Line(plot, depth=4, dashed=True, marked=True)
+        self._spread, self._validation_spread = BandItem(plot, depth=-2), BandItem(plot, depth=-1)
+        self._every = LineItem(plot)
+        self._mean = LineItem(plot, depth=2)
+        self._validation = LineItem(plot, depth=4, dashed=True, marked=True)
         self.set_theme(theme)
         self._set()
 
-    def lines(self) -> Mapping[str, Line | Band]:
+    def lines(self) -> Mapping[str, LineItem | BandItem]:
         """The lines: the metric, its mean, and its validation values; and how far ranks are from each other."""
         family = self.controls.family
         return {
@@ -66,7 +66,7 @@ class LossPlot(Plot):
         """What the x axis is: `time`, `step` or `epoch`."""
         return self.controls.axis
 
-    def read(self, x: float) -> Reading | None:
+    def read(self, x: float) -> HoverReading | None:
         """The nearest step with its epoch, time and value, and the nearest validation."""
         if self.book is None:
             return None
@@ -78,7 +78,7 @@ class LossPlot(Plot):
         step, time = found[0][2]
         place = axis.place(np.array([step if axis.column == "step" else time]))
         rows = [self._row(trained, ranks, near) for trained, ranks, (near, _) in found]
-        return Reading(x=float(place[0]), rows=(Row(label=self._where(step, time)), *rows))
+        return HoverReading(x=float(place[0]), rows=(HoverRow(label=self._where(step, time)), *rows))
 
     def _nearest(self, ranks: list[Series], axis: Axis, x: float) -> tuple[int, float]:
         """The step that is nearest, and when some rank was there, unix seconds."""
@@ -87,15 +87,15 @@ class LossPlot(Plot):
         nearest = min(points, key=lambda point: abs((point.step if axis.column == "step" else point.time) - wanted))
         return nearest.step, nearest.time
 
-    def _row(self, trained: bool, ranks: list[Series], step: int) -> Row:
+    def _row(self, trained: bool, ranks: list[Series], step: int) -> HoverRow:
         values = [point.value for point in at_step(ranks, step)]
         value = f"{values[0] if len(values) == 1 else mean_of(values):.5g}"
         numbers = [each for each in values if np.isfinite(each)]
         if len(numbers) > 1:
             value += f" ({min(numbers):.4g} to {max(numbers):.4g})"
         if trained:
-            return Row(label="train", value=value, colour=self.theme.train)
-        return Row(label="validation", value=f"{value} at step {number(step, 1)}", colour=self.theme.validation)
+            return HoverRow(label="train", value=value, colour=self.theme.train)
+        return HoverRow(label="validation", value=f"{value} at step {number(step, 1)}", colour=self.theme.validation)
 
     def _where(self, step: int, time: float) -> str:
         assert self.book is not None
@@ -104,12 +104,12 @@ class LossPlot(Plot):
         epoch = f"epoch {step / axes['epoch'].unit:.2f} \u00b7 " if "epoch" in axes else ""
         return f"step {number(step, 1)} \u00b7 {epoch}{seconds}"
 
-    def _pair(self, book: SeriesBook) -> tuple[list[Series], list[Series]]:
+    def _pair(self, book: RunSeries) -> tuple[list[Series], list[Series]]:
         """Of every rank, what was measured in training, and in validation."""
         family = self.controls.family
         return of_ranks(book.metrics, family), of_ranks(book.metrics, VALIDATION + family)
 
-    def _has_something(self, book: SeriesBook) -> bool:
+    def _has_something(self, book: RunSeries) -> bool:
         families = _families(book)
         self.controls.offer_families(families)
         self.title.setVisible(families == ["loss"])
@@ -125,14 +125,14 @@ class LossPlot(Plot):
         name = self.controls.family.replace("_", " ")
         return f"No {name} {'of this run' if self.book.training_ended else 'so far'} is a number"
 
-    def _whole_span(self, book: SeriesBook) -> Span:
+    def _whole_span(self, book: RunSeries) -> Span:
         if self.axis_name() == "time":
             return super()._whole_span(book)
         last = max(float(series.steps[-1]) for ranks in self._pair(book) for series in ranks)
         lo, hi = self.axis(book).place(np.array([0.0, max(last, 1.0)]))
         return float(lo), float(hi)
 
-    def _draw(self, book: SeriesBook, span: Span, pixels: int) -> None:
+    def _draw(self, book: RunSeries, span: Span, pixels: int) -> None:
         train, validation = self._pair(book)
         smoothing = self.controls.smoothing
         if len(train) > 1:
@@ -148,14 +148,14 @@ class LossPlot(Plot):
             self._validation_spread.clear()
             self._draw_one(validation, book, span, pixels, self._validation)
 
-    def _draw_one(self, ranks: list[Series], book: SeriesBook, span: Span, pixels: int, line: Line) -> None:
+    def _draw_one(self, ranks: list[Series], book: RunSeries, span: Span, pixels: int, line: LineItem) -> None:
         axis, log = self.axis(book), self.controls.logarithmic
         if ranks:
             line.show(*self._parted(axis, *ranks[0].view(axis, *span, pixels, positive=log)), logarithmic=log)
         else:
             line.clear()
 
-    def _draw_mean(self, ranks: list[Series], book: SeriesBook, span: Span, pixels: int) -> None:
+    def _draw_mean(self, ranks: list[Series], book: RunSeries, span: Span, pixels: int) -> None:
         axis, log = self.axis(book), self.controls.logarithmic
         if ranks:
             self._mean.show(*self._parted(axis, *self._smooth(ranks[0], axis, span, pixels)), logarithmic=log)
@@ -163,7 +163,7 @@ class LossPlot(Plot):
             self._mean.clear()
 
     def _draw_ranks(
-        self, ranks: list[Series], line: Line, band: Band, *, book: SeriesBook, span: Span, pixels: int
+        self, ranks: list[Series], line: LineItem, band: BandItem, *, book: RunSeries, span: Span, pixels: int
     ) -> None:
         axis, log = self.axis(book), self.controls.logarithmic
         # Validation is not smoothed, unless there is more of it than pixels.
@@ -206,16 +206,16 @@ class LossPlot(Plot):
         room = 0.05 * (hi - lo) or 0.5 * abs(hi) or 0.5
         return lo - room, hi + room
 
-    def _readout(self, book: SeriesBook) -> list[Row]:
+    def _readout(self, book: RunSeries) -> list[HoverRow]:
         train, validation = self._pair(book)
         rows = []
         recent = [mean for series in train if (mean := series.recent(max(self.controls.smoothing, 1))) is not None]
         if recent:
-            rows.append(Row(label="train", value=f"{mean_of(recent):.4g}", colour=self.theme.train))
+            rows.append(HoverRow(label="train", value=f"{mean_of(recent):.4g}", colour=self.theme.train))
         last = [series.last for series in validation if series.last is not None]
         if last:
             value = last[0] if len(last) == 1 else mean_of(last)
-            rows.append(Row(label="validation", value=f"{value:.4g}", colour=self.theme.validation))
+            rows.append(HoverRow(label="validation", value=f"{value:.4g}", colour=self.theme.validation))
         return rows
 
     def _wear(self, theme: Theme) -> None:
@@ -237,7 +237,7 @@ class LossPlot(Plot):
             self.axis_changed.emit()
 
 
-def _families(book: SeriesBook) -> list[str]:
+def _families(book: RunSeries) -> list[str]:
     """The metrics without their `val_` twins and those of other ranks: the loss first, else what is called a loss."""
     names = {own_name(name, book.metrics).removeprefix(VALIDATION): None for name in book.metrics}
     if not names.keys() - {"learning_rate"}:

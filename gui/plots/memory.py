@@ -12,7 +12,7 @@ from .device_plot import DevicePlot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.series.run_series import SeriesBook
+    from core.series.run_series import RunSeries
     from core.series.series import Series
 
     from .base import Span
@@ -26,7 +26,7 @@ class MemoryPlot(DevicePlot):
     tells_end = True
     scale = float(BYTES_PER_GB)
 
-    def series(self, book: SeriesBook) -> Mapping[str, Series]:
+    def series(self, book: RunSeries) -> Mapping[str, Series]:
         """Bytes, by device id."""
         return book.memory
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QComboBox, QStyle, QStyleOptionComboBox
 
-MOST_CHARACTERS = 10
+MAX_CHARACTERS = 10
 """Room is kept for at most so many: a recipe may name its metrics as it likes."""
 
 
@@ -21,7 +21,7 @@ class MetricBox(QComboBox):
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
         metrics = self.fontMetrics()
-        text_px = min(metrics.horizontalAdvance(self.currentText()), MOST_CHARACTERS * metrics.horizontalAdvance("X"))
+        text_px = min(metrics.horizontalAdvance(self.currentText()), MAX_CHARACTERS * metrics.horizontalAdvance("X"))
         kind, text = QStyle.ContentsType.CT_ComboBox, QSize(text_px, metrics.height())
         width = self.style().sizeFromContents(kind, option, text, self).width()
         return QSize(width, super().sizeHint().height())

@@ -17,8 +17,8 @@ from .registry import PLOTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.runs.facts import Facts
-    from core.series.run_series import SeriesBook
+    from core.runs.facts import RunFacts
+    from core.series.run_series import RunSeries
     from gui.style.theme import Theme
 
     from .base import Plot
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 SHARES = (17, 10, 10)
 """Of the height, from above; further plots get as much as the last."""
-LEAST_HEIGHT_PX = 110
+MIN_HEIGHT_PX = 110
 IDLE_S = 4.0
 """Between two drawings while nothing trains: minutes are shown, of which a pixel is about a second, all day long."""
 
 
-class Stage(QSplitter):
+class PlotArea(QSplitter):
     """All plots of the registry."""
 
     def __init__(self, theme: Theme) -> None:
@@ -40,25 +40,25 @@ class Stage(QSplitter):
         self.setHandleWidth(8)
         self.plots: dict[str, Plot] = {row.name: row.make(theme) for row in PLOTS}
         for number, plot in enumerate(self.plots.values()):
-            plot.setMinimumHeight(LEAST_HEIGHT_PX)
+            plot.setMinimumHeight(MIN_HEIGHT_PX)
             self.addWidget(plot)
             self.setStretchFactor(number, SHARES[min(number, len(SHARES) - 1)])
         self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
         self._link = TimeLink(list(self.plots.values()))
 
     def show_books(
-        self, run: SeriesBook | None, live: SeriesBook, colours: Mapping[str, str], labels: Mapping[str, str]
+        self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
         """Draw the run; without one, the devices as they are now."""
         for name, plot in self.plots.items():
-            plot.least_s = IDLE_S if run is None else 0.0
+            plot.min_s = IDLE_S if run is None else 0.0
             plot.show_book(run if run is not None or name == "lossPlot" else live, colours, labels)
 
     def show_verdict(self, text: str, tone: str) -> None:
         """Say beside the plot of memory what became of it; no text takes it back."""
         self.plots["memoryPlot"].set_note(text, tone)
 
-    def show_facts(self, facts: Facts) -> None:
+    def show_facts(self, facts: RunFacts) -> None:
         """Tell the plots how training ended, and when it was resumed."""
         begun = [time for time, state in facts.history if state is RunState.STARTING]
         for plot in self.plots.values():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .link import TimeLink
 from .loss import LossPlot
 from .memory import MemoryPlot
 from .utilisation import UtilisationPlot
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
     from .base import Plot
-
-__all__ = ["PLOTS", "PlotRow", "TimeLink"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

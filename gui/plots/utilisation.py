@@ -9,7 +9,7 @@ from .device_plot import DevicePlot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.series.run_series import SeriesBook
+    from core.series.run_series import RunSeries
     from core.series.series import Series
 
     from .base import Span
@@ -20,7 +20,7 @@ class UtilisationPlot(DevicePlot):
 
     unit = "%"
 
-    def series(self, book: SeriesBook) -> Mapping[str, Series]:
+    def series(self, book: RunSeries) -> Mapping[str, Series]:
         """Percent, by device id."""
         return book.utilisation
 

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-class Aside(Generic[Result]):
+class BackgroundTask(Generic[Result]):
     """One thing at a time. `poll`, called at every beat, hands over what came of it."""
 
     def __init__(self, name: str) -> None:

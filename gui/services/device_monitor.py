@@ -10,7 +10,7 @@ import numpy as np
 from core.devices.device import Survey
 from core.devices.reader import PROCESSES_S
 from core.devices.sampler import Sampler
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from core.series.series import Series
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ CLOSE_PROCESSES_S = 0.5
 """Between two lists of processes just after a run, when it matters who lets go."""
 NEWS_S = 0.4
 """Between two times that something is said to be new: each kind of device has readings at moments of its own."""
-STALE_PERIODS, LEAST_STALE_S = 3, 3.0
+STALE_PERIODS, MIN_STALE_S = 3, 3.0
 """Readings older than so many periods, and than so long, are not those of now."""
 
 
-class Monitor:
+class DeviceMonitor:
     """The devices live. `poll` never waits; nothing is started before the first one."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
         self._sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
         self.survey = Survey()
-        self.book = SeriesBook()
+        self.book = RunSeries()
         """The readings of the last ten minutes or so."""
         self.old_s: dict[str, int] = {}
         """By device id, how old its readings are: of those devices only whose readings are too old."""
@@ -77,7 +77,7 @@ class Monitor:
         self._sampler.close()
 
     def _too_old(self, survey: Survey, now: float) -> dict[str, int]:
-        limit_s = max(STALE_PERIODS * self._period_s, LEAST_STALE_S)
+        limit_s = max(STALE_PERIODS * self._period_s, MIN_STALE_S)
         if now - min(survey.arrived.values(), default=now) <= limit_s:
             return {}
         ages = {sample.device_id: survey.age_s(sample.device_id, now) for sample in survey.samples if not sample.lost}
@@ -92,7 +92,7 @@ class Monitor:
             trim(self.book, newest - KEPT_S)
 
 
-def trim(book: SeriesBook, since: float) -> None:
+def trim(book: RunSeries, since: float) -> None:
     """Forget the readings before `since`, unix seconds; a device without later ones is forgotten."""
     for readings in (book.utilisation, book.memory):
         for device, series in list(readings.items()):

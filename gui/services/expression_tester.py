@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.metrics import expression_trial
 
-from .background_task import Aside, reason
+from .background_task import BackgroundTask, reason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ AGAIN_S = 2.0
 NO_RUN = "Show a run, and it is tried on its log."
 
 
-class Trial(QObject):
+class ExpressionTester(QObject):
     """`poll`, called at every beat, never waits."""
 
     tested = Signal(str)
@@ -28,7 +28,7 @@ class Trial(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._aside: Aside[str] = Aside("trial")
+        self._aside: BackgroundTask[str] = BackgroundTask("trial")
         self._tried: tuple[str, Path | None] = ("", None)
         self._due = 0.0
 
@@ -51,7 +51,7 @@ class Trial(QObject):
 
 def _tried(expression: str, run_dir: Path) -> str:
     try:
-        return expression_trial.told(expression_trial.tried(expression, run_dir))
+        return expression_trial.describe_result(expression_trial.try_expression(expression, run_dir))
     except ValueError as error:
         return str(error)
 

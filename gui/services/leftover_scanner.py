@@ -11,27 +11,27 @@ from core.runs import leftovers
 from core.system import processes
 from core.system.procfs import PROC
 
-from .background_task import Aside
+from .background_task import BackgroundTask
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.runs.leftovers import Leftover
+    from core.runs.leftovers import OrphanedProcess
 
 PERIOD_S = 1.0
 """So often those that were found are asked whether they are there still, which is cheap."""
 
 
-class Sweeper(QObject):
+class OrphanScanner(QObject):
     """`poll`, called at every beat, never waits."""
 
     changed = Signal()
 
     def __init__(self, root: Path) -> None:
         super().__init__()
-        self.found: tuple[Leftover, ...] = ()
+        self.found: tuple[OrphanedProcess, ...] = ()
         self._root = root
-        self._aside: Aside[list[Leftover] | None] = Aside("leftovers")
+        self._aside: BackgroundTask[list[OrphanedProcess] | None] = BackgroundTask("leftovers")
         self._asked = 0.0
 
     def look(self) -> None:
@@ -47,12 +47,12 @@ class Sweeper(QObject):
             self._asked = time.monotonic()
             self._show(tuple(each for each in self.found if processes.is_alive(each.process)))
 
-    def _show(self, found: tuple[Leftover, ...]) -> None:
+    def _show(self, found: tuple[OrphanedProcess, ...]) -> None:
         if [each.process for each in found] != [each.process for each in self.found]:
             self.found = found
             self.changed.emit()
 
 
-def look_for(root: Path) -> list[Leftover]:
+def look_for(root: Path) -> list[OrphanedProcess]:
     """What runs have left behind, oldest first; takes a while. `root`: where runs are that a process does not name."""
     return leftovers.find([root], PROC)

@@ -12,7 +12,7 @@ FIRST_MS = 15
 """Long enough for the first picture to be painted."""
 
 
-class Pulse(QObject):
+class PollTimer(QObject):
     """Beats fast while somebody looks at a live run, slowly otherwise. The first beat comes once the window stands."""
 
     beat = Signal()

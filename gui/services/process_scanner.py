@@ -10,11 +10,11 @@ from PySide6.QtCore import QObject, Signal
 
 from core.memory_watch import gpu_processes
 from core.runs import leftovers
-from core.runs.states import RunState, row
+from core.runs.states import RunState, state_info
 from core.system import process_info, processes, procfs
-from gui.viewmodels.devices.process_rows import Person, Runs
+from gui.viewmodels.devices.process_rows import ProcessEntry, Runs
 
-from .background_task import Aside, reason
+from .background_task import BackgroundTask, reason
 from .leftover_scanner import look_for
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Device, Process
-    from core.runs.facts import Facts
-    from core.runs.leftovers import Leftover
-    from core.system.process_info import Holder
+    from core.runs.facts import RunFacts
+    from core.runs.leftovers import OrphanedProcess
+    from core.system.process_info import ProcessInfo
 
-    from .device_monitor import Monitor
-    from .run_list import Board
-    from .run_session import Session
+    from .device_monitor import DeviceMonitor
+    from .run_list import RunListService
+    from .run_session import RunSession
 
 DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
 """So often the processes that are known are described anew: while nobody looks at them, and while somebody does."""
@@ -43,16 +43,16 @@ HANGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ProcessScan:
     """What was found in one pass over all processes."""
 
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[ProcessInfo, ...] = ()
     run_id: str | None = None
     """The run that was looked at then."""
-    of_run: tuple[Holder, ...] = ()
+    of_run: tuple[ProcessInfo, ...] = ()
     """Those that carry its tag."""
-    leftovers: tuple[Leftover, ...] = ()
-    left: tuple[Holder, ...] = ()
+    leftovers: tuple[OrphanedProcess, ...] = ()
+    left: tuple[ProcessInfo, ...] = ()
     """The same, described."""
     trouble: str | None = None
     """A sentence on what could not be seen."""
@@ -64,7 +64,7 @@ class Look:
         return people, self.run_id, self.trouble
 
 
-class Census(QObject):
+class ProcessScanner(QObject):
     """`poll`, called at every beat, never waits.
 
     The window's own thread reads nothing of a process but its `stat`: its command line and its environment wait for
@@ -74,15 +74,15 @@ class Census(QObject):
     changed = Signal()
     """Others are there, or they are no longer what they were; that they have grown older is nothing new."""
 
-    def __init__(self, monitor: Monitor, board: Board, session: Session) -> None:
+    def __init__(self, monitor: DeviceMonitor, board: RunListService, session: RunSession) -> None:
         super().__init__()
-        self.holders: tuple[Holder, ...] = ()
+        self.holders: tuple[ProcessInfo, ...] = ()
         """One for each process and device, of those that the drivers name, and of the run's workers on CPU devices."""
         self._monitor, self._board, self._session = monitor, board, session
-        self._look = Look()
-        self._aside: Aside[Look] = Aside("census")
+        self._look = ProcessScan()
+        self._aside: BackgroundTask[ProcessScan] = BackgroundTask("census")
         # On a thread of its own: a look through all of `/proc` comes across more processes that may hang.
-        self._describing: Aside[tuple[Holder, ...] | None] = Aside("describing")
+        self._describing: BackgroundTask[tuple[ProcessInfo, ...] | None] = BackgroundTask("describing")
         self._looked_at = self._described_at = float("-inf")
         self._named: object = None
         self._here = processes.here()
@@ -111,12 +111,12 @@ class Census(QObject):
         """Look through `/proc` at the next beat at which somebody looks: something has just changed."""
         self._looked_at = self._described_at = float("-inf")
 
-    def people(self) -> list[Person]:
+    def people(self) -> list[ProcessEntry]:
         """All processes that are on devices or left over, each once, as far as they are there still."""
         run, look = self._session.run, self._look
         of_run = look.of_run if run is not None and run.id == look.run_id else ()
         known = [*self.holders, *look.holders, *of_run, *look.left]
-        by_pid: dict[int, list[Holder]] = {}
+        by_pid: dict[int, list[ProcessInfo]] = {}
         for holder in known:
             by_pid.setdefault(holder.pid, []).append(holder)
         left = {each.process.pid: each for each in look.leftovers}
@@ -126,7 +126,7 @@ class Census(QObject):
     def runs(self) -> Runs:
         """The runs that processes may be of."""
         run, summaries = self._session.run, self._board.summaries
-        living = {each.dir.name for each in summaries if not row(each.state).over}
+        living = {each.dir.name for each in summaries if not state_info(each.state).over}
         return Runs(
             looked_at=run.id if run else None,
             names={each.dir.name: each.name for each in summaries},
@@ -193,11 +193,13 @@ class Census(QObject):
         root, run_id = self._board.root, run.id if run else None
         self._aside.start(
             lambda: _look(gpus, listed, root, run_id),
-            lambda error: Look(trouble=f"The processes of this machine could not be looked through: {reason(error)}."),
+            lambda error: ProcessScan(
+                trouble=f"The processes of this machine could not be looked through: {reason(error)}."
+            ),
         )
 
 
-def just_ended(facts: Facts, now: float) -> bool:
+def just_ended(facts: RunFacts, now: float) -> bool:
     """Whether the training of a run has ended within the last half minute; `now` in unix seconds."""
     ended = next((time for time, state in reversed(facts.history) if state is RunState.RELEASING), facts.ended)
     return facts.state is RunState.RELEASING or (ended is not None and 0 <= now - ended < AFTER_RUN_S)
@@ -205,10 +207,10 @@ def just_ended(facts: Facts, now: float) -> bool:
 
 def _look(
     gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
-) -> Look:
+) -> ProcessScan:
     scan = gpu_processes.scan(gpus, listed)
     left = look_for(root)
-    return Look(
+    return ProcessScan(
         holders=scan.holders,
         run_id=run_id,
         of_run=tuple(_resident(each.pid) for each in (processes.tagged(run_id) if run_id else ())),
@@ -220,7 +222,9 @@ def _look(
     )
 
 
-def _described(on_devices: Sequence[tuple[str, Process]], workers: Sequence[tuple[int, str]]) -> tuple[Holder, ...]:
+def _described(
+    on_devices: Sequence[tuple[str, Process]], workers: Sequence[tuple[int, str]]
+) -> tuple[ProcessInfo, ...]:
     """The processes that drivers name, and workers on CPU devices."""
     return (
         *(
@@ -231,12 +235,12 @@ def _described(on_devices: Sequence[tuple[str, Process]], workers: Sequence[tupl
     )
 
 
-def _resident(pid: int) -> Holder:
+def _resident(pid: int) -> ProcessInfo:
     """A process with the memory of the machine that it holds."""
     return replace(process_info.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
 
 
-def _lasting(holder: Holder) -> Holder:
+def _lasting(holder: ProcessInfo) -> ProcessInfo:
     """A process without what changes by itself: its age, and whether it runs or waits."""
     return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
 
@@ -245,16 +249,16 @@ def _each(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[s
     return [(device, process) for device, listed in named for process in listed or ()]
 
 
-def _person(same: Sequence[Holder], leftover: Leftover | None) -> Person:
+def _person(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> ProcessEntry:
     """One process of all that is known of it: on GPUs it holds what their drivers say, else what is resident."""
     devices = tuple(dict.fromkeys(holder.device_id for holder in same if holder.device_id is not None))
     newest = next((holder for holder in same if holder.name is not None), same[0])
     if leftover is not None and leftover.process.created != newest.created:
         leftover = None  # another process has got its pid
-    return Person(holder=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
+    return ProcessEntry(holder=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
 
 
-def _held(same: Sequence[Holder]) -> int | None:
+def _held(same: Sequence[ProcessInfo]) -> int | None:
     on_devices = {
         holder.device_id: holder.memory_used_bytes
         for holder in reversed(same)  # the first that is known of a device counts
@@ -266,7 +270,7 @@ def _held(same: Sequence[Holder]) -> int | None:
     return next((holder.memory_used_bytes for holder in same if holder.memory_used_bytes is not None), None)
 
 
-def _is_there(holder: Holder) -> bool:
+def _is_there(holder: ProcessInfo) -> bool:
     """Whether a process that was described is there still; one that could not be is as its driver says."""
     if holder.created is None:
         return True

@@ -12,22 +12,22 @@ from core.system import terminate
 from core.system.processes import ProcessId
 from gui.style.formatting import listed, some
 
-from .background_task import Aside, reason
+from .background_task import BackgroundTask, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from core.runs.leftovers import Leftover
-    from core.system.process_info import Holder
-    from gui.viewmodels.devices.process_rows import Person
+    from core.runs.leftovers import OrphanedProcess
+    from core.system.process_info import ProcessInfo
+    from gui.viewmodels.devices.process_rows import ProcessEntry
 
-MOST_NAMES = 3
+MAX_NAMES = 3
 
-Outcome = tuple[str, str]
+TerminationOutcome = tuple[str, str]
 """A sentence, and its tone."""
 
 
-class Ender(QObject):
+class ProcessTerminator(QObject):
     """One request after the other. Who is signalled is looked at anew right before each signal: user, create time."""
 
     ended = Signal(str, str)
@@ -35,11 +35,11 @@ class Ender(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._aside: Aside[Outcome] = Aside("ender")
-        self._waiting: deque[tuple[str, Callable[[], Outcome]]] = deque()
+        self._aside: BackgroundTask[TerminationOutcome] = BackgroundTask("ender")
+        self._waiting: deque[tuple[str, Callable[[], TerminationOutcome]]] = deque()
         """What was asked for while another request was under way: of whom, and what is to be done."""
 
-    def end(self, person: Person) -> None:
+    def end(self, person: ProcessEntry) -> None:
         """End a process. That it may be ended was asked before; it is asked again here."""
         leftover, holder = person.leftover, person.holder
         if leftover is not None:
@@ -47,7 +47,7 @@ class Ender(QObject):
         else:
             self._ask(f"{holder.name} (pid {holder.pid})", lambda: end_one(holder))
 
-    def end_leftovers(self, those: Sequence[Leftover]) -> None:
+    def end_leftovers(self, those: Sequence[OrphanedProcess]) -> None:
         """End what runs have left behind."""
         self._ask("What was left over", lambda: end_leftovers(those))
 
@@ -58,7 +58,7 @@ class Ender(QObject):
             self.ended.emit(*outcome)
         self._go_on()
 
-    def _ask(self, whom: str, work: Callable[[], Outcome]) -> None:
+    def _ask(self, whom: str, work: Callable[[], TerminationOutcome]) -> None:
         self._waiting.append((whom, work))
         self._go_on()
 
@@ -68,7 +68,7 @@ class Ender(QObject):
             self._aside.start(work, lambda error: (f"{whom} could not be ended: {reason(error)}.", "bad"))
 
 
-def end_leftovers(those: Sequence[Leftover]) -> tuple[str, str]:
+def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """End them; returns a sentence and its tone."""
     outcome = terminate.end(those)
     if outcome.left:
@@ -79,11 +79,11 @@ def end_leftovers(those: Sequence[Leftover]) -> tuple[str, str]:
     return f"{_named([each.whom for each in outcome.ended])} ended.", "good"
 
 
-def end_one(holder: Holder, grace_s: float = terminate.GRACE_S) -> tuple[str, str]:
+def end_one(holder: ProcessInfo, grace_s: float = terminate.GRACE_S) -> tuple[str, str]:
     """End one process of this user that belongs to no living run; returns a sentence and its tone."""
     who = f"{holder.name} (pid {holder.pid})"
     assert holder.created is not None
-    alone = Alone(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
+    alone = SingleProcess(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
     outcome = terminate.end([alone], grace_s)
     if outcome.left:
         return f"{who} is still there. {outcome.left[0].why}", "bad"
@@ -93,14 +93,14 @@ def end_one(holder: Holder, grace_s: float = terminate.GRACE_S) -> tuple[str, st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alone:
+class SingleProcess:
     """A process that somebody has pointed at; see `core.system.terminate.Target`."""
 
     process: ProcessId
     run_id: str | None
 
 
-def _named(those: Sequence[Leftover]) -> str:
+def _named(those: Sequence[OrphanedProcess]) -> str:
     """`python (pid 1) was`, `python (pid 1), python (pid 2) and 3 others were`."""
-    names = some([f"{each.name} (pid {each.process.pid})" for each in those], MOST_NAMES, "others")
+    names = some([f"{each.name} (pid {each.process.pid})" for each in those], MAX_NAMES, "others")
     return f"{listed(names)} {'was' if len(those) == 1 else 'were'}"

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.pythons.search import Search
+from core.pythons.search import PythonSearch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.pythons.search import Entry
+    from core.pythons.search import FoundPython
 
 
-class Finder(QObject):
+class PythonFinder(QObject):
     """`poll`, called at every beat, never waits. Who has answered once is not asked again."""
 
     found = Signal(list)
@@ -22,14 +22,14 @@ class Finder(QObject):
 
     def __init__(self) -> None:
         super().__init__()
-        self._search: Search | None = None
+        self._search: PythonSearch | None = None
         self._near: Path | None = None
-        self._entries: list[Entry] = []
+        self._entries: list[FoundPython] = []
 
     def look(self, near: Path | None) -> None:
         """Look, near this folder first. The same folder again changes nothing; nor does one that is not there."""
         if self._search is None:
-            self._search = Search()
+            self._search = PythonSearch()
         elif near == self._near or (near is not None and not near.is_dir()):
             return
         self._near = near

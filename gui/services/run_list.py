@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
-from core.runs.index import Index
-from core.runs.states import row
-from gui.viewmodels.run.run_rows import Occupancy, run_title
+from core.runs.index import RunIndex
+from core.runs.states import state_info
+from gui.viewmodels.run.run_rows import DeviceUsers, run_title
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.runs.index import Summary
+    from core.runs.index import RunSummary
 
 PERIOD_S = 1.0
 
 
-class Board(QObject):
+class RunListService(QObject):
     """Looked at once a second; runs that are over are read once."""
 
     changed = Signal()
@@ -28,12 +28,12 @@ class Board(QObject):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self.root = root
-        self.summaries: list[Summary] = []
+        self.summaries: list[RunSummary] = []
         """Newest first."""
-        self.on_devices: dict[str, tuple[Summary, ...]] = {}
+        self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
         """By device id, the live runs that are on it, the newest first."""
-        self._index = Index(root)
-        self._occupancy = Occupancy()
+        self._index = RunIndex(root)
+        self._occupancy = DeviceUsers()
         self._looked: float | None = None
 
     def poll(self, *, now: bool = False) -> None:
@@ -58,4 +58,4 @@ class Board(QObject):
 
     def newest_live(self) -> Path | None:
         """The directory of the live run that was started last."""
-        return next((each.dir for each in self.summaries if not row(each.state).over), None)
+        return next((each.dir for each in self.summaries if not state_info(each.state).over), None)

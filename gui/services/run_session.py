@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtCore import QObject, Signal
 
-from core.runs.facts import Facts
+from core.runs.facts import RunFacts
 from core.runs.requests import unanswered
 from core.runs.run import Run
-from core.runs.states import row
-from core.series.run_series import SeriesBook
-from gui.viewmodels.run.progress import Progress, Strides, progress
+from core.runs.states import state_info
+from core.series.run_series import RunSeries
+from gui.viewmodels.run.progress import ProgressView, ScriptProgress, progress_view
 from gui.viewmodels.run.run_header import RunSnapshot
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ ANSWER_S = 2.0
 """In less, the supervisor has recorded what this window asked for: until then it is taken as asked."""
 
 
-class Session(QObject):
+class RunSession(QObject):
     """At most one attached run; `poll`, called at every tick, brings it up to date."""
 
     attached = Signal()
@@ -40,7 +40,7 @@ class Session(QObject):
     def __init__(self) -> None:
         super().__init__()
         self.run: Run | None = None
-        self.book: SeriesBook | None = None
+        self.book: RunSeries | None = None
         self.spec: RunSpec | None = None
         self.spec_problem: str | None = None
         """A sentence, when the run's spec cannot be read: by a newer version, say."""
@@ -50,17 +50,17 @@ class Session(QObject):
         """What else it asked for, when, and the last checkpoint before."""
         self.strays: tuple[str, ...] = ()
         """Sentences on processes of the run that are on devices which were not ticked."""
-        self._strides = Strides()
+        self._strides = ScriptProgress()
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> RunFacts:
         """What is known of the run; of no run, nothing."""
-        return self.run.facts if self.run else Facts()
+        return self.run.facts if self.run else RunFacts()
 
     @property
     def live(self) -> bool:
         """Whether there is a run and it is not over."""
-        return self.run is not None and not row(self.facts.state).over
+        return self.run is not None and not state_info(self.facts.state).over
 
     @property
     def is_script(self) -> bool:
@@ -95,9 +95,9 @@ class Session(QObject):
 
     def attach(self, run: Run) -> None:
         """Look at this run from now on; what it has recorded is read at once."""
-        self.run, self.book = run, SeriesBook()
+        self.run, self.book = run, RunSeries()
         self.spec, self.spec_problem, self.strays = None, None, ()
-        self._strides = Strides()
+        self._strides = ScriptProgress()
         self._forget_what_was_asked()
         self._read_spec(run)
         self._take_in(run.catch_up())
@@ -114,7 +114,7 @@ class Session(QObject):
         if self.run is not None and self.run.dir == run_dir:
             self.run = self.book = self.spec = self.spec_problem = None
             self.strays = ()
-            self._strides = Strides()
+            self._strides = ScriptProgress()
             self._forget_what_was_asked()
             self.attached.emit()
             self.changed.emit()
@@ -150,10 +150,10 @@ class Session(QObject):
         if self.run is not None:
             self.run.request("force")
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> ProgressView | None:
         """How far the run is by now; None until it is known how much there is to do."""
         losses = self.book.metrics.get("loss") if self.book else None
-        return progress(self.facts, losses, time.time(), self._strides)
+        return progress_view(self.facts, losses, time.time(), self._strides)
 
     def memory_now(self) -> dict[str, float]:
         """By device id, bytes in use as the live run itself last read them; nothing of a run that is over."""
@@ -192,7 +192,7 @@ class Session(QObject):
             self.spec_problem = str(error)
 
 
-def draw_after(book: SeriesBook, event: Event) -> None:
+def draw_after(book: RunSeries, event: Event) -> None:
     """Go on with a device's memory to what the watch found in the end: for a short watch it is the only reading."""
     series, after, when = book.memory.get(str(event.get("device"))), event.get("after_bytes"), float(event["t"])
     if series is None or not len(series) or not isinstance(after, (int, float)) or series.times[-1] >= when:

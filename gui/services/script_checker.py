@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
-from core.config.script_check import Answer, Question, find_out
+from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 
-from .background_task import Aside, reason
+from .background_task import BackgroundTask, reason
 
-MOST_KEPT = 64
+MAX_KEPT = 64
 
 
-class Inquirer(QObject):
+class ScriptChecker(QObject):
     """One question at a time; `poll`, called at every beat, never waits."""
 
     answered = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: dict[Question, Answer] = {}
-        self._old: set[Question] = set()
+        self._known: dict[ScriptCheckRequest, ScriptCheckResult] = {}
+        self._old: set[ScriptCheckRequest] = set()
         """What is to be asked anew; until that is answered, what was known is believed."""
-        self._aside: Aside[Answer] = Aside("script")
-        self._asked: Question | None = None
+        self._aside: BackgroundTask[ScriptCheckResult] = BackgroundTask("script")
+        self._asked: ScriptCheckRequest | None = None
 
-    def ask(self, question: Question) -> Answer | None:
+    def ask(self, question: ScriptCheckRequest) -> ScriptCheckResult | None:
         """What is known; None while it is being found out, of which `answered` then tells."""
         due = question not in self._known or question in self._old
-        if due and self._aside.start(lambda: find_out(question), _failed):
+        if due and self._aside.start(lambda: check_script(question), _failed):
             self._old.discard(question)
             self._asked = question
         return self._known.get(question)
@@ -44,11 +44,11 @@ class Inquirer(QObject):
         """Take in what was found out."""
         answer = self._aside.poll()
         if answer is not None and self._asked is not None:
-            while len(self._known) >= MOST_KEPT:
+            while len(self._known) >= MAX_KEPT:
                 del self._known[next(iter(self._known))]
             self._known[self._asked] = answer
             self.answered.emit()
 
 
-def _failed(error: Exception) -> Answer:
-    return Answer(problems=(f"The script could not be looked at: {reason(error)}. Choose it again.",))
+def _failed(error: Exception) -> ScriptCheckResult:
+    return ScriptCheckResult(problems=(f"The script could not be looked at: {reason(error)}. Choose it again.",))

@@ -13,7 +13,7 @@ import platformdirs
 from PySide6.QtCore import QByteArray, QSettings
 
 FOLDER_VARIABLE = "TRAINYARD_CONFIG_DIR"
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """A larger file is none of ours."""
 
 
@@ -23,7 +23,7 @@ def default_file() -> Path:
     return (Path(folder) if folder else platformdirs.user_config_path("trainyard")) / "trainyard.ini"
 
 
-class Remembered:
+class SettingsFile:
     """Named values in an INI file. What is missing, or not of the kind asked for, is None or empty.
 
     All values are written as plain text, so that nothing of what Qt would decode is ever decoded.
@@ -35,7 +35,7 @@ class Remembered:
     def text(self, name: str) -> str:
         """A text; empty when there is none."""
         value = self._settings.value(name)
-        return value if isinstance(value, str) and len(value) < MOST_BYTES else ""
+        return value if isinstance(value, str) and len(value) < MAX_BYTES else ""
 
     def keep_text(self, name: str, value: str) -> None:
         """Remember a text."""

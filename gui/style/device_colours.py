@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from core.devices.device import Device
-    from core.runs.facts import Facts
+    from core.runs.facts import RunFacts
 
     from .theme import Theme
 
@@ -20,7 +20,7 @@ def device_colours(present: Sequence[Device], others: Iterable[str], theme: Them
     return {device_id: theme.device_colour(number) for number, device_id in enumerate(ids)}
 
 
-def device_labels(present: Sequence[Device], facts: Facts) -> dict[str, str]:
+def device_labels(present: Sequence[Device], facts: RunFacts) -> dict[str, str]:
     """By device id, what people call it: now, or for one that is not here, when the run was."""
     then: Mapping[str, Mapping[str, object]] = facts.devices
     labels = {device_id: str(known.get("label") or device_id) for device_id, known in then.items()}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WIDTH_PX = 460
 
 
-class Question(QDialog):
+class ConfirmDialog(QDialog):
     """Open beside the window's own life: nothing waits for its answer."""
 
     agreed = Signal()
@@ -58,8 +58,8 @@ def ask(
     parent: QWidget, agreed: Callable[[], None], *, question: str, words: str, yes: str, grave: bool = True
 ) -> None:
     """Ask, unless something is being asked already; `agreed` is called when the answer is yes."""
-    if not any(each.isVisible() for each in parent.findChildren(Question)):
-        asked = Question(parent, question=question, words=words, yes=yes, grave=grave)
+    if not any(each.isVisible() for each in parent.findChildren(ConfirmDialog)):
+        asked = ConfirmDialog(parent, question=question, words=words, yes=yes, grave=grave)
         asked.agreed.connect(agreed)
         asked.open()
 

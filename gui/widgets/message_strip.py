@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BELOW_PX = 8
 """Free below the strip, which is not there when nothing is said."""
-MOST_CHARACTERS = 400
+MAX_CHARACTERS = 400
 """More would push the plots out of sight; the tooltip has all of it."""
 PASSING_MS = 6000
 """Long enough to be read."""
@@ -71,8 +71,8 @@ class MessageStrip(QFrame):
             return
         self._whole, self._tone, self._has_details = text, tone, details
         short = " ".join(text.split())
-        self._text.setText(short if len(short) <= MOST_CHARACTERS else short[:MOST_CHARACTERS] + " …")
-        self._text.setToolTip(text if len(short) > MOST_CHARACTERS else "")
+        self._text.setText(short if len(short) <= MAX_CHARACTERS else short[:MAX_CHARACTERS] + " …")
+        self._text.setToolTip(text if len(short) > MAX_CHARACTERS else "")
         self.setAccessibleName(short)
         self._details.setVisible(details)
         self.setVisible(bool(text) and (anew or not self.isHidden()))

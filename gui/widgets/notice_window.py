@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
 
 
-class Farewell(QWidget):
+class NoticeWindow(QWidget):
     """A small window of its own: the big one closes at once, the program ends when this one has been read."""
 
     def __init__(self, sentence: str) -> None:
@@ -28,7 +28,7 @@ class Farewell(QWidget):
         self.setAutoFillBackground(True)
 
 
-def farewell_sentence(names: list[str], run_ids: list[str]) -> str:
+def notice_sentence(names: list[str], run_ids: list[str]) -> str:
     """What to say about the runs that go on."""
     one = len(names) == 1
     what = f"{names[0]} goes on" if one else f"{len(names)} runs go on"

@@ -59,10 +59,10 @@ def test_what_a_worker_loads_is_python_3_10() -> None:
 
 
 def test_every_target_of_a_registry_is_there() -> None:
-    from core.catalog.strategies import CELLS
+    from core.catalog.strategies import STRATEGIES
     from core.devices.kinds import KINDS
 
-    for cell in (each for each in CELLS if each.target or not each.unavailable()):
+    for cell in (each for each in STRATEGIES if each.target or not each.unavailable()):
         assert (CORE / "worker" / f"{cell.target.replace('.', '/')}.py").is_file()
     for kind in KINDS:
         assert (CORE.parent / f"{kind.target.replace('.', '/')}.py").is_file()

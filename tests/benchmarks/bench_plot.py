@@ -24,7 +24,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtWidgets import QApplication
 
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
 from gui.style import theme as themes
 from gui.style.theme import DARK
@@ -97,7 +97,7 @@ class _Ours:
     def __init__(self, values: np.ndarray, points: int) -> None:
         self.values, self.shown = values, 0
         self.prepare: list[float] = []
-        self.book = SeriesBook()
+        self.book = RunSeries()
         self._take_in(1)
         self.plot = PLOTS[0].make(DARK)
         self.plot.resize(SIZE_PX[0] + 24, SIZE_PX[1] + 40)  # the drawing area as large as the others'
@@ -168,7 +168,7 @@ def _reopened(values: list[float], batch: int) -> dict:
     ]
     fold, view = [], []
     for _ in range(5):
-        book = SeriesBook()
+        book = RunSeries()
         began = time.perf_counter()
         book.fold(events)
         folded = time.perf_counter()

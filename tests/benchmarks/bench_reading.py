@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from core.metrics.common.merge import TEXT, Merge
-from core.metrics.event_writer import Batches
+from core.metrics.event_writer import MetricEventWriter
 from core.metrics.text.log import LogReader
 from core.metrics.text.shapes import Shapes
 from core.metrics.text.statement import state
@@ -54,7 +54,7 @@ def log_of(form: str, lines: int) -> bytes:
 def read(data: bytes, path: Path, *, learns: bool) -> float:
     """Seconds of processor time from the bytes to the events."""
     reader, merge, events = LogReader(state=Shapes().state if learns else state), Merge(), Writer(path)
-    batches = Batches(0, events)
+    batches = MetricEventWriter(0, events)
     began = time.process_time()
     for begin in range(0, len(data), BLOCK_BYTES):
         told = merge.take(TEXT, reader.take(data[begin : begin + BLOCK_BYTES]))

@@ -17,7 +17,7 @@ from core.runs.run import Run
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from tests.benchmarks.report import table, write_json
 from tests.running import make_spec
 
@@ -58,7 +58,7 @@ def write_run(folder: Path) -> Path:
 def reopen(run_dir: Path) -> float:
     """Seconds from the directory to complete columns."""
     began = time.perf_counter()
-    book = SeriesBook()
+    book = RunSeries()
     run = Run.attach(run_dir)
     book.fold(run.catch_up())
     seconds = time.perf_counter() - began
@@ -79,7 +79,7 @@ def in_the_window(run_dir: Path) -> float:
     plot.show()
     app.processEvents()
     began = time.perf_counter()
-    book = SeriesBook()
+    book = RunSeries()
     book.fold(Run.attach(run_dir).catch_up())
     plot.show_book(book, {}, {})
     plot.redraw()

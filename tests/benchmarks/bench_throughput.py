@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.catalog.strategies import CELLS, Cell
+from core.catalog.strategies import STRATEGIES, Strategy
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from tests.benchmarks.panel import Work
@@ -65,7 +65,7 @@ class Case:
 
 def cases() -> list[Case]:
     """Every cell that can train on two CPU devices, what checkpoints cost by default, and a model of no work at all."""
-    every = [_case(row) for row in CELLS if _is_available(row)]
+    every = [_case(row) for row in STRATEGIES if _is_available(row)]
     single = every[0]
     checkpoints = Case("auto_checkpoints", replace(single.work, checkpoints={}), MARK)
     linear = Path(__file__).with_name("linear.py")
@@ -73,7 +73,7 @@ def cases() -> list[Case]:
     return [*every, checkpoints, Case("linear", tiny, 0.90)]
 
 
-def _is_available(row: Cell) -> bool:
+def _is_available(row: Strategy) -> bool:
     chosen = _devices(row)
     return (
         validation.is_installed(validation.framework(row.framework))
@@ -82,11 +82,11 @@ def _is_available(row: Cell) -> bool:
     )
 
 
-def _devices(row: Cell) -> list[Device]:
-    return cpu_devices()[: row.most_devices or 2]
+def _devices(row: Strategy) -> list[Device]:
+    return cpu_devices()[: row.max_devices or 2]
 
 
-def _case(row: Cell) -> Case:
+def _case(row: Strategy) -> Case:
     name = f"{row.framework}.{row.strategy}"
     work = Work(
         recipe="digits_cnn",

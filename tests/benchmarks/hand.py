@@ -44,7 +44,7 @@ class Seat(NamedTuple):
 def by_hand(work: Work) -> Told:
     """Train it with the script of its framework and strategy. Raises `RuntimeError` with what the script said."""
     row = frameworks.framework(work.framework)
-    cell = strategies.cell(work.framework, work.strategy)
+    cell = strategies.find_strategy(work.framework, work.strategy)
     recipe = recipes.find(work.recipe, work.framework)
     command = [
         interpreter(row), str(SCRIPTS / f"{work.framework}_{work.strategy}.py"), str(recipe.path), str(work.epochs),

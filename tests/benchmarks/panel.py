@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from core.cli.follow import follow
 from core.config.build_spec import compose
-from core.config.choices import Choices
+from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.runs.run import Run
 from core.runs.states import RunState
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ class Measured:
 
 def under_the_panel(work: Work) -> Measured:
     """Train it in a real run. Raises `RuntimeError` with the run's own words where that fails."""
-    choices = Choices(
+    choices = RecipeChoices(
         recipe=work.recipe,
         devices=work.devices,
         framework=work.framework,
@@ -83,7 +83,7 @@ def under_the_panel(work: Work) -> Measured:
 def _measured(run_dir: Path, epochs: int) -> Measured:
     """As the run has recorded it."""
     events = Run.attach(run_dir).catch_up()
-    book = SeriesBook()
+    book = RunSeries()
     book.fold(events)
     loss, validation = book.metrics["loss"], book.metrics.get("val_loss")
     steps = book.steps_per_epoch

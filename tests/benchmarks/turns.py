@@ -36,7 +36,7 @@ RANKS_TURN_S = 3.0
 of a turn reports are too many."""
 BLOCKS = 10
 """The pairs of turns are looked at in so many parts, of which the scatter tells how sure the whole is."""
-LEAST_PAIRS = 5
+MIN_PAIRS = 5
 MARK = "BENCHMARK_SIDE"
 """A variable of the environment of all processes of a side: it is how they are found."""
 
@@ -166,8 +166,8 @@ def compare(work: Work, turn_s: float = TURN_S) -> Compared:
     loaded = max(ours["ends"][LEFT_OUT - 1], theirs["ends"][LEFT_OUT - 1])
     pairs_began = [min(one.began, other.began) for one, other in zip(panel.spans, hand.spans, strict=True)]
     edges = [began for began in pairs_began if began >= loaded]
-    if len(edges) < LEAST_PAIRS + 1:
-        raise RuntimeError(f"There were less than {LEAST_PAIRS} pairs of turns. Give more epochs, or shorter turns.")
+    if len(edges) < MIN_PAIRS + 1:
+        raise RuntimeError(f"There were less than {MIN_PAIRS} pairs of turns. Give more epochs, or shorter turns.")
     blocks = min(BLOCKS, len(edges) - 1)
     edges = [edges[(len(edges) - 1) * number // blocks] for number in range(blocks + 1)]
 

@@ -9,7 +9,7 @@ from core.devices.cpu import cpu_devices
 from tests.running import Trained, make_spec
 
 if TYPE_CHECKING:
-    from core.catalog.strategies import Cell
+    from core.catalog.strategies import Strategy
     from core.schema.spec import RunSpec
 
 EPOCHS = 3
@@ -21,9 +21,9 @@ CellRuns = Trained[tuple[str, str, int]]
 """By framework, strategy and accumulation."""
 
 
-def devices_of(cell: Cell) -> str:
+def devices_of(cell: Strategy) -> str:
     """As many of the two devices as the cell takes."""
-    return ",".join(device.id for device in TWO[: cell.most_devices])
+    return ",".join(device.id for device in TWO[: cell.max_devices])
 
 
 def spec_of(framework: str, strategy: str, accumulation: int = 1, **training: object) -> RunSpec:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import torch
 
-from core.catalog.strategies import cell
+from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
-from core.launchers.ranks import placements
+from core.launchers.ranks import assign_ranks
 from core.schema import checkpoint, paths
 from core.worker import main
 from tests.waiting import wait_until
@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 
 def life(run_dir: Path) -> int:
     """Fork a worker; returns its pid. Its dead-man switch is a pipe that this process holds."""
-    placement = placements(cpu_devices()[:1], cell("pytorch", "single"))[0]
+    placement = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0]
     ours, theirs = os.pipe()[::-1]
     pid = os.fork()
     if pid == 0:

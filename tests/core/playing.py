@@ -6,10 +6,10 @@ import signal
 from typing import TYPE_CHECKING
 
 from core.devices.device import Device, Process, Sample
-from core.memory_watch.gpu_processes import Scan
-from core.memory_watch.watch import Watch
+from core.memory_watch.gpu_processes import GpuProcessScan
+from core.memory_watch.watch import MemoryWatch
 from core.schema.settings import ReleaseWatch
-from core.system.process_info import Holder
+from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ class Played:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.left: dict[ProcessId, Holder] = {}
+        self.left: dict[ProcessId, ProcessInfo] = {}
         """The run's processes that are there, and what is to be seen of them."""
         self.immune: dict[int, set[signal.Signals]] = {}
         self.refuses: set[str] = set()
         """The signals that nobody may be sent: what is to be signalled cannot be known for sure."""
         self.sent: list[tuple[int, str]] = []
-        self.others: list[Holder] = []
+        self.others: list[ProcessInfo] = []
         self.trouble: str | None = None
         self.blind = False
         self.scans = 0
@@ -47,7 +47,7 @@ class Played:
     def leave(self, pid: int, *, on: str | None = GPU.id, immune: str = "", state: str = "S") -> ProcessId:
         """A process of the run that does not end with its worker."""
         process = ProcessId(pid=pid, created=7.0)
-        self.left[process] = Holder(
+        self.left[process] = ProcessInfo(
             pid=pid, created=7.0, device_id=on, name="python", user="anna", run_id=RUN, ours=True, state=state,
             memory_used_bytes=GB,
         )  # fmt: skip
@@ -57,7 +57,7 @@ class Played:
     def tagged(self) -> Sequence[ProcessId] | None:
         return None if self.blind else list(self.left)
 
-    def look(self, process: ProcessId) -> Holder | None:
+    def look(self, process: ProcessId) -> ProcessInfo | None:
         return self.left.get(process)
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
@@ -68,23 +68,25 @@ class Played:
             del self.left[process]
         return True
 
-    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> Scan:
+    def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> GpuProcessScan:
         self.scans += 1
         own = () if self.blind else tuple(self.left.values())
         driver = tuple(
-            Holder(pid=each.pid, memory_used_bytes=each.memory_used_bytes, device_id=device.id, listed=True)
+            ProcessInfo(pid=each.pid, memory_used_bytes=each.memory_used_bytes, device_id=device.id, listed=True)
             for device in devices
             for each in listed.get(device.id) or ()
             if each.pid not in {other.pid for other in self.others}
         )
-        return Scan((*own, *self.others, *driver), self.trouble, blind=self.blind)
+        return GpuProcessScan((*own, *self.others, *driver), self.trouble, blind=self.blind)
 
     def cores(self, pid: int) -> frozenset[int]:
         return frozenset({pid % 2})
 
 
-def other(pid: int = 4711, *, memory: int | None = 3 * GB, run_id: str | None = None, listed: bool = True) -> Holder:
-    return Holder(
+def other(
+    pid: int = 4711, *, memory: int | None = 3 * GB, run_id: str | None = None, listed: bool = True
+) -> ProcessInfo:
+    return ProcessInfo(
         pid=pid, created=3.0, device_id=GPU.id, memory_used_bytes=memory, name="blender", user="bob",
         run_id=run_id, ours=run_id is not None, listed=listed, state="S",
     )  # fmt: skip
@@ -104,9 +106,9 @@ def trained(
     device: Device = GPU,
     wait_s: float = 60,
     unlisted: bool = False,
-) -> Watch:
+) -> MemoryWatch:
     """A watch whose run has just ended; `unlisted`: the driver's list could not be read before it."""
-    watch = Watch(RUN, [device], ReleaseWatch(wait_s=wait_s), machine, machine.clock)
+    watch = MemoryWatch(RUN, [device], ReleaseWatch(wait_s=wait_s), machine, machine.clock)
     watch.begin([reading(before, device, pids=None if unlisted else ())])
     if peak is not None:
         watch.take([reading(peak, device)])
@@ -114,14 +116,14 @@ def trained(
     return watch
 
 
-def read(watch: Watch, machine: Played, *samples: Sample, seconds: float = 0.5) -> list[Release]:
+def read(watch: MemoryWatch, machine: Played, *samples: Sample, seconds: float = 0.5) -> list[Release]:
     """Let time pass, have these readings arrive, and take a step."""
     machine.now += seconds
     watch.take(samples)
     return watch.step()
 
 
-def over(watch: Watch, machine: Played, memory: int | None, **more: object) -> list[Release]:
+def over(watch: MemoryWatch, machine: Played, memory: int | None, **more: object) -> list[Release]:
     """The same again and again until the watch has found something out."""
     for _ in range(200):
         if found := read(watch, machine, reading(memory, **more)):  # type: ignore[arg-type]

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.metrics.common.merge import Told
-from core.metrics.event_writer import Batches
+from core.metrics.common.merge import MergedReading
+from core.metrics.event_writer import MetricEventWriter
 from core.schema.events import Log, Writer
 from core.schema.paths import EVENTS
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def recorded(run_dir: Path, *looks: tuple[list[Told], float, float], rank: int = 0) -> tuple[SeriesBook, int]:
+def recorded(run_dir: Path, *looks: tuple[list[MergedReading], float, float], rank: int = 0) -> tuple[RunSeries, int]:
     """What readers see after these looks, and in how many lines it was told."""
     (run_dir / EVENTS).mkdir()
     writer = Writer(run_dir / EVENTS / "collector.jsonl")
-    batches = Batches(rank, writer)
+    batches = MetricEventWriter(rank, writer)
     for measured, since, until in looks:
         batches.write(measured, since=since, until=until)
     writer.close()
-    events, book = Log(run_dir).read(), SeriesBook()
+    events, book = Log(run_dir).read(), RunSeries()
     book.fold(events)
     return book, len(events)
 
 
 def test_consecutive_steps_are_one_line_and_evenly_spaced(tmp_path: Path) -> None:
-    measured = [Told(values={"loss": 1.0 / step, "lr": 0.1}, step=step) for step in range(1, 5)]
+    measured = [MergedReading(values={"loss": 1.0 / step, "lr": 0.1}, step=step) for step in range(1, 5)]
 
     book, lines = recorded(tmp_path, (measured, 100.0, 102.0))
 
@@ -41,10 +41,10 @@ def test_consecutive_steps_are_one_line_and_evenly_spaced(tmp_path: Path) -> Non
 
 def test_sparse_steps_and_other_metrics_keep_their_steps(tmp_path: Path) -> None:
     measured = [
-        Told(values={"loss": 3.0}, step=10),
-        Told(values={"loss": 2.0}, step=20),
-        Told(values={"val_loss": 2.5}, step=20),
-        Told(values={"loss": 1.0}, step=30),
+        MergedReading(values={"loss": 3.0}, step=10),
+        MergedReading(values={"loss": 2.0}, step=20),
+        MergedReading(values={"val_loss": 2.5}, step=20),
+        MergedReading(values={"loss": 1.0}, step=30),
     ]
 
     book, _ = recorded(tmp_path, (measured, 0.0, 1.0))
@@ -54,8 +54,8 @@ def test_sparse_steps_and_other_metrics_keep_their_steps(tmp_path: Path) -> None
 
 
 def test_times_that_a_source_knows_are_kept(tmp_path: Path) -> None:
-    loss = [Told(values={"loss": 1.0}, step=step, time=1000.0 + step) for step in (1, 2, 3)]
-    validation = [Told(values={"val_loss": 1.0}, step=2, time=1002.5)]
+    loss = [MergedReading(values={"loss": 1.0}, step=step, time=1000.0 + step) for step in (1, 2, 3)]
+    validation = [MergedReading(values={"val_loss": 1.0}, step=2, time=1002.5)]
 
     book, _ = recorded(tmp_path, ([*loss, *validation], 2000.0, 2001.0))
 
@@ -64,10 +64,10 @@ def test_times_that_a_source_knows_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
-    guessed = [Told(values={"loss": 9.0, "accuracy": 0.5}, step=step) for step in (1, 2, 3)]
+    guessed = [MergedReading(values={"loss": 9.0, "accuracy": 0.5}, step=step) for step in (1, 2, 3)]
     sure = [
-        Told(values={"loss": 1.0}, step=0, time=0.5, anew=frozenset({"loss"})),
-        Told(values={"loss": 0.5}, step=1, time=0.6),
+        MergedReading(values={"loss": 1.0}, step=0, time=0.5, anew=frozenset({"loss"})),
+        MergedReading(values={"loss": 0.5}, step=1, time=0.6),
     ]
 
     book, _ = recorded(tmp_path, (guessed, 0.0, 1.0), (sure, 1.0, 2.0))
@@ -79,8 +79,8 @@ def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
 
 def test_the_same_in_one_look(tmp_path: Path) -> None:
     told = [
-        Told(values={"loss": 9.0}, step=1, time=5.0),
-        Told(values={"loss": 1.0}, step=0, time=6.0, anew=frozenset({"loss"})),
+        MergedReading(values={"loss": 9.0}, step=1, time=5.0),
+        MergedReading(values={"loss": 1.0}, step=0, time=6.0, anew=frozenset({"loss"})),
     ]
 
     book, _ = recorded(tmp_path, (told, 0.0, 10.0))
@@ -89,9 +89,9 @@ def test_the_same_in_one_look(tmp_path: Path) -> None:
 
 
 def test_nor_does_it_matter_that_the_surer_source_measured_earlier(tmp_path: Path) -> None:
-    told = [Told(values={"loss": 9.0}, step=step) for step in range(1, 5)]
-    told += [Told(values={"loss": 1.0}, step=0, time=6.0, anew=frozenset({"loss"}))]
-    told += [Told(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
+    told = [MergedReading(values={"loss": 9.0}, step=step) for step in range(1, 5)]
+    told += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, anew=frozenset({"loss"}))]
+    told += [MergedReading(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
 
     book, _ = recorded(tmp_path, (told, 99.0, 100.0))
 
@@ -100,7 +100,8 @@ def test_nor_does_it_matter_that_the_surer_source_measured_earlier(tmp_path: Pat
 
 def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
     told = [
-        Told(values={"loss": float(step)}, step=step, time=time) for step, time in ((1, 50.0), (2, 40.0), (3, 60.0))
+        MergedReading(values={"loss": float(step)}, step=step, time=time)
+        for step, time in ((1, 50.0), (2, 40.0), (3, 60.0))
     ]
 
     book, _ = recorded(tmp_path, (told, 99.0, 100.0))
@@ -110,7 +111,10 @@ def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
 
 
 def test_ranks_are_kept_apart(tmp_path: Path) -> None:
-    told = [Told(values={"loss": 1.0}, step=0, anew=frozenset({"loss"})), Told(values={"loss": 0.5}, step=1)]
+    told = [
+        MergedReading(values={"loss": 1.0}, step=0, anew=frozenset({"loss"})),
+        MergedReading(values={"loss": 0.5}, step=1),
+    ]
 
     book, _ = recorded(tmp_path, (told, 0.0, 1.0), rank=2)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.schema.events import metrics_line
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from core.series.series import Series
 
 
@@ -30,7 +30,7 @@ def sample(t: float, device: str, percent: float | None, used_bytes: int | None)
 
 
 def test_batches_become_steps_and_evenly_spaced_times() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([metrics(12.0, 1, since=10.0, loss=[3.0, 2.0, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5])])
     loss = book.metrics["loss"]
     np.testing.assert_array_equal(loss.steps, [1, 2, 3, 4])
@@ -39,20 +39,20 @@ def test_batches_become_steps_and_evenly_spaced_times() -> None:
 
 
 def test_validation_stands_at_the_step_where_its_epoch_ended() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6])])
     np.testing.assert_array_equal(book.metrics["val_loss"].steps, [23, 46])
     np.testing.assert_array_equal(book.metrics["val_loss"].times, [5, 9])
 
 
 def test_values_that_are_no_numbers_survive_the_log() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0])])
     np.testing.assert_array_equal(book.metrics["loss"].values, [np.nan, np.inf, 1.0])
 
 
 def test_a_missing_reading_is_a_gap_and_not_zero() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([sample(1, "cpu:0", 80.0, None), sample(2, "cpu:0", None, 5), {"t": 3, "kind": "sample", "device": "g"}])
     np.testing.assert_array_equal(book.utilisation["cpu:0"].values, [80, np.nan])
     np.testing.assert_array_equal(book.memory["cpu:0"].values, [np.nan, 5])
@@ -62,7 +62,7 @@ def test_a_missing_reading_is_a_gap_and_not_zero() -> None:
 def test_folding_in_pieces_is_folding_at_once() -> None:
     events = [metrics(float(i + 1), 10 * i + 1, since=i + 0.1, loss=[float(i)] * 10) for i in range(50)]
     events += [sample(60.0 + i, "cpu:0", 1.0 * i, i) for i in range(50)]
-    at_once, piecewise = SeriesBook(), SeriesBook()
+    at_once, piecewise = RunSeries(), RunSeries()
     at_once.fold(events)
     for event in events:
         piecewise.fold([event])
@@ -77,7 +77,7 @@ def test_a_run_that_went_on_from_a_checkpoint_is_one_line() -> None:
     first = [metrics(10.0, 1, since=1.0, loss=[9.0] * 10), metrics(11.0, 11, loss=[9.0])]
     again = [metrics(25.0, 6, since=20.0, loss=[1.0] * 6)]
     for folds in ([first + again], [first, again]):
-        book = SeriesBook()
+        book = RunSeries()
         for events in folds:
             book.fold(events)
         np.testing.assert_array_equal(book.metrics["loss"].steps, np.arange(1, 12))
@@ -85,7 +85,7 @@ def test_a_run_that_went_on_from_a_checkpoint_is_one_line() -> None:
 
 
 def test_the_plan_makes_an_epoch_axis() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     assert set(book.axes) == {"step", "time"}
     book.fold([{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "new field": 1}])
     assert book.steps_per_epoch == 23
@@ -94,7 +94,7 @@ def test_the_plan_makes_an_epoch_axis() -> None:
 
 
 def test_the_end_of_training_is_known_and_forgotten_when_it_goes_on() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([{"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}])
     book.fold([{"t": 9.0, "kind": "state", "state": "paused"}])
     assert (book.started, book.training_ended) == (1.0, 8.0)
@@ -103,7 +103,7 @@ def test_the_end_of_training_is_known_and_forgotten_when_it_goes_on() -> None:
 
 
 def test_unknown_events_are_passed_over_and_empty_folds_leave_no_trace() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([])
     assert (book.version, book.started, book.duration_s) == (0, None, 0.0)
     book.fold([{"t": 5.0, "kind": "from the future", "x": [1]}])
@@ -121,7 +121,7 @@ def test_a_million_steps_are_appended_at_once(batch: int, monkeypatch: pytest.Mo
     ]
     appended, append = [], Series.append
     monkeypatch.setattr(Series, "append", lambda self, *columns: (appended.append(self), append(self, *columns)))
-    book = SeriesBook()
+    book = RunSeries()
     book.fold(events)
     assert len(appended) == 1
     assert len(book.metrics["loss"]) == 1_000_000

@@ -24,7 +24,7 @@ from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec, write_spec
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from core.system import processes
 from tests.running import Followed, make_spec, train, train_both, write_recipe
 from tests.waiting import wait_until
@@ -173,7 +173,7 @@ def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) 
     assert len(told["lives"]) == 50
     assert sum(bool(life["half"]) for life in told["lives"]) >= 10  # how many, depends on the disk and the load
     assert all(life["then"] >= life["from"] for life in told["lives"])
-    book = SeriesBook()
+    book = RunSeries()
     book.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
     assert book.metrics["loss"].values.tolist() == whole.losses()
     assert not [name for name in names(Run(run_dir)) if name.startswith(".")]

@@ -16,17 +16,17 @@ from core.cli.commands.choosing import refusal
 from core.cli.commands.occupancy import in_a_sentence, occupancies
 from core.cli.output import outcome
 from core.config.build_spec import compose
-from core.config.choices import Choices
+from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
 from core.runs.directory import new_directory
-from core.runs.facts import Facts, Rung
+from core.runs.facts import EscalationStep, RunFacts
 from core.runs.states import RunState
 from core.runs.verdicts import Release, Verdict
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.system import processes
-from core.system.process_info import Ended
+from core.system.process_info import TerminatedProcess
 from tests.running import make_spec
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def test_a_run_beside_another_is_told_and_started(runs_root: Path, capsys, monke
 
 
 def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GPUS, *CPUS)) -> str | None:
-    spec = compose(Choices(recipe="digits_mlp", devices=devices), listed)
+    spec = compose(RecipeChoices(recipe="digits_mlp", devices=devices), listed)
     return refusal(spec, Survey(devices=listed, banner=banner))
 
 
@@ -253,10 +253,10 @@ def test_help_tells_the_defaults(capsys) -> None:
 # -- stop ----------------------------------------------------------------------------------------
 
 
-STOPPING = Facts(state=RunState.STOPPING, rungs=(Rung(time=1.0, name="asked", grace_s=10.0),))
-KILLED = replace(STOPPING, rungs=(*STOPPING.rungs, Rung(time=2.0, name="SIGKILL", grace_s=None)))
+STOPPING = RunFacts(state=RunState.STOPPING, rungs=(EscalationStep(time=1.0, name="asked", grace_s=10.0),))
+KILLED = replace(STOPPING, rungs=(*STOPPING.rungs, EscalationStep(time=2.0, name="SIGKILL", grace_s=None)))
 RELEASING = replace(KILLED, state=RunState.RELEASING, waiting="Waiting for the memory of GPU 0.")
-LEFT = Ended(pid=4711, created=1.0, name="loader", command=None, signal="SIGKILL", by="supervisor")
+LEFT = TerminatedProcess(pid=4711, created=1.0, name="loader", command=None, signal="SIGKILL", by="supervisor")
 STOPPED = replace(RELEASING, state=RunState.STOPPED, ended_processes=(LEFT,))
 
 
@@ -265,7 +265,7 @@ class Played:
 
     id = "played"
 
-    def __init__(self, *facts: Facts) -> None:
+    def __init__(self, *facts: RunFacts) -> None:
         self.facts, *self._later = facts
         self.asked: list[str] = []
 
@@ -288,7 +288,7 @@ def stopped(run: Played, monkeypatch: pytest.MonkeyPatch, **given: object) -> in
 
 
 def test_stop_tells_what_it_waits_for_and_what_had_to_be_killed(capsys, monkeypatch) -> None:
-    run = Played(Facts(state=RunState.RUNNING), STOPPING, STOPPING, KILLED, RELEASING, STOPPED)
+    run = Played(RunFacts(state=RunState.RUNNING), STOPPING, STOPPING, KILLED, RELEASING, STOPPED)
     assert stopped(run, monkeypatch) == 0
     out, err = capsys.readouterr()
     assert run.asked == ["stop"]
@@ -303,9 +303,9 @@ def test_stop_tells_what_it_waits_for_and_what_had_to_be_killed(capsys, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("begins", "asked"), [(Facts(state=RunState.RUNNING), ["stop", "force"]), (STOPPING, ["force"])]
+    ("begins", "asked"), [(RunFacts(state=RunState.RUNNING), ["stop", "force"]), (STOPPING, ["force"])]
 )
-def test_a_stop_can_be_forced(begins: Facts, asked: list[str], monkeypatch) -> None:
+def test_a_stop_can_be_forced(begins: RunFacts, asked: list[str], monkeypatch) -> None:
     run = Played(begins, STOPPING, KILLED, STOPPED)
     assert stopped(run, monkeypatch, force=True) == 0
     assert run.asked == asked
@@ -313,7 +313,7 @@ def test_a_stop_can_be_forced(begins: Facts, asked: list[str], monkeypatch) -> N
 
 def test_a_stop_with_json_is_silent_beside_its_document(capsys, monkeypatch) -> None:
     monkeypatch.setattr(running, "say_run", lambda *_: None)
-    stopped(Played(Facts(state=RunState.RUNNING), KILLED, STOPPED), monkeypatch, json=True)
+    stopped(Played(RunFacts(state=RunState.RUNNING), KILLED, STOPPED), monkeypatch, json=True)
     assert capsys.readouterr() == ("", "")
 
 
@@ -327,7 +327,7 @@ def finding(device: str, verdict: Verdict) -> Release:
 
 
 def test_the_end_of_a_run_is_told_with_its_loss_and_the_verdict_on_its_memory() -> None:
-    run = Played(Facts(state=RunState.FINISHED))
+    run = Played(RunFacts(state=RunState.FINISHED))
     assert outcome(run, None) == "played: finished"
     found = {"a": finding("a", Verdict.RELEASED), "b": finding("b", Verdict.RELEASED)}
     run.facts = replace(run.facts, releases=found)

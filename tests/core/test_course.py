@@ -11,11 +11,11 @@ import pytest
 from core.runs.directory import new_directory
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
-from core.schema.rank import Placement
+from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
-from core.worker.controller import Course
-from core.worker.metrics_reporter import Meter, SharedMeter
+from core.worker.controller import TrainingController
+from core.worker.metrics_reporter import MetricsReporter, RankedMetricsReporter
 from tests.running import make_spec
 from tests.waiting import wait_until
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from core.schema.checkpoint import Saver
+    from core.schema.checkpoint import StateSaver
 
 STEPS = 3
 
 
-class Alone(SharedMeter):
+class Alone(RankedMetricsReporter):
     """The meter of several ranks, where this one is all there are; counts how often ranks would have met."""
 
     meetings = 0
@@ -38,17 +38,19 @@ class Alone(SharedMeter):
         return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
 
 
-def course_of(runs_root: Path, meter: type[Meter], **settings: object) -> tuple[Course, Meter, Path]:
+def course_of(
+    runs_root: Path, meter: type[MetricsReporter], **settings: object
+) -> tuple[TrainingController, MetricsReporter, Path]:
     run_dir = new_directory(runs_root, "course")
     write_spec(run_dir, make_spec("digits_mlp", checkpoints={"unit": "never"}, **settings))
-    placement = Placement(
+    placement = RankAssignment(
         rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
     )
     context = Context(str(run_dir), placement)
     made = meter(context)
-    nothing_to_save = cast("Saver", None)
+    nothing_to_save = cast("StateSaver", None)
     return (
-        Course(context, made, nothing_to_save, steps_per_epoch=STEPS, samples_per_epoch=9, validates=True),
+        TrainingController(context, made, nothing_to_save, steps_per_epoch=STEPS, samples_per_epoch=9, validates=True),
         made,
         run_dir,
     )
@@ -91,7 +93,7 @@ def test_ranks_meet_once_at_the_end_of_an_epoch_or_not_at_all(
 
 def test_one_device_writes_nothing_at_the_end_of_a_short_epoch_and_loses_nothing(runs_root: Path) -> None:
     """At the first it is not known yet how long a validation takes, and training ends at the last."""
-    course, meter, run_dir = course_of(runs_root, Meter, epochs=3)
+    course, meter, run_dir = course_of(runs_root, MetricsReporter, epochs=3)
     log, told = run_dir / EVENTS / "worker-0.jsonl", []
     for _ in range(3):
         course.stepped(1.0)
@@ -134,8 +136,8 @@ def test_reports_for_which_ranks_meet_take_little_of_the_time(
     assert reported[:4] == [1, 3, 7, 15]
 
 
-@pytest.mark.parametrize("meter", [Meter, Alone])
-def test_the_time_of_a_validation_is_none_of_the_steps(runs_root: Path, meter: type[Meter]) -> None:
+@pytest.mark.parametrize("meter", [MetricsReporter, Alone])
+def test_the_time_of_a_validation_is_none_of_the_steps(runs_root: Path, meter: type[MetricsReporter]) -> None:
     """What is reported after it says when its steps were; and the next steps are not said to have been before it."""
     course, made, run_dir = course_of(runs_root, meter, epochs=2)
     course.stepped(1.0)

@@ -15,12 +15,12 @@ from core.runs.states import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
-from core.schema.rank import Placement
+from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from core.worker.context import Context
-from core.worker.controller import Course
-from core.worker.metrics_reporter import SharedMeter
+from core.worker.controller import TrainingController
+from core.worker.metrics_reporter import RankedMetricsReporter
 from tests.core.test_checkpoints import DROPS, resumed
 from tests.core.test_numbers import AWKWARD, assert_close
 from tests.running import make_spec, train, write_recipe
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
     from tests.running import Followed
 
-ALONE = Placement(
+ALONE = RankAssignment(
     rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
 )
 BEST_EPOCH = 4
 """From which on the validation's loss rises."""
 
 
-class Every(SharedMeter):
+class Every(RankedMetricsReporter):
     """Reports after so many steps, once the first is done."""
 
     def __init__(self, context: Context, steps: int) -> None:
@@ -77,7 +77,7 @@ class Played:
         self.context = Context(str(run_dir), ALONE)
         self.meter = Every(self.context, reports_every)
         self._per_epoch, self._validates = per_epoch, validates
-        self.course = Course(
+        self.course = TrainingController(
             self.context, self.meter, Numbers(), steps_per_epoch=per_epoch, samples_per_epoch=4, validates=validates
         )
 
@@ -98,15 +98,15 @@ class Played:
     def ask(self, request: str) -> None:
         (self.dir / "control" / request).touch()
 
-    def book(self) -> SeriesBook:
-        book = SeriesBook()
+    def book(self) -> RunSeries:
+        book = RunSeries()
         book.fold(self.events())
         return book
 
     def events(self) -> list[dict]:
         return Tail(self.dir / EVENTS / "worker-0.jsonl").read()
 
-    def checkpoints(self) -> list[checkpoint.Stand]:
+    def checkpoints(self) -> list[checkpoint.TrainingPosition]:
         """The oldest first."""
         return [checkpoint.read(path) for path in reversed(checkpoint.folders(self.dir))]
 
@@ -274,7 +274,7 @@ def test_a_training_that_is_killed_with_an_end_untold_goes_on_as_if_it_never_was
     assert untold >= 12
 
 
-def assert_complete(book: SeriesBook, *, epochs: int, per_epoch: int, validates: bool = True) -> None:
+def assert_complete(book: RunSeries, *, epochs: int, per_epoch: int, validates: bool = True) -> None:
     losses = [loss(step) for step in range(1, epochs * per_epoch + 1)]
     assert book.metrics["loss"].steps.tolist() == list(range(1, epochs * per_epoch + 1))
     assert book.metrics["loss"].values.tolist() == pytest.approx(losses)

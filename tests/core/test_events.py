@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.catalog.strategies import cell
+from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
 from core.errors import RunError
-from core.launchers.ranks import placements
+from core.launchers.ranks import assign_ranks
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.events import RESERVE_BYTES, Log, RecordError, Tail, Writer, make_reserve, metrics_line
@@ -136,7 +136,7 @@ def test_a_traceback_is_told_of_errors_and_not_of_our_own_word_on_the_training(
 ) -> None:
     (tmp_path / EVENTS).mkdir()
     write_spec(tmp_path, make_spec("digits_mlp"))
-    context = Context(str(tmp_path), placements(cpu_devices()[:1], cell("pytorch", "single"))[0])
+    context = Context(str(tmp_path), assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0])
     cause = ValueError("no such data")
     because = NotFiniteError("It fails.")
     because.__cause__ = cause

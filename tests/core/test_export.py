@@ -19,7 +19,7 @@ from core.runs.checkpoints import listed
 from core.runs.states import RunState
 from core.schema.spec import write_spec
 from core.series.report import export_csv
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from core.worker import export as exporter
 from tests.running import LONG, Followed, make_spec, train, write_recipe
 
@@ -179,7 +179,7 @@ def fill(folder: Path) -> None:
 
 
 def test_measurements_that_do_not_fit_leave_no_file(small_disk: Path) -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
     export_csv(book, small_disk / "fits.csv")
     assert (small_disk / "fits.csv").read_text().startswith("metric,step,time,value\nloss,1,")

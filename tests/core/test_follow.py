@@ -8,7 +8,7 @@ import pytest
 
 from core.cli import follow as following
 from core.cli.follow import LINE_EVERY_S, follow
-from core.runs.facts import Facts
+from core.runs.facts import RunFacts
 from core.runs.states import RunState
 
 
@@ -16,13 +16,13 @@ class Interrupted:
     """A run in some state, beside which Ctrl-C is pressed once; then it is over."""
 
     def __init__(self, state: RunState) -> None:
-        self.facts = Facts(state=state)
+        self.facts = RunFacts(state=state)
         self.asked: list[str] = []
 
     def poll(self) -> list[dict[str, object]]:
         if not self.asked:
             raise KeyboardInterrupt
-        self.facts = Facts(state=RunState.STOPPED)
+        self.facts = RunFacts(state=RunState.STOPPED)
         return []
 
     def request(self, what: str) -> None:
@@ -48,13 +48,13 @@ class Training:
     """A run that trains for so many polls; each loss is the number of its poll."""
 
     def __init__(self, polls: int) -> None:
-        self.facts = Facts(state=RunState.RUNNING)
+        self.facts = RunFacts(state=RunState.RUNNING)
         self._polls, self._left = polls, polls
 
     def poll(self) -> list[dict[str, object]]:
         self._left -= 1
         if not self._left:
-            self.facts = Facts(state=RunState.FINISHED)
+            self.facts = RunFacts(state=RunState.FINISHED)
         return [{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [float(self._polls - self._left)]}}]
 
 

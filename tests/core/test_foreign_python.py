@@ -14,7 +14,7 @@ import core
 from core.cli import __main__
 from core.config.requirements import recipe_problems
 from core.pythons.discovery import find
-from core.pythons.facts import LEAST_FOR_RECIPES, ask
+from core.pythons.facts import MIN_FOR_RECIPES, ask
 from core.runs.states import RunState
 from tests.core.pythons import install, make_environment, of_version, packages_of, write_program
 from tests.running import make_spec, script_spec, train, write_recipe
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.pythons.discovery import Found
-    from core.pythons.facts import Facts
+    from core.pythons.facts import PythonInfo
 
 TELLS = """\
 import json, sys
@@ -59,7 +59,7 @@ def foreign_with() -> Callable[[str], str]:
         fit = [
             each.path
             for each in sorted(told, key=lambda each: (each.version[:2] == sys.version_info[:2], each.version))
-            if getattr(each, module) and each.prefix != sys.prefix and each.too_old(LEAST_FOR_RECIPES) is None
+            if getattr(each, module) and each.prefix != sys.prefix and each.too_old(MIN_FOR_RECIPES) is None
         ]
         lacking = [path for path in fit if recipe_problems(replace(make_spec("digits_mlp"), python=path))]
         if fit == lacking:
@@ -82,16 +82,16 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(python)
 
 
-def _facts(found: Found) -> Facts | None:
+def _facts(found: Found) -> PythonInfo | None:
     try:
         return ask(found.path)
     except ValueError:  # it does not answer: another one may
         return None
 
 
-def _is_foreign(facts: Facts) -> bool:
+def _is_foreign(facts: PythonInfo) -> bool:
     is_ours = facts.version[:2] == sys.version_info[:2]
-    return facts.too_old(LEAST_FOR_RECIPES) is None and not is_ours and facts.torch is None
+    return facts.too_old(MIN_FOR_RECIPES) is None and not is_ours and facts.torch is None
 
 
 def test_a_script_runs_under_it_and_is_measured(tmp_path: Path, runs_root: Path, foreign: str) -> None:

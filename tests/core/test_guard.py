@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from core.system.process_info import Holder
+    from core.system.process_info import ProcessInfo
 
 
 def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pyte
         found = [[identity]]
         looks = 0
 
-        def glance(pid: int, *proc: Path) -> Holder:
+        def glance(pid: int, *proc: Path) -> ProcessInfo:
             nonlocal looks
             looks += 1
             if looks == 100:

@@ -18,9 +18,9 @@ from core.devices.device import Device, Process
 from core.devices.nvidia import preflight
 from core.memory_watch import gpu_processes
 from core.memory_watch.gpu_processes import scan
-from core.memory_watch.machine import ThisMachine
+from core.memory_watch.machine import HostProcesses
 from core.system import processes, procfs
-from core.system.process_info import Holder, describe
+from core.system.process_info import ProcessInfo, describe
 from core.system.processes import ProcessId
 from tests.core.fake_proc import add_process
 from tests.waiting import wait_until
@@ -59,7 +59,7 @@ def test_the_driver_s_list_and_open_files_make_one_holder(proc: Path) -> None:
     result = scan(GPUS, {"GPU-0": [Process(pid=7, memory_used_bytes=GB)], "GPU-1": []}, proc)
     (holder,) = result.holders
     me = pwd.getpwuid(os.getuid()).pw_name
-    assert holder == Holder(
+    assert holder == ProcessInfo(
         pid=7, created=9.0, device_id="GPU-0", memory_used_bytes=GB, name="python", user=me,
         command="python train.py", age_s=holder.age_s, run_id="run-1", state="S", ours=True, listed=True,
     )  # fmt: skip
@@ -119,10 +119,10 @@ def test_without_proc_only_the_driver_s_lists_are_known_and_that_is_said(tmp_pat
     assert result.blind
     assert result.trouble == f"There is no {nowhere} to look into: only processes that the driver names are known."
     assert processes.tagged("run-1", nowhere) == []
-    assert ThisMachine("run-1", nowhere).tagged() is None
+    assert HostProcesses("run-1", nowhere).tagged() is None
     nowhere.mkdir()  # as where /proc is not mounted
     assert scan(GPUS, {}, nowhere).blind
-    assert ThisMachine("run-1", nowhere).tagged() is None
+    assert HostProcesses("run-1", nowhere).tagged() is None
 
 
 UNPRIVILEGED = """
@@ -170,7 +170,7 @@ def test_a_process_is_described_as_far_as_it_may_be_read(proc: Path) -> None:
     assert (one.name, one.user, one.state, one.created, one.command, one.ours) == (
         "a) b (c", "user 4000000", "D", 12.5, "sh -c x y", False,
     )  # fmt: skip
-    assert describe(9, proc) == Holder(pid=9)
+    assert describe(9, proc) == ProcessInfo(pid=9)
     me = describe(os.getpid())
     assert me.ours
     assert me.created == processes.identify(os.getpid()).created  # type: ignore[union-attr]
@@ -203,7 +203,7 @@ def test_a_process_of_another_user_is_never_signalled(proc: Path, sleeper: subpr
     """With the tag, the pid and the create time of one of ours; as a user namespace may show it."""
     own = real(sleeper)
     add_process(proc, own.pid, uid=os.getuid() + 1, run_id=OWN_RUN, created=own.created)
-    machine = ThisMachine(OWN_RUN, proc)
+    machine = HostProcesses(OWN_RUN, proc)
     assert machine.tagged() == []
     assert machine.look(own) is not None
     assert not machine.send(own, signal.SIGKILL)
@@ -213,26 +213,26 @@ def test_a_process_of_another_user_is_never_signalled(proc: Path, sleeper: subpr
 def test_a_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     own = real(sleeper)
     add_process(proc, own.pid, run_id=OWN_RUN, created=own.created + 1)
-    machine = ThisMachine(OWN_RUN, proc)
+    machine = HostProcesses(OWN_RUN, proc)
     assert machine.look(own) is None
     assert not machine.send(own, signal.SIGKILL)
-    assert not ThisMachine(OWN_RUN).send(ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL)
+    assert not HostProcesses(OWN_RUN).send(ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL)
     assert sleeper.poll() is None
 
 
 def test_a_similar_command_line_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     own = real(sleeper)
     add_process(proc, own.pid, command=["python", f"TRAINYARD_RUN={OWN_RUN}", "train.py"], created=own.created)
-    machine = ThisMachine(OWN_RUN, proc)
+    machine = HostProcesses(OWN_RUN, proc)
     assert machine.tagged() == []
     assert not machine.send(own, signal.SIGKILL)
-    assert not ThisMachine(f"{OWN_RUN}0").send(own, signal.SIGKILL)  # another run's
+    assert not HostProcesses(f"{OWN_RUN}0").send(own, signal.SIGKILL)  # another run's
     assert sleeper.poll() is None
 
 
 def test_a_zombie_s_living_child_is_found_and_signalled_and_the_zombie_is_not() -> None:
     """A worker that has ended, and that nobody has waited for; what it forked holds on."""
-    machine = ThisMachine(OWN_RUN)
+    machine = HostProcesses(OWN_RUN)
     tag = {**os.environ, processes.TAG: OWN_RUN}
     parent = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!"], env=tag, stdout=subprocess.PIPE)
     try:
@@ -253,7 +253,7 @@ def test_a_zombie_s_living_child_is_found_and_signalled_and_the_zombie_is_not() 
 
 
 def test_one_s_own_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:
-    machine = ThisMachine(OWN_RUN)
+    machine = HostProcesses(OWN_RUN)
     own = real(sleeper)
     assert machine.tagged() == [own]
     seen = machine.look(own)

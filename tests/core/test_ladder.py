@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from core.schema.settings import StopLadder, rungs
-from core.supervisor import stop_ladder
-from core.supervisor.stop_ladder import Ladder
+from core.schema.settings import StopTimeouts, escalation_steps
+from core.supervisor import stop_escalation
+from core.supervisor.stop_escalation import StopEscalation
 
 
 class Climb:
@@ -16,11 +16,13 @@ class Climb:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        monkeypatch.setattr(stop_ladder.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(stop_escalation.time, "monotonic", lambda: self.now)
         self.sent: list[signal.Signals] = []
         self.recorded: list[tuple[str, float | None]] = []
-        graces = StopLadder(ask_s=10, interrupt_s=5, terminate_s=2)
-        self.ladder = Ladder(rungs(graces), send=self.sent.append, record=lambda *rung: self.recorded.append(rung))
+        graces = StopTimeouts(ask_s=10, interrupt_s=5, terminate_s=2)
+        self.ladder = StopEscalation(
+            escalation_steps(graces), send=self.sent.append, record=lambda *rung: self.recorded.append(rung)
+        )
 
     def at(self, now: float) -> list[signal.Signals]:
         self.now = now

@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from core.runs import leftovers
-from core.runs.leftovers import Leftover, find
+from core.runs.leftovers import OrphanedProcess, find
 from core.runs.states import RunState
 from core.system import processes
-from core.system.terminate import Outcome, end
+from core.system.terminate import TerminationResult, end
 from tests.core.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
 from tests.running import start
 from tests.waiting import wait_until
@@ -82,15 +82,15 @@ def lost(runs_root: Path, tmp_path: Path) -> Iterator[Followed]:
     processes.end_tagged(followed.run.id, signal.SIGKILL)
 
 
-def pids(found: list[Leftover]) -> list[int]:
+def pids(found: list[OrphanedProcess]) -> list[int]:
     return [each.process.pid for each in found]
 
 
-def as_found(process: subprocess.Popen[bytes], run_id: str) -> Leftover:
+def as_found(process: subprocess.Popen[bytes], run_id: str) -> OrphanedProcess:
     """A process as if it had been found."""
     identity = processes.identify(process.pid)
     assert identity
-    return Leftover(
+    return OrphanedProcess(
         process=identity, run_id=run_id, run_dir=None, name="sleep", command="sleep 3600", age_s=1.0, user="me",
         memory_bytes=None, why="Its run is over.",
     )  # fmt: skip
@@ -290,7 +290,7 @@ def test_who_goes_away_meanwhile_is_no_error(view: ProcView, launch: Launch) -> 
     outcome = end(found)
     assert [each.whom.process.pid for each in outcome.ended] == [second.pid]
     assert outcome.left == ()
-    assert end(found) == Outcome()
+    assert end(found) == TerminationResult()
     assert find([], view.path) == []  # their entries are still named, and lead nowhere
 
 

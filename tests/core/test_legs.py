@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from core.errors import RunError
-from core.runs.index import Index
+from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.events import Tail, Writer, whole_bytes
 from core.schema.spec import write_spec
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from core.supervisor.recovery import clear
 from core.system import processes
 from tests.running import CAME_UP, Followed, make_spec
@@ -65,7 +65,7 @@ def log(runs_root: Path) -> Log:
 
 
 def test_readers_that_had_seen_the_end_see_the_run_go_on(log: Log, runs_root: Path) -> None:
-    first, index = Followed(Run.attach(log.dir)), Index(runs_root)
+    first, index = Followed(Run.attach(log.dir)), RunIndex(runs_root)
     assert first.until_over(5).states == PAUSED
     assert [each.state for each in index.poll()] == [RunState.PAUSED]
     log.leg(20.0, "starting", "running")
@@ -100,13 +100,13 @@ def test_a_leg_that_was_lost_is_told_apart_from_the_next(log: Log) -> None:
 
 def test_a_list_of_runs_counts_nothing_that_is_void(log: Log, runs_root: Path) -> None:
     log.rewind(20.0, 2)
-    (summary,) = Index(runs_root).poll()
+    (summary,) = RunIndex(runs_root).poll()
     assert (summary.step, summary.last_loss) == (2, 3.0)
 
 
 def test_a_finished_run_is_not_looked_at_again(log: Log, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log.leg(20.0, "starting", "running", "releasing", "finished")
-    reader, index = Followed(Run.attach(log.dir)).until_over(5), Index(runs_root)
+    reader, index = Followed(Run.attach(log.dir)).until_over(5), RunIndex(runs_root)
     index.poll()
     monkeypatch.setattr("core.runs.run.mark", _never)
     monkeypatch.setattr("core.runs.index.mark", _never)
@@ -130,7 +130,7 @@ def test_a_rewind_makes_every_metric_forget_what_is_beyond(log: Log) -> None:
         {"t": 2.0, "kind": "rewind", "step": 3},
         batch(2.1, 4, loss=[0.2]),
     ]
-    at_once, in_pieces = SeriesBook(), SeriesBook()
+    at_once, in_pieces = RunSeries(), RunSeries()
     at_once.fold(events)
     for event in events:
         in_pieces.fold([event])
@@ -142,7 +142,7 @@ def test_a_rewind_makes_every_metric_forget_what_is_beyond(log: Log) -> None:
 
 
 def test_a_rewind_to_the_start_leaves_nothing() -> None:
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([
         {"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}},
         {"t": 2.0, "kind": "rewind", "step": 0},

@@ -17,7 +17,7 @@ from core.errors import RunError
 from core.runs.directory import launch_supervisor
 from core.runs.run import Run
 from core.runs.states import RunState
-from core.schema.settings import StopLadder
+from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.core.acting import CHILD, played
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 STOPPED = [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 FAILED = [*CAME_UP, RunState.RELEASING, RunState.FAILED]
-SOON = StopLadder(ask_s=1, interrupt_s=1, terminate_s=1)
+SOON = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=1)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_stop_is_heard_by_two_workers_at_the_same_step(runs_root: Path, endless:
 
 def test_a_stop_while_the_workers_load_needs_no_grace(runs_root: Path, tmp_path: Path) -> None:
     slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
-    followed = start(make_spec(slow, ladder=StopLadder(ask_s=300)), runs_root).until(RunState.STARTING)
+    followed = start(make_spec(slow, ladder=StopTimeouts(ask_s=300)), runs_root).until(RunState.STARTING)
     wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
     followed.run.request("stop")
     followed.until_over()
@@ -127,7 +127,7 @@ def train_data():
 """,
         "stuck",
     )
-    followed = start(make_spec(stuck, batch_size=4, ladder=StopLadder(ask_s=600)), runs_root).until(RunState.RUNNING)
+    followed = start(make_spec(stuck, batch_size=4, ladder=StopTimeouts(ask_s=600)), runs_root).until(RunState.RUNNING)
     followed.run.request("stop")
     followed.until(RunState.STOPPING)
     followed.run.request("force")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from core.runs.states import RunState, row
+from core.runs.states import RunState, state_info
 from core.system import processes, procfs
 from tests.core.acting import guards, played
 from tests.running import Followed, start
@@ -102,7 +102,7 @@ def test_two_hundred_runs_half_of_them_killed_leave_nothing(
 def one_run(spec: RunSpec, runs_root: Path, victim: str, chance: random.Random) -> Followed:
     """A run to its end; the victim is killed at some moment of its life."""
     followed, find = start(spec, runs_root), VICTIMS[victim]
-    wait_until(lambda: find(followed) or row(followed.poll().state).over, 30, f"the {victim}")
+    wait_until(lambda: find(followed) or state_info(followed.poll().state).over, 30, f"the {victim}")
     moment = time.monotonic() + chance.random() * LIFE_S
     wait_until(lambda: time.monotonic() > moment, what="the moment")
     for process in find(followed):

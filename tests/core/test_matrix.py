@@ -14,22 +14,22 @@ from tests.running import CAME_UP, Followed, train
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.catalog.strategies import Cell
+    from core.catalog.strategies import Strategy
     from tests.core.cells import CellRuns
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 ASYNCHRONOUS = {"parameter_server"}
 
 
-def is_available(cell: Cell) -> bool:
-    return not validation.obstacle(cell, TWO[: cell.most_devices])
+def is_available(cell: Strategy) -> bool:
+    return not validation.obstacle(cell, TWO[: cell.max_devices])
 
 
 AVAILABLE = [cell for cell in validation.CELLS if is_available(cell)]
 SYNCHRONOUS = [cell for cell in AVAILABLE if cell.strategy not in ASYNCHRONOUS]
 
 
-def name(cell: Cell) -> str:
+def name(cell: Strategy) -> str:
     return f"{cell.framework}-{cell.strategy}"
 
 
@@ -68,7 +68,7 @@ def test_the_table_is_the_one_that_is_promised() -> None:
     ids=lambda value: value if isinstance(value, int) else name(value),
 )
 def test_every_synchronous_cell_walks_the_curve_of_one_device(
-    cell: Cell, accumulation: int, cell_runs: CellRuns
+    cell: Strategy, accumulation: int, cell_runs: CellRuns
 ) -> None:
     followed = cell_runs[cell.framework, cell.strategy, accumulation]
     check_whole(followed)

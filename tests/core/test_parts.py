@@ -10,7 +10,7 @@ import pytest
 
 from core.devices import helper
 from core.devices.nvidia import preflight
-from core.devices.reader import Options, Pace
+from core.devices.reader import Options, ReadIntervals
 from core.launchers.local import BOOT
 from core.runs import directory
 from core.system.own_processes import asks_drivers, is_panel, is_part
@@ -45,7 +45,7 @@ def test_a_supervisor_is_one(started: None, tmp_path: Path) -> None:
 def test_what_asks_the_drivers_is_one_and_holds_no_memory(started: None) -> None:
     with pytest.raises(Asked) as asked:
         preflight.visible({})
-    for words in (helper.start_command("core.devices.nvidia.reader", Options(), Pace()), asked.value.args[0]):
+    for words in (helper.start_command("core.devices.nvidia.reader", Options(), ReadIntervals()), asked.value.args[0]):
         assert is_part(words)
         assert asks_drivers(words)
         assert not is_panel(words)

@@ -12,10 +12,10 @@ import pytest
 from core.errors import RunError
 from core.runs.checkpoints import listed, whole
 from core.runs.directory import launch_supervisor
-from core.runs.index import Index
+from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.runs.states import RunState
-from core.schema.settings import StopLadder
+from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.core.acting import played
 from tests.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
@@ -65,7 +65,7 @@ def gone(run: Run) -> bool:
 def test_a_paused_run_goes_on_and_has_every_step_once(runs_root: Path, slow: str, devices: str) -> None:
     spec = make_spec(slow, epochs=4, batch_size=4, devices=devices)
     followed = start(spec, runs_root).until_trained(5)
-    second, index = Followed(Run.attach(followed.run.dir)), Index(runs_root)
+    second, index = Followed(Run.attach(followed.run.dir)), RunIndex(runs_root)
     followed.run.request("pause")
     assert followed.until_over().states == PAUSED
     assert second.until_over().states == PAUSED
@@ -237,7 +237,7 @@ def test_a_stopped_run_without_a_checkpoint_begins_anew(runs_root: Path, slow: s
 
 
 def test_torn_lines_and_leftovers_of_a_killed_leg_cost_nothing(runs_root: Path, slow: str) -> None:
-    spec = make_spec(slow, epochs=3, batch_size=4, ladder=StopLadder(ask_s=60))
+    spec = make_spec(slow, epochs=3, batch_size=4, ladder=StopTimeouts(ask_s=60))
     followed = start(spec, runs_root).until_trained(3)
     followed.run.request("pause")
     followed.until_over()

@@ -14,7 +14,7 @@ import pytest
 from core.devices.nvidia import preflight
 from core.errors import RunError
 from core.launchers import local
-from core.schema.rank import Placement
+from core.schema.rank import RankAssignment
 from tests.nvml.standin import build_cuda, mig_uuid, uuid
 from tests.running import make_spec
 
@@ -145,8 +145,10 @@ def test_the_script_runs_under_a_foreign_python_too() -> None:
 # -- what the launcher makes of it --------------------------------------------------------------------------------
 
 
-def placement(*own: str, devices: tuple[str, ...], kind: str = "nvidia", addresses: tuple[str, ...] = ()) -> Placement:
-    return Placement(
+def placement(
+    *own: str, devices: tuple[str, ...], kind: str = "nvidia", addresses: tuple[str, ...] = ()
+) -> RankAssignment:
+    return RankAssignment(
         rank=0, world_size=1, devices=devices, own=own, kind=kind, cores=(), target="x", addresses=addresses
     )
 

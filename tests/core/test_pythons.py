@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from core.cli import __main__
-from core.pythons.cache import Remembered
+from core.pythons.cache import ProbeCache
 from core.pythons.discovery import find
-from core.pythons.facts import LEAST_FOR_RECIPES, Package, ask, locate
-from core.pythons.search import Search
+from core.pythons.facts import MIN_FOR_RECIPES, Package, ask, locate
+from core.pythons.search import PythonSearch
 from tests.core.pythons import (
     VERSION,
     copy_of_python,
@@ -50,7 +50,7 @@ def found_paths(near: Path | None, **variables: str) -> list[str]:
     return [each.path for each in find(near, variables={"HOME": "/nowhere", "PATH": "", **variables})]
 
 
-def all_of(search: Search) -> dict[str, tuple[str, bool]]:
+def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
     """By path, the sentence, and whether anything is known."""
     wait_until(lambda: (search.poll(), search.done)[1], what="all Pythons to have answered")
     return {each.found.path: (each.sentence, each.facts is not None) for each in search.poll()}
@@ -177,7 +177,7 @@ class TestAsking:
         assert ".".join(map(str, facts.version)) == VERSION
         assert facts.prefix == str(bare.parent.parent)
         assert (facts.torch, facts.tensorflow, facts.keras, facts.pip) == (None, None, None, False)
-        assert facts.too_old(LEAST_FOR_RECIPES) is None
+        assert facts.too_old(MIN_FOR_RECIPES) is None
 
     def test_frameworks_and_their_builds_without_importing_them(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
@@ -261,7 +261,7 @@ class TestAsking:
         assert facts.version[:2] == version
         assert facts.prefix
         assert facts.too_old() is None
-        assert (facts.too_old(LEAST_FOR_RECIPES) is None) is (version >= (3, 10))
+        assert (facts.too_old(MIN_FOR_RECIPES) is None) is (version >= (3, 10))
 
 
 class TestRemembering:
@@ -269,20 +269,20 @@ class TestRemembering:
         python = make_environment(tmp_path / "env")
         starts, file = tmp_path / "starts", tmp_path / "cache" / "pythons.json"
         count_starts(python, starts)
-        remembered = Remembered(file)
+        remembered = ProbeCache(file)
         ask(str(python), remembered=remembered)
         remembered.save()
-        assert ask(str(python), remembered=Remembered(file)).prefix == str(tmp_path / "env")
+        assert ask(str(python), remembered=ProbeCache(file)).prefix == str(tmp_path / "env")
         assert starts.read_text() == "started\n"
 
     def test_a_package_that_is_installed_meanwhile_is_seen(self, tmp_path: Path) -> None:
-        python, remembered = make_environment(tmp_path / "env"), Remembered()
+        python, remembered = make_environment(tmp_path / "env"), ProbeCache()
         assert ask(str(python), remembered=remembered).keras is None
         install(python, "keras", "3.9.0")
         assert ask(str(python), remembered=remembered).keras == Package(version="3.9.0", cuda=None)
 
     def test_an_interpreter_that_was_replaced_is_asked_anew(self, tmp_path: Path) -> None:
-        python, remembered = make_environment(tmp_path / "env"), Remembered()
+        python, remembered = make_environment(tmp_path / "env"), ProbeCache()
         ask(str(python), remembered=remembered)
         python.unlink()
         write_program(python, "#!/bin/sh\nexit 3\n")
@@ -292,7 +292,7 @@ class TestRemembering:
     def test_a_script_that_starts_one_or_the_other_is_not_remembered(self, tmp_path: Path, bare: Path) -> None:
         other = make_environment(tmp_path / "other")
         shim = write_program(tmp_path / "python", f'#!/bin/sh\nexec "$(cat {tmp_path}/which)" "$@"\n')
-        remembered = Remembered()
+        remembered = ProbeCache()
         for python in (bare, other):
             (tmp_path / "which").write_text(str(python), encoding="utf-8")
             assert ask(str(shim), remembered=remembered).prefix == str(python.parent.parent)
@@ -307,14 +307,14 @@ class TestRemembering:
         file = tmp_path / "pythons.json"
         key = json.dumps(json.dumps([str(bare), os.environ.get("PYTHONPATH", ""), ""]))
         file.write_text(text.replace('"KEY"', key), encoding="utf-8")
-        remembered = Remembered(file)
+        remembered = ProbeCache(file)
         assert ask(str(bare), remembered=remembered).prefix == str(bare.parent.parent)
         remembered.save()
-        assert Remembered(file).get(str(bare)) is not None
+        assert ProbeCache(file).get(str(bare)) is not None
 
     def test_a_cache_that_cannot_be_written_costs_nothing(self, tmp_path: Path, bare: Path) -> None:
         (tmp_path / "file").touch()
-        remembered = Remembered(tmp_path / "file" / "pythons.json")
+        remembered = ProbeCache(tmp_path / "file" / "pythons.json")
         ask(str(bare), remembered=remembered)
         remembered.save()
 
@@ -328,7 +328,7 @@ class TestSearching:
         gone.symlink_to("/opt/gone")
         for each in (bad, gone):
             (each.parent.parent / "pyvenv.cfg").touch()
-        search = Search(Remembered(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
+        search = PythonSearch(ProbeCache(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
         search.start(tmp_path)
         search.add(str(tmp_path / "nothing"))
         known = all_of(search)
@@ -341,7 +341,7 @@ class TestSearching:
     def test_near_another_folder_only_who_is_new_is_asked(self, tmp_path: Path) -> None:
         python, starts = make_environment(tmp_path / "a" / ".venv"), tmp_path / "starts"
         count_starts(python, starts)
-        search = Search(Remembered(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
+        search = PythonSearch(ProbeCache(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
         for near in (tmp_path / "a", tmp_path, tmp_path / "a"):
             search.start(near)
             shown = all_of(search)
@@ -354,7 +354,7 @@ class TestSearching:
             tmp_path / ".venv" / "bin" / "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n"
         )
         (tmp_path / ".venv" / "pyvenv.cfg").touch()
-        search = Search(Remembered(), timeout_s=1000, variables={"HOME": str(tmp_path), "PATH": ""})
+        search = PythonSearch(ProbeCache(), timeout_s=1000, variables={"HOME": str(tmp_path), "PATH": ""})
         search.start(tmp_path)
         wait_until(lambda: search.poll() and (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         assert next(each for each in search.poll() if each.found.path == str(hanging)).facts is None
@@ -364,7 +364,7 @@ class TestSearching:
         assert search.done
 
     def test_closing_before_anything_was_found_and_twice(self) -> None:
-        search = Search(Remembered())
+        search = PythonSearch(ProbeCache())
         search.close()
         search.start()
         search.close()

@@ -10,7 +10,7 @@ from core.devices.device import Device, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
 from core.schema.paths import EVENTS
-from core.supervisor.device_log import Readings
+from core.supervisor.device_log import DeviceLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ class Slow:
 
 def found(run_dir: Path, sampler: Slow) -> list[Device]:
     (run_dir / EVENTS).mkdir()
-    readings = Readings(run_dir, sampler, [GPU.id], clock=lambda: sampler.now)  # type: ignore[arg-type]
+    readings = DeviceLog(run_dir, sampler, [GPU.id], clock=lambda: sampler.now)  # type: ignore[arg-type]
     try:
         return readings.find()
     finally:

@@ -9,7 +9,7 @@ import pytest
 
 from core.runs.directory import new_directory
 from core.runs.states import RunState
-from core.schema.rank import Placement
+from core.schema.rank import RankAssignment
 from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.pytorch import single
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     ContextOf = Callable[[str], Context]
 
-ALONE = Placement(
+ALONE = RankAssignment(
     rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
 )
 

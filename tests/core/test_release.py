@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Process
-from core.memory_watch.gpu_processes import Scan
-from core.memory_watch.watch import Watch
+from core.memory_watch.gpu_processes import GpuProcessScan
+from core.memory_watch.watch import MemoryWatch
 from core.runs.verdicts import BADNESS, Verdict, read_release, release_fields, worst
 from core.schema.settings import ReleaseWatch
 from tests.core.playing import CPU, CPU_1, GB, GPU, MB, RUN, WORKER, Played, other, over, read, reading, trained
@@ -132,7 +132,7 @@ def test_a_process_on_its_way_out_that_has_let_go_of_its_files_still_counts(mach
     """In the driver's own clean-up it has neither files nor a tag any more, and no other trace but its number."""
     machine.leave(200, on="elsewhere", immune="SIGTERM SIGKILL", state="D")
     watch = trained(machine, wait_s=5)
-    machine.scan = lambda *_: Scan()  # type: ignore[method-assign]
+    machine.scan = lambda *_: GpuProcessScan()  # type: ignore[method-assign]
     found = over(watch, machine, 4 * GB)
     assert found[0].verdict is Verdict.HELD_BY_RUN
     assert "pid 200 python (anna)." in found[0].sentence
@@ -140,7 +140,7 @@ def test_a_process_on_its_way_out_that_has_let_go_of_its_files_still_counts(mach
 
 def test_a_worker_that_kill_did_not_end_is_watched_like_any_other(machine: Played) -> None:
     process = machine.leave(100, immune="SIGTERM SIGKILL", state="D")
-    watch = Watch(RUN, [GPU], ReleaseWatch(wait_s=5), machine, machine.clock)
+    watch = MemoryWatch(RUN, [GPU], ReleaseWatch(wait_s=5), machine, machine.clock)
     watch.begin([reading(0)])
     watch.adopt([process])
     watch.end([WORKER])
@@ -150,7 +150,7 @@ def test_a_worker_that_kill_did_not_end_is_watched_like_any_other(machine: Playe
 
 def test_one_that_left_its_group_before_that_was_killed_is_killed_after_all(machine: Played) -> None:
     process = machine.leave(200)
-    watch = Watch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
+    watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
     watch.begin([])
     watch.adopt([process])
     watch.end([WORKER])
@@ -408,7 +408,7 @@ def test_a_cpu_run_that_leaves_nothing_is_released_at_the_first_look(machine: Pl
 
 def test_a_survivor_is_on_the_device_whose_cores_it_may_use(machine: Played) -> None:
     machine.leave(201, immune="SIGTERM SIGKILL", state="D")
-    watch = Watch(RUN, [CPU, CPU_1], ReleaseWatch(wait_s=5), machine, machine.clock)
+    watch = MemoryWatch(RUN, [CPU, CPU_1], ReleaseWatch(wait_s=5), machine, machine.clock)
     watch.begin([])
     watch.end([WORKER])
     assert [(each.device_id, each.verdict) for each in watch.step()] == [("cpu:0", Verdict.RELEASED)]

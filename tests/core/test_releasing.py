@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.memory_watch.watch import Watch
+from core.memory_watch.watch import MemoryWatch
 from core.schema.settings import ReleaseWatch
-from core.supervisor.release import Releasing
+from core.supervisor.release import ReleaseWatcher
 from tests.core.playing import CPU, RUN, WORKER, Played
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class Nothing:
 def notices(machine: Played) -> list[object]:
     """What is told of those that had to be ended."""
     written: list[tuple[str, dict[str, object]]] = []
-    watch = Watch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
+    watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
     watch.begin([])
-    Releasing(watch, Nothing(), lambda kind, **fields: written.append((kind, fields))).run(  # type: ignore[arg-type]
+    ReleaseWatcher(watch, Nothing(), lambda kind, **fields: written.append((kind, fields))).run(  # type: ignore[arg-type]
         [WORKER], is_hurried=lambda: False, meanwhile=lambda: None
     )
     return [fields["text"] for kind, fields in written if kind == "notice"]

@@ -16,15 +16,15 @@ import pytest
 
 from core.devices.device import Device, Process, Sample
 from core.devices.kinds import KINDS
-from core.devices.protocol import Answer, from_line, to_line
-from core.devices.readings_store import Ledger
+from core.devices.protocol import HelperAnswer, from_line, to_line
+from core.devices.readings_store import ReadingsStore
 from core.devices.sampler import Sampler
-from core.devices.source import Patience
+from core.devices.source import HelperTimeouts
 from core.system import processes
 from tests.nvml.standin import uuid
 from tests.waiting import wait_until
 
-QUICK = Patience(stale_s=0.3, hang_s=0.6, start_s=5, retry_s=0.2, backoff_s=0.05, notice_s=30)
+QUICK = HelperTimeouts(stale_s=0.3, hang_s=0.6, start_s=5, retry_s=0.2, backoff_s=0.05, notice_s=30)
 NVIDIA = [kind for kind in KINDS if kind.name == "nvidia"]
 ROOT = Path(__file__).parents[2]
 P = Process(pid=4711, memory_used_bytes=5)
@@ -181,7 +181,7 @@ def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, sampler):
 
 def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_age(nvml):
     # A round of readings takes longer than may pass without a sign of life; no call does.
-    patience = Patience(stale_s=0.5, hang_s=3, start_s=30, retry_s=30)
+    patience = HelperTimeouts(stale_s=0.5, hang_s=3, start_s=30, retry_s=30)
     nvml.write(gpus=1, slow_ms=400)
     with Sampler(kinds=NVIDIA, period_s=0.05, patience=patience) as sampler:
         survey = sampler.survey(60)
@@ -195,7 +195,7 @@ def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_a
 
 def test_the_age_of_each_reading_is_known_while_one_call_of_the_driver_hangs(nvml):
     nvml.write(gpus=2)
-    with Sampler(period_s=0.05, patience=Patience(stale_s=0.3, hang_s=60)) as sampler:
+    with Sampler(period_s=0.05, patience=HelperTimeouts(stale_s=0.3, hang_s=60)) as sampler:
         assert sampler.survey(20).age_s("GPU-unknown", time.monotonic()) is None
         nvml.write(**{"slow_ms.nvmlDeviceGetUtilizationRates": 60_000})
         survey = wait_for(sampler, lambda each: (each.age_s(uuid(1), time.monotonic()) or 0) > 1, "an old reading")
@@ -221,30 +221,30 @@ def test_no_poll_waits_for_a_driver_whose_every_call_takes_long(nvml):
 
 
 def test_a_sleeping_gpu_that_woke_up_takes_the_place_of_its_row():
-    ledger = Ledger()
+    ledger = ReadingsStore()
     asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
-    ledger.enter(Answer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)))
+    ledger.enter(HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)))
     awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
-    ledger.enter(Answer(devices=(awake,)))
+    ledger.enter(HelperAnswer(devices=(awake,)))
     assert list(ledger.devices) == ["GPU-1"]
     assert not ledger.latest
 
 
 def test_a_gpu_that_fell_asleep_before_its_helper_was_started_anew_keeps_its_row():
     """The new helper does not wake it up to ask for its id."""
-    ledger = Ledger()
+    ledger = ReadingsStore()
     awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
-    ledger.enter(Answer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)))
+    ledger.enter(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)))
     asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
     for answer in (
-        Answer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=2.0, asleep=True),)),
-        Answer(samples=(Sample(device_id=asleep.id, time=3.0, asleep=True),)),
+        HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=2.0, asleep=True),)),
+        HelperAnswer(samples=(Sample(device_id=asleep.id, time=3.0, asleep=True),)),
     ):
         ledger.enter(answer)
         assert ledger.devices == {"GPU-1": awake}
         assert list(ledger.latest) == ["GPU-1"]
         assert (ledger.latest["GPU-1"].asleep, ledger.latest["GPU-1"].lost) == (True, None)
-    ledger.enter(Answer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=4.0, memory_used_bytes=6),)))
+    ledger.enter(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=4.0, memory_used_bytes=6),)))
     assert list(ledger.devices) == ["GPU-1"]
     assert ledger.latest["GPU-1"].memory_used_bytes == 6
 
@@ -254,7 +254,7 @@ def test_what_a_device_is_reaches_the_client_whole():
         id="GPU-1", kind="nvidia", label="GPU 0", name="N", minor=3, shared_memory=True, blocked="hidden", cores=(1,)
     )
     sample = Sample(device_id="GPU-1", time=1.0, asleep=True)
-    answer = from_line(to_line(Answer(devices=(device,), samples=(sample,))))
+    answer = from_line(to_line(HelperAnswer(devices=(device,), samples=(sample,))))
     assert (answer.devices, answer.samples) == ((device,), (sample,))
 
 
@@ -263,10 +263,10 @@ def test_what_reads_the_same_is_not_described_again_and_reaches_the_client_with_
     other = Sample(device_id="GPU-2", time=1.0, memory_used_bytes=5, lost="It is gone.")
     before = (old, other)
     same, changed = replace(old, time=2.0), replace(other, time=2.0, lost=None, asleep=True)
-    line = to_line(Answer(samples=(same, changed)), before)
+    line = to_line(HelperAnswer(samples=(same, changed)), before)
     assert b"GPU-1" not in line
     assert from_line(line, before).samples == (same, changed)
-    whole = to_line(Answer(samples=(same, changed)))
+    whole = to_line(HelperAnswer(samples=(same, changed)))
     assert from_line(whole).samples == (same, changed)
 
 
@@ -275,19 +275,19 @@ def test_whatever_of_a_reading_changes_reaches_the_client(name):
     old = Sample(device_id="GPU-1", time=1.0)
     values = {"device_id": "GPU-2", "clock_reasons": ("too hot",), "processes": (P,), "lost": "Gone.", "asleep": True}
     changed = replace(old, time=2.0, **{name: values.get(name, 7)})
-    assert from_line(to_line(Answer(samples=(changed,)), (old,)), (old,)).samples == (changed,)
+    assert from_line(to_line(HelperAnswer(samples=(changed,)), (old,)), (old,)).samples == (changed,)
 
 
 def test_a_device_more_or_less_than_before_is_no_trouble():
     one, two = (Sample(device_id=f"GPU-{number}", time=1.0) for number in (1, 2))
     for before, samples in (((one,), (one, two)), ((one, two), (one,)), ((one, two), (two,)), ((one, two), ())):
-        assert from_line(to_line(Answer(samples=samples), before), before).samples == samples
+        assert from_line(to_line(HelperAnswer(samples=samples), before), before).samples == samples
 
 
 def test_an_answer_that_refers_to_one_that_was_never_heard_is_none():
     one = Sample(device_id="GPU-1", time=1.0)
     with pytest.raises(LookupError):
-        from_line(to_line(Answer(samples=(one,)), (one,)))
+        from_line(to_line(HelperAnswer(samples=(one,)), (one,)))
 
 
 def eight_readings(sampler: Sampler) -> list[Sample]:
@@ -431,6 +431,6 @@ def test_a_period_of_nothing_is_refused(period_s):
 
 def test_a_driver_that_never_answered_is_told_once(nvml):
     nvml.write(gpus=1, slow_ms=60_000)
-    with Sampler(kinds=NVIDIA, period_s=0.05, patience=Patience(stale_s=0.1)) as sampler:
+    with Sampler(kinds=NVIDIA, period_s=0.05, patience=HelperTimeouts(stale_s=0.1)) as sampler:
         banner = sampler.survey(0.5).banner
     assert banner.count("have not answered") == 1

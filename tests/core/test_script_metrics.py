@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts import Progress
+from core.runs.facts import RunProgress
 from core.runs.states import RunState
 from tests.running import Followed, script_spec, train
 
@@ -85,7 +85,7 @@ def test_keras_fit(tmp_path: Path, verbose: str) -> None:
         assert loss[step] == pytest.approx(history["loss"][epoch], abs=1e-4)
         assert validation[step] == pytest.approx(history["val_loss"][epoch], abs=1e-4)
     assert list(validation) == [10, 20, 30]
-    assert followed.run.facts.progress == Progress(done=30, total=30, unit="steps")
+    assert followed.run.facts.progress == RunProgress(done=30, total=30, unit="steps")
     assert sorted(followed.book.metrics) == ["loss", "val_loss"]
 
 
@@ -101,7 +101,7 @@ def test_a_bar_of_tqdm(tmp_path: Path) -> None:
 
     loss = points(followed.book.metrics["loss"])
     assert loss == pytest.approx({step: round(1 / step, 6) for step in range(1, 101)})
-    assert followed.run.facts.progress == Progress(done=50, total=50, unit=IN_EPOCH)
+    assert followed.run.facts.progress == RunProgress(done=50, total=50, unit=IN_EPOCH)
 
 
 def test_tensorboard_alone(tmp_path: Path) -> None:
@@ -162,4 +162,4 @@ def test_the_trainer_of_transformers(tmp_path: Path) -> None:
     for ours, theirs in (("loss", "loss"), ("val_loss", "eval_loss"), ("learning_rate", "learning_rate")):
         wanted = {each["step"]: each[theirs] for each in history if theirs in each}
         assert points(followed.book.metrics[ours]) == pytest.approx(wanted, rel=1e-3), ours
-    assert followed.run.facts.progress == Progress(done=16, total=16, unit="steps")
+    assert followed.run.facts.progress == RunProgress(done=16, total=16, unit="steps")

@@ -20,7 +20,7 @@ from core.devices.cpu import cpu_devices
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.paths import EVENTS
-from core.schema.settings import StopLadder
+from core.schema.settings import StopTimeouts
 from core.supervisor.jobs import TRACEBACK, as_printed, last_traceback
 from core.system import processes
 from tests.running import CAME_UP, script_spec, start, train
@@ -226,7 +226,7 @@ def test_one_that_ignores_the_interrupt_climbs_the_ladder(tmp_path: Path, runs_r
         "print('step 1 loss 1.0', flush=True)\ntime.sleep(3600)\n"
     )
     spec = script_spec(tmp_path / "deaf.py", cwd=tmp_path)
-    spec = replace(spec, ladder=StopLadder(interrupt_s=0.2, terminate_s=0.2))
+    spec = replace(spec, ladder=StopTimeouts(interrupt_s=0.2, terminate_s=0.2))
     followed = start(spec, runs_root).until_trained()
 
     followed.run.request("stop")

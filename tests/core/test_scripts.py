@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.scripts.analysis import Look, look_at
-from core.scripts.problems import Checking, Memory, problems
+from core.scripts.analysis import ScriptAnalysis, analyse_script
+from core.scripts.problems import Checking, ProblemCache, problems
 from tests.core.dialects import ONE, PER_DEVICE, cases
 from tests.core.pythons import RUINED, count_starts, install, make_environment, of_version, packages_of, write_program
 from tests.waiting import wait_until
@@ -35,15 +35,15 @@ def write(folder: Path, source: str, name: str = "train.py") -> Path:
     return path
 
 
-def look(folder: Path, source: str) -> Look:
+def look(folder: Path, source: str) -> ScriptAnalysis:
     """Look at a script of these lines."""
-    return look_at(str(write(folder, source)), cwd=str(folder), python=NOWHERE)
+    return analyse_script(str(write(folder, source)), cwd=str(folder), python=NOWHERE)
 
 
-def asked(look: Look, python: str, **options: object) -> list[str]:
+def asked(look: ScriptAnalysis, python: str, **options: object) -> list[str]:
     """What is wrong with it under this Python, asked anew."""
     cwd = str(options.pop("cwd", look.folder))
-    return problems(look, python=python, cwd=cwd, timeout_s=60, memory=Memory(), **options)
+    return problems(look, python=python, cwd=cwd, timeout_s=60, memory=ProblemCache(), **options)
 
 
 class TestGuess:
@@ -141,7 +141,7 @@ class TestNeeds:
         write(tmp_path, "from . import model\nfrom .deep.layers import block\n", "pkg/train.py")
         write(tmp_path, "from ..pkg import nothing\nimport of_the_model\n", "pkg/model.py")
         write(tmp_path, "from ..model import x\nimport of_the_layers\n", "pkg/deep/layers.py")
-        seen = look_at("", module="pkg.train", cwd=str(tmp_path), python=NOWHERE)
+        seen = analyse_script("", module="pkg.train", cwd=str(tmp_path), python=NOWHERE)
         assert set(seen.imports) == {"of_the_package", "of_the_model", "of_the_layers"}
         assert (seen.name, seen.folder) == ("pkg.train", str(tmp_path))
 
@@ -150,7 +150,7 @@ class TestNeeds:
         write(tmp_path, "import helper\nopen('executed', 'w')\n", "pkg/__init__.py")
         write(tmp_path, "open('executed', 'w')\n", "pkg/train.py")
         first = look(tmp_path, "import helper\nopen('executed', 'w')\n")
-        second = look_at("", module="pkg.train", cwd=str(tmp_path), python=sys.executable)
+        second = analyse_script("", module="pkg.train", cwd=str(tmp_path), python=sys.executable)
         for each in (first, second):
             assert asked(each, sys.executable, cwd=tmp_path) == []
         assert not (tmp_path / "executed").exists()
@@ -177,29 +177,29 @@ class TestWhatCannotBeRun:
             "x" * 300 + ".py": "cannot be looked at|There is no script",
         }.items():  # fmt: skip
             with pytest.raises(ValueError, match=sentence):
-                look_at(name, cwd=str(tmp_path), python=NOWHERE)
+                analyse_script(name, cwd=str(tmp_path), python=NOWHERE)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_one_that_may_not_be_read(self, tmp_path: Path) -> None:
         write(tmp_path, "").chmod(0)
         with pytest.raises(ValueError, match="cannot be read: Permission denied"):
-            look_at("train.py", cwd=str(tmp_path), python=NOWHERE)
+            analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE)
 
     def test_a_text_with_its_encoding_named_is_one(self, tmp_path: Path) -> None:
         (tmp_path / "train.py").write_bytes("# coding: latin-1\nimport torch # Größe\n".encode("latin-1"))
-        assert look_at("train.py", cwd=str(tmp_path), python=NOWHERE).frameworks == ("torch",)
+        assert analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE).frameworks == ("torch",)
 
     def test_a_folder_with_a_main_is_run_as_python_does(self, tmp_path: Path) -> None:
         write(tmp_path, "import helper\n", "project/__main__.py")
         write(tmp_path, "import torch\n", "project/helper.py")
-        seen = look_at("project", cwd=str(tmp_path), python=NOWHERE)
+        seen = analyse_script("project", cwd=str(tmp_path), python=NOWHERE)
         assert (seen.folder, seen.frameworks) == (str(tmp_path / "project"), ("torch",))
 
     def test_the_folder_of_a_linked_script_is_that_of_the_real_one(self, tmp_path: Path) -> None:
         write(tmp_path, "import helper\n", "real/train.py")
         write(tmp_path, "import torch\n", "real/helper.py")
         (tmp_path / "link.py").symlink_to("real/train.py")
-        seen = look_at("link.py", cwd=str(tmp_path), python=NOWHERE)
+        seen = analyse_script("link.py", cwd=str(tmp_path), python=NOWHERE)
         (tmp_path / "real" / "train.py").write_text("import sys; print(sys.path[0])")
         done = subprocess.run([sys.executable, tmp_path / "link.py"], capture_output=True, text=True, check=True)
         assert seen.folder == done.stdout.strip() == str(tmp_path / "real")
@@ -213,7 +213,7 @@ class TestModules:
         install(python, "toolbox", train_py=train, more_py="import tensorflow\n")
         install(python, "neighbour")
         (packages_of(python) / "neighbour" / "__init__.py").write_text("import jax\n" + RUINED)
-        seen = look_at("", module="toolbox.train", cwd=str(tmp_path), python=str(python))
+        seen = analyse_script("", module="toolbox.train", cwd=str(tmp_path), python=str(python))
         assert seen.launch == "per-device"
         assert seen.frameworks == ("torch", "tensorflow")  # what other packages import is their own affair
         assert seen.folder == str(tmp_path)
@@ -227,18 +227,18 @@ class TestModules:
             "train.py": "no module train.py", "a-b": "is not the name of a module", "": "is not the name of a module",
         }.items():  # fmt: skip
             with pytest.raises(ValueError, match=sentence):
-                look_at("", module=name, cwd=str(tmp_path), python=bare)
+                analyse_script("", module=name, cwd=str(tmp_path), python=bare)
 
     def test_a_python_that_does_not_answer_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="There is no Python at /nowhere/python"):
-            look_at("", module="toolbox", cwd=str(tmp_path), python=NOWHERE)
+            analyse_script("", module="toolbox", cwd=str(tmp_path), python=NOWHERE)
 
     def test_a_launcher_starts_the_processes_itself(self, tmp_path: Path) -> None:
-        seen = look_at("", module="torch.distributed.run", cwd=str(tmp_path), python=NOWHERE)
+        seen = analyse_script("", module="torch.distributed.run", cwd=str(tmp_path), python=NOWHERE)
         assert (seen.launch, seen.why) == ("one", "torch.distributed.run starts the processes itself.")
 
     def test_one_without_a_source_is_launched_once(self, tmp_path: Path, bare: str) -> None:
-        seen = look_at("", module="zipimport", cwd=str(tmp_path), python=bare)
+        seen = analyse_script("", module="zipimport", cwd=str(tmp_path), python=bare)
         assert seen.launch == "one"
 
 
@@ -345,11 +345,11 @@ class TestProblems:
 
 class TestRemembering:
     def test_the_same_is_asked_once_until_something_changes(self, tmp_path: Path) -> None:
-        python, starts, memory = make_environment(tmp_path / "env"), tmp_path / "starts", Memory()
+        python, starts, memory = make_environment(tmp_path / "env"), tmp_path / "starts", ProblemCache()
         count_starts(python, starts)
         folder = tmp_path / "project"
 
-        def ask(seen: Look) -> list[str]:
+        def ask(seen: ScriptAnalysis) -> list[str]:
             return problems(seen, python=str(python), cwd=str(folder), timeout_s=60, memory=memory)
 
         seen = look(folder, "import jax\n")
@@ -362,7 +362,7 @@ class TestRemembering:
 
     def test_one_that_hangs_is_not_waited_for_again_at_once(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {tmp_path}/starts\nsleep 1000\n")
-        seen, memory = look(tmp_path, "import torch\n"), Memory()
+        seen, memory = look(tmp_path, "import torch\n"), ProblemCache()
         for _ in range(2):
             (sentence,) = problems(seen, python=str(python), cwd=str(tmp_path), timeout_s=0.5, memory=memory)
             assert "did not say within 0.5 s" in sentence
@@ -371,7 +371,7 @@ class TestRemembering:
     def test_the_question_can_be_left_alone(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 1000\n")
         seen = look(tmp_path, "import torch\n")
-        checking = Checking(seen, python=str(python), cwd=str(tmp_path), timeout_s=1000, memory=Memory())
+        checking = Checking(seen, python=str(python), cwd=str(tmp_path), timeout_s=1000, memory=ProblemCache())
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
         assert checking.poll() is None
         checking.close()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.catalog.strategies import cell
+from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
 from core.launchers.local import environment
-from core.launchers.ranks import placements
+from core.launchers.ranks import assign_ranks
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes
@@ -130,7 +130,7 @@ def test_only_processes_that_meet_over_the_network_are_kept_from_the_others_devi
     devices = [replace(device, kind="nvidia", id=f"GPU-{at}") for at, device in enumerate(cpu_devices()[:2])]
 
     def visible(framework: str, strategy: str) -> list[str]:
-        made = placements(devices, cell(framework, strategy))
+        made = assign_ranks(devices, find_strategy(framework, strategy))
         return [environment({}, "run", each)["CUDA_VISIBLE_DEVICES"] for each in made]
 
     assert visible("pytorch", "ddp") == ["GPU-0,GPU-1", "GPU-0,GPU-1"]

@@ -15,7 +15,7 @@ import pytest
 from core.cli import __main__, options, parse_choices
 from core.config import presets
 from core.config.build_spec import compose
-from core.config.choices import Choices
+from core.config.choices import RecipeChoices
 from core.config.shell_command import shell_line
 from core.devices.cpu import cpu_devices
 from core.schema.settings import ReleaseWatch
@@ -104,7 +104,7 @@ def test_a_recipes_line_asks_for_the_same(tmp_path: Path) -> None:
     parser = options.Parser()
     options.add_run_options(parser)
     choices = parse_choices.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
-    assert isinstance(choices, Choices)
+    assert isinstance(choices, RecipeChoices)
     assert compose(choices, cpu_devices()) == spec
 
 

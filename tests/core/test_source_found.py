@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.metrics.files.csv_log import CsvFile
-from core.metrics.files.found import DEEPEST, MOST_ENTRIES, MOST_OF_A_FOLDER, Finder
+from core.metrics.files.found import DEEPEST, MAX_ENTRIES, MAX_OF_A_FOLDER, MetricFileFinder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,9 +28,9 @@ def write(path: Path, text: str = "step,loss\n1,2\n", *, at: float | None = None
     return path
 
 
-def finder(folder: Path, **options: object) -> Finder:
+def finder(folder: Path, **options: object) -> MetricFileFinder:
     """A finder for a run that begins now, which has looked at what there is."""
-    found = Finder([folder], time.time(), **options)
+    found = MetricFileFinder([folder], time.time(), **options)
     found.remember(PLENTY_S)
     return found
 
@@ -105,7 +105,7 @@ def test_a_log_that_is_written_anew_is_read_from_its_beginning(tmp_path: Path, t
 def test_old_files_that_were_not_seen_before_the_start_are_known_by_their_time(tmp_path: Path) -> None:
     write(tmp_path / "old.csv", at=LONG_AGO)
     fresh = write(tmp_path / "fresh.csv")
-    assert Finder([tmp_path], time.time()).look(PLENTY_S) == [fresh]
+    assert MetricFileFinder([tmp_path], time.time()).look(PLENTY_S) == [fresh]
 
 
 def test_folders_that_hold_no_logs_and_those_of_the_run_are_left_out(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_folder_that_goes_and_comes_again(tmp_path: Path) -> None:
 
 def test_a_look_ends_when_its_time_is_over_and_the_next_goes_on(tmp_path: Path) -> None:
     ticks = iter(range(10**9))
-    looking = Finder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
+    looking = MetricFileFinder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
     wanted = {write(tmp_path / f"folder{number}" / "metrics.csv") for number in range(30)}
     looks = [looking.look(5.0) for _ in range(30)]
     assert max(map(len, looks)) <= 5
@@ -166,7 +166,7 @@ def test_at_the_end_all_is_looked_at_again(tmp_path: Path) -> None:
     ticks = iter(range(10**9))
     for number in range(5):
         (tmp_path / f"folder{number}").mkdir()
-    looking = Finder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
+    looking = MetricFileFinder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
     looking.look(2.0)  # it is in the middle of a sweep
     path = write(tmp_path / "metrics.csv")
     assert looking.look(2.0) == []
@@ -175,12 +175,12 @@ def test_at_the_end_all_is_looked_at_again(tmp_path: Path) -> None:
 
 def test_of_a_folder_of_data_no_more_than_so_much_is_looked_at(tmp_path: Path) -> None:
     looking = finder(tmp_path)
-    for number in range(MOST_OF_A_FOLDER + 200):
+    for number in range(MAX_OF_A_FOLDER + 200):
         (tmp_path / f"{number}.tfevents.1").write_bytes(b"x")
     seen: list[Path] = []
     looking._is_wanted = lambda entry: seen.append(entry.path)
     assert looking.look(PLENTY_S) == []
-    assert len(seen) == MOST_OF_A_FOLDER
+    assert len(seen) == MAX_OF_A_FOLDER
 
 
 def test_new_folders_are_looked_at_before_old_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +190,6 @@ def test_new_folders_are_looked_at_before_old_data(tmp_path: Path, monkeypatch: 
         os.utime(folder, (LONG_AGO, LONG_AGO))
     looking = finder(tmp_path)
     path = write(tmp_path / "outputs" / "2026" / "run" / "tb" / "metrics.csv")
-    assert MOST_ENTRIES > 30
-    monkeypatch.setattr("core.metrics.files.found.MOST_ENTRIES", 10)
+    assert MAX_ENTRIES > 30
+    monkeypatch.setattr("core.metrics.files.found.MAX_ENTRIES", 10)
     assert looking.look(PLENTY_S) == [path]

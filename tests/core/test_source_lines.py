@@ -7,12 +7,12 @@ import random
 import pytest
 
 from core.metrics.text.needles import WORDS, holds
-from core.metrics.text.text import LIMIT, Line, Lines
+from core.metrics.text.text import LIMIT, PrintedLine, PrintedLines
 
 
-def lines(data: bytes, *, pieces: int = 1) -> list[Line]:
+def lines(data: bytes, *, pieces: int = 1) -> list[PrintedLine]:
     """All lines of `data`, given in equal pieces."""
-    reader, size = Lines(all_of_them=True), -(-len(data) // pieces)
+    reader, size = PrintedLines(all_of_them=True), -(-len(data) // pieces)
     taken = [line for begin in range(0, len(data), size) for line in reader.take(data[begin : begin + size])]
     return [*taken, *reader.end()]
 
@@ -42,7 +42,7 @@ def test_what_is_redrawn_is_told_from_what_stays() -> None:
 
 
 def test_a_line_without_end_is_cut_and_costs_no_memory() -> None:
-    reader = Lines()
+    reader = PrintedLines()
     piece = b"loss: 0.5 " * 1000
     for _ in range(1000):
         assert reader.take(piece) == []
@@ -53,7 +53,7 @@ def test_a_line_without_end_is_cut_and_costs_no_memory() -> None:
 
 
 def test_a_flood_of_backspaces_and_returns_costs_no_memory() -> None:
-    reader = Lines()
+    reader = PrintedLines()
     for piece in (b"\x08" * 100_000, b"\r" * 100_000, b"\x08\r" * 50_000):
         assert reader.take(b"loss: 1.0" + piece) == []
         assert len(reader._rest) <= LIMIT + 32
@@ -71,7 +71,7 @@ def test_lines_without_metrics_are_passed_over_and_none_with_one_is() -> None:
     told = [part.strip() for part in parts if holds(part.encode())]
     data = "\n".join(parts).encode() + b"\n"
     for size in (len(data), 65536, 1000):
-        reader = Lines()
+        reader = PrintedLines()
         found = [line.text for begin in range(0, len(data), size) for line in reader.take(data[begin : begin + size])]
         assert found == told
     assert len(told) < len(parts) / 2
@@ -80,6 +80,6 @@ def test_lines_without_metrics_are_passed_over_and_none_with_one_is() -> None:
 def test_rubbish_is_read_as_nothing() -> None:
     chance = random.Random(1)
     data = chance.randbytes(300_000)
-    reader = Lines(all_of_them=True)
+    reader = PrintedLines(all_of_them=True)
     text = "".join(line.text for line in (*reader.take(data), *reader.end()))
     assert not [character for character in text if ord(character) < 32 and character != "\t"]

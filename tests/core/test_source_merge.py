@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.metrics.common.merge import SURENESS, Merge, Told
+from core.metrics.common.merge import SURENESS, Merge, MergedReading
 from core.metrics.common.reading import Reading
 from core.metrics.files.csv_log import CsvFile
 from core.metrics.files.tensorboard import EventFile
@@ -37,7 +37,7 @@ def unplaced(*values: float, name: str = "loss") -> list[Reading]:
     return [Reading(values={name: value}) for value in values]
 
 
-def recorded(told: Iterable[Told], curves: Curves | None = None) -> Curves:
+def recorded(told: Iterable[MergedReading], curves: Curves | None = None) -> Curves:
     """The curves as a reader of the run has them: what comes at or before the last step replaces from there on."""
     curves = {} if curves is None else curves
     for each in told:
@@ -50,7 +50,7 @@ def recorded(told: Iterable[Told], curves: Curves | None = None) -> Curves:
     return curves
 
 
-def steps(told: Iterable[Told], name: str = "loss") -> list[int]:
+def steps(told: Iterable[MergedReading], name: str = "loss") -> list[int]:
     """The steps that are recorded of one metric."""
     return [step for step, _ in recorded(told).get(name, [])]
 
@@ -58,7 +58,7 @@ def steps(told: Iterable[Told], name: str = "loss") -> list[int]:
 def test_one_source_is_told_as_it_is() -> None:
     readings = [Reading(values={"loss": 1.0, "accuracy": 0.5}, step=3, epoch=1, time=7.0, done=3, total=9)]
     told = Merge().take("text", readings)
-    assert told == [Told(values={"loss": 1.0, "accuracy": 0.5}, step=3, epoch=1, time=7.0)]
+    assert told == [MergedReading(values={"loss": 1.0, "accuracy": 0.5}, step=3, epoch=1, time=7.0)]
 
 
 def test_what_was_told_for_a_step_is_not_told_again() -> None:

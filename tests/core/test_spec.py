@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from core.schema.rank import Placement
+from core.schema.rank import RankAssignment
 from core.schema.settings import ReleaseWatch, Training
 from core.schema.spec import RunSpec, read_spec, write_spec
 from tests.running import make_spec, script_spec
@@ -84,7 +84,7 @@ def test_defaults_are_valid() -> None:
 
 
 def test_a_placement_survives_a_command_line() -> None:
-    placement = Placement(
+    placement = RankAssignment(
         rank=1,
         world_size=2,
         devices=("a", "b"),
@@ -94,4 +94,4 @@ def test_a_placement_survives_a_command_line() -> None:
         target="pytorch.ddp",
         addresses=("here:1", "here:2"),
     )
-    assert Placement.from_text(placement.to_text()) == placement
+    assert RankAssignment.from_text(placement.to_text()) == placement

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from core.devices.device import Device, Sample, Survey
 from core.devices.sampler import Sampler
 from core.runs.directory import new_directory
-from core.runs.facts import Facts, fold
+from core.runs.facts import RunFacts, fold
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema.spec import write_spec
@@ -99,7 +99,7 @@ def test_a_run_with_long_pauses_is_given_more_time() -> None:
 
 def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None:
     begun = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")]
-    stalled = fold(Facts(), [*begun, {"t": 70.0, "kind": "stall", "text": "No step has ended."}])
+    stalled = fold(RunFacts(), [*begun, {"t": 70.0, "kind": "stall", "text": "No step has ended."}])
     message = run_message(stalled, (), None, 80.0)
     assert (message.text, message.tone) == ("No step has ended.", "warn")
     for last in ({"kind": "stall", "text": ""}, {"kind": "state", "state": "stopping"}):

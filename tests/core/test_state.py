@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from core.runs.facts import Checkpoint, Facts, Plan, fold
-from core.runs.states import STATES, TRANSITIONS, RunState, row
+from core.runs.facts import Checkpoint, Plan, RunFacts, fold
+from core.runs.states import STATES, TRANSITIONS, RunState, state_info
 from core.runs.verdicts import Verdict
 from core.system.processes import ProcessId
 
@@ -27,16 +27,16 @@ def test_every_state_has_its_row_and_a_way_to_an_end() -> None:
     assert [each.state for each in STATES] == list(RunState)
     for first in RunState:
         ways = {then for before, then in TRANSITIONS if before is first}
-        if row(first).can_resume:
+        if state_info(first).can_resume:
             assert ways == {RunState.STARTING}
         else:
-            assert bool(ways) is not row(first).over
+            assert bool(ways) is not state_info(first).over
     assert not [pair for pair in TRANSITIONS if pair[1] is RunState.LOST]
 
 
 @pytest.mark.parametrize(("first", "then"), [*itertools.product(RunState, RunState)])
 def test_only_legal_transitions_are_followed(first: RunState, then: RunState) -> None:
-    after = fold(Facts(state=first), [state(then.value)])
+    after = fold(RunFacts(state=first), [state(then.value)])
     if (first, then) in TRANSITIONS:
         assert (after.state, after.history) == (then, ((1.0, then),))
     else:
@@ -46,7 +46,7 @@ def test_only_legal_transitions_are_followed(first: RunState, then: RunState) ->
 
 def test_a_life_is_folded() -> None:
     facts = fold(
-        Facts(),
+        RunFacts(),
         [
             {"t": 1.0, "kind": "supervisor", "pid": 7, "created": 3.5},
             state("starting", 2.0),
@@ -72,14 +72,14 @@ def test_a_life_is_folded() -> None:
 
 
 def test_an_event_that_lacks_its_fields_is_a_notice() -> None:
-    facts = fold(Facts(), [{"t": 1.0, "kind": "worker", "rank": "zero"}])
+    facts = fold(RunFacts(), [{"t": 1.0, "kind": "worker", "rank": "zero"}])
     assert facts.workers == {}
     assert facts.notices == ("An event of kind 'worker' could not be read.",)
 
 
 def test_an_error_that_is_no_text_is_not_taken_for_one_and_said_once() -> None:
     wrong = state("starting", error=5)
-    facts = fold(Facts(), [wrong, wrong])
+    facts = fold(RunFacts(), [wrong, wrong])
     assert facts.error is None
     assert facts.notices == ("An event of kind 'state' could not be read.",)
 
@@ -102,20 +102,20 @@ FIRST_LEG: list[dict[str, object]] = [
 
 
 def test_a_request_is_known_until_it_is_answered() -> None:
-    facts = fold(Facts(), FIRST_LEG)
+    facts = fold(RunFacts(), FIRST_LEG)
     assert facts.asked == "pause"
     assert fold(facts, [{"t": 5.0, "kind": "request", "asked": ""}]).asked == ""
     assert fold(facts, [state("releasing", 5.0)]).asked == ""
 
 
 def test_a_checkpoint_is_known() -> None:
-    checkpoint = fold(Facts(), FIRST_LEG).checkpoint
+    checkpoint = fold(RunFacts(), FIRST_LEG).checkpoint
     assert checkpoint == Checkpoint(step=2, name="step-00000002", time=4.1, reason="asked")
 
 
 def test_a_second_supervisor_begins_a_new_leg() -> None:
     """What told of the leg before is gone; what was reached is not."""
-    paused = fold(Facts(), [*FIRST_LEG, state("releasing", 5.0), state("paused", 6.0)])
+    paused = fold(RunFacts(), [*FIRST_LEG, state("releasing", 5.0), state("paused", 6.0)])
     assert (paused.legs, paused.ended) == (1, 6.0)
     resumed = fold(paused, [supervisor(9.0, pid=70)])
     assert (resumed.legs, resumed.state) == (2, RunState.PAUSED)
@@ -132,7 +132,7 @@ def test_a_leg_without_an_end_was_lost_at_its_last_word() -> None:
         [[*FIRST_LEG, supervisor(9.0)]],
         [[each] for each in [*FIRST_LEG, supervisor(9.0)]],
     ):
-        facts = Facts()
+        facts = RunFacts()
         for events in pieces:
             facts = fold(facts, events)
         assert facts.state is RunState.LOST
@@ -152,7 +152,7 @@ ENDED: dict[str, object] = {
 
 def test_what_the_memory_watch_found_out_is_known_until_the_run_is_resumed() -> None:
     waiting = {"t": 5.4, "kind": "waiting", "text": "GPU 0 is waited for."}
-    facts = fold(Facts(), [*FIRST_LEG, state("releasing", 5.0), waiting])
+    facts = fold(RunFacts(), [*FIRST_LEG, state("releasing", 5.0), waiting])
     assert facts.waiting == "GPU 0 is waited for."
     facts = fold(facts, [RELEASED, ENDED, state("finished", 6.0)])
     found = facts.releases["GPU-1"]
@@ -169,7 +169,7 @@ def test_what_the_memory_watch_found_out_is_known_until_the_run_is_resumed() -> 
 
 
 def test_what_a_guard_ended_is_told_of_a_run_that_was_lost() -> None:
-    facts = fold(Facts(), [*FIRST_LEG, {**ENDED, "by": "guard"}])
+    facts = fold(RunFacts(), [*FIRST_LEG, {**ENDED, "by": "guard"}])
     assert [each.by for each in facts.ended_processes] == ["guard"]
 
 
@@ -191,6 +191,6 @@ def test_what_a_guard_ended_is_told_of_a_run_that_was_lost() -> None:
     ],
 )
 def test_a_finding_that_is_none_is_a_notice(event: dict[str, object]) -> None:
-    facts = fold(Facts(), [event])
+    facts = fold(RunFacts(), [event])
     assert facts.releases == {}
     assert facts.notices == (f"An event of kind {event['kind']!r} could not be read.",)

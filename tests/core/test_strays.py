@@ -51,7 +51,7 @@ def test_the_gpu_of_a_ticked_mig_device_names_its_processes_rightly() -> None:
 
 
 def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
-    watch = unticked_devices.StrayWatch(["GPU-0"], lambda: [4711, 4712])
+    watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
     clock = itertools.count(step=5)
 
     def look(*pids: int) -> list[tuple[int, ...]]:
@@ -70,7 +70,7 @@ def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
 
 def test_it_looks_as_often_as_lists_are_read_and_scans_only_when_somebody_is_there() -> None:
     scans = []
-    watch = unticked_devices.StrayWatch(["GPU-0"], lambda: scans.append(1) or [4711])
+    watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
     quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
     busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
     assert [len(watch.look(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [

@@ -12,7 +12,7 @@ import pytest
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.runs.verdicts import Verdict
-from core.schema.settings import StopLadder
+from core.schema.settings import StopTimeouts
 from core.series import report
 from core.system import processes
 from tests.running import Followed, make_spec, start, write_recipe
@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-SOON = StopLadder(ask_s=1, interrupt_s=1, terminate_s=1)
+SOON = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=1)
 GONE_IN_S = 30
 WORKERS = 2
 

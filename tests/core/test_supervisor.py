@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from core.schema.rank import Placement
+    from core.schema.rank import RankAssignment
 
 CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", cores=(0,))
 SECOND = Device(id="cpu:1", kind="cpu", label="CPU 1", name="Xeon", cores=(1,))
@@ -100,7 +100,7 @@ def test_memory_is_compared_with_a_reading_that_is_not_older_than_the_pre_flight
             seen.extend(samples)
             raise RunError("That is all.")
 
-    monkeypatch.setattr(monitor, "Watch", Watch)
+    monkeypatch.setattr(monitor, "MemoryWatch", Watch)
     monkeypatch.setattr(local, "check_sight", lambda *_: polled_before.append(sampler.polls))
     polls_of_launches: list[int] = []
 
@@ -119,7 +119,7 @@ def test_of_two_workers_the_first_is_ended_and_its_device_watched_when_the_secon
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
-    def launch(_spec: object, _run_dir: object, placement: Placement, _names: object) -> subprocess.Popen[bytes]:
+    def launch(_spec: object, _run_dir: object, placement: RankAssignment, _names: object) -> subprocess.Popen[bytes]:
         if started:
             raise OSError(errno.EMFILE, "Too many open files")
         started.append(subprocess.Popen(

@@ -31,7 +31,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 def said(expression: str, run: Followed) -> str:
-    return expression_trial.told(expression_trial.tried(expression, run.run.dir))
+    return expression_trial.describe_result(expression_trial.try_expression(expression, run.run.dir))
 
 
 def test_it_says_what_it_finds(printed: Followed) -> None:
@@ -43,7 +43,7 @@ def test_it_says_what_it_finds(printed: Followed) -> None:
 
 
 def test_one_that_never_ends_is_said_to_be_too_slow(printed: Followed) -> None:
-    text = expression_trial.told(expression_trial.tried(r"(?P<loss>(?:a+)+)$", printed.run.dir))
+    text = expression_trial.describe_result(expression_trial.try_expression(r"(?P<loss>(?:a+)+)$", printed.run.dir))
     assert text.startswith("The expression needs more than 1 s for a line, 'hello aaaa")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.devices.device import Device
 from core.devices.nvidia import visibility
-from core.devices.nvidia.visibility import Visibility
+from core.devices.nvidia.visibility import VisibleDevices
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from tests.nvml.standin import mig_uuid, uuid
@@ -33,12 +33,12 @@ def never(_: Mapping[str, str]) -> list[str]:
 def seen(value: str, devices: Sequence[Device] = GPUS, order: str = "PCI_BUS_ID") -> list[str]:
     """The labels of the devices that are left."""
     environment = {"CUDA_VISIBLE_DEVICES": value, "CUDA_DEVICE_ORDER": order}
-    blocked = Visibility(environment, ask=never).blocked(devices, sure=True)
+    blocked = VisibleDevices(environment, ask=never).blocked(devices, sure=True)
     return [device.label for device in devices if device.id not in blocked]
 
 
 def test_without_the_variable_nothing_is_hidden() -> None:
-    assert Visibility({}, ask=never).blocked(GPUS, sure=False) == {}
+    assert VisibleDevices({}, ask=never).blocked(GPUS, sure=False) == {}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_the_only_gpu_is_number_0_in_any_order() -> None:
 
 def sentence(value: str, device: Device = GPUS[0]) -> str:
     environment = {"CUDA_VISIBLE_DEVICES": value, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    return Visibility(environment, ask=never).blocked(GPUS, sure=True)[device.id]
+    return VisibleDevices(environment, ask=never).blocked(GPUS, sure=True)[device.id]
 
 
 def test_the_sentence_names_the_variable_its_value_and_the_entry_that_ends_the_list() -> None:
@@ -113,7 +113,7 @@ def test_what_only_the_driver_knows_it_is_asked_once(
         asked.append(environment["CUDA_VISIBLE_DEVICES"])
         return ["GPU-aa22", "MIG-cc44"]
 
-    inherited = Visibility({"CUDA_VISIBLE_DEVICES": value, "CUDA_DEVICE_ORDER": order}, ask=ask)
+    inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": value, "CUDA_DEVICE_ORDER": order}, ask=ask)
     for _ in range(3):
         blocked = inherited.blocked(devices, sure=sure)
         assert [device.id for device in devices if device.id not in blocked] == ["GPU-aa22", "MIG-cc44"][
@@ -127,7 +127,7 @@ def test_what_cannot_be_found_out_is_said_and_nothing_is_blocked() -> None:
     def ask(_: Mapping[str, str]) -> list[str]:
         raise RunError("The CUDA driver did not answer within 10 s.")
 
-    inherited = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
+    inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
     assert inherited.blocked(GPUS, sure=True) == {}
     assert inherited.banner == (
         "CUDA_VISIBLE_DEVICES=1 is set, and which GPUs it means could not be found out: The CUDA driver did not answer "
@@ -148,7 +148,7 @@ def test_a_driver_that_was_slow_once_is_asked_again_later(
         return answer
 
     monkeypatch.setattr(visibility, "ASK_AGAIN_S", again_s)
-    inherited = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
+    inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
     found = [list(inherited.blocked(GPUS, sure=True)) for _ in range(3)]
     assert found == [[], ["GPU-aa11", "GPU-bb33"], ["GPU-aa11", "GPU-bb33"]] if asked == 2 else [[], [], []]
     assert (inherited.banner is None) == (asked == 2)
@@ -156,7 +156,7 @@ def test_a_driver_that_was_slow_once_is_asked_again_later(
 
 
 def test_a_sleeping_gpu_is_not_woken_up_to_ask() -> None:
-    inherited = Visibility({"CUDA_VISIBLE_DEVICES": "1"}, ask=never)
+    inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=never)
     assert inherited.blocked([], sure=False, asleep=True) == {}
     assert inherited.banner is None
     assert inherited.blocked(GPUS[:1], sure=False, asleep=True) == {}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from core.catalog.strategies import cell
+from core.catalog.strategies import find_strategy
 from core.devices.cpu import cpu_devices
-from core.launchers.ranks import placements
-from core.supervisor.workers import STUCK_AFTER_S, Member, Workforce, describe
+from core.launchers.ranks import assign_ranks
+from core.supervisor.workers import STUCK_AFTER_S, Worker, WorkerGroup, describe
 from core.system.processes import ProcessId
 
 if TYPE_CHECKING:
@@ -53,19 +53,19 @@ PATIENCE_S = 60.0
     ],
 )
 def test_the_line_that_tells_something_is_told(message: str, told: str) -> None:
-    (placement,) = placements(cpu_devices()[:1], cell("pytorch", "single"))
+    (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     process, tail = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1)), cast("Tail", None)
-    member = Member(placement, process, None, tail, error={"type": "ValueError", "message": message})
+    member = Worker(placement, process, None, tail, error={"type": "ValueError", "message": message})
     assert describe(member) == f"Worker 0 on cpu:0: ValueError: {told}"
 
 
 def test_a_worker_that_kill_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
     """It waits inside the kernel; the watch over what the run leaves behind takes it over."""
-    (placement,) = placements(cpu_devices()[:1], cell("pytorch", "single"))
+    (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     process = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1, poll=lambda: None))
     identity = ProcessId(pid=1, created=2.0)
-    workers = Workforce(tmp_path)
-    member = Member(placement, process, identity, cast("Tail", None))
+    workers = WorkerGroup(tmp_path)
+    member = Worker(placement, process, identity, cast("Tail", None))
     workers.members.append(member)
     assert workers.poll() == []
     member.killed_at = time.monotonic()
@@ -75,11 +75,11 @@ def test_a_worker_that_kill_does_not_end_is_not_waited_for(tmp_path: Path) -> No
 
 
 def test_waiting_is_cut_short_by_the_end_of_any_worker(tmp_path: Path) -> None:
-    (placement,) = placements(cpu_devices()[:1], cell("pytorch", "single"))
-    workers = Workforce(tmp_path)
+    (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
+    workers = WorkerGroup(tmp_path)
     with subprocess.Popen(["sleep", "600"]) as one, subprocess.Popen(["sleep", "600"]) as other:
         for process in (one, other):
-            workers.members.append(Member(placement, process, None, cast("Tail", None)))
+            workers.members.append(Worker(placement, process, None, cast("Tail", None)))
         workers.wait(0.0)
         assert workers.poll() == []
         other.kill()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.metrics.file_owners import Writers
+from core.metrics.file_owners import FileOwners
 from core.runs.states import RunState
 from core.system.processes import TAG
 from tests.running import script_spec, start
@@ -70,7 +70,7 @@ def test_it_is_told_by_who_has_it_open(tmp_path: Path, hold: Callable[..., subpr
         path.touch()
 
     def asked() -> list[bool]:
-        writers = Writers("run-1", here)
+        writers = FileOwners("run-1", here)
         return [writers.is_ours(str(path), path.stat()) for path in (ours, theirs, nobodys, far)]
 
     hold("run-1", here, ours)

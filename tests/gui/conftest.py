@@ -8,8 +8,8 @@ import pytest
 
 from core.runs.index import directories
 from core.runs.run import Run
-from core.runs.states import row
-from core.series.run_series import SeriesBook
+from core.runs.states import state_info
+from core.series.run_series import RunSeries
 from gui.plots.registry import PLOTS
 from gui.style.theme import DARK
 from tests.gui.driving import Driver
@@ -50,9 +50,9 @@ def launch() -> Iterator[Launcher]:
 
 
 @pytest.fixture
-def book() -> SeriesBook:
+def book() -> RunSeries:
     """The book of the made-up run."""
-    made = SeriesBook()
+    made = RunSeries()
     made.fold(events())
     return made
 
@@ -75,9 +75,11 @@ def _end_runs(runs_root: Path) -> None:
     for run in runs:
         run.catch_up()
     # A run that was only made up by a test has no folder for requests, and nobody to end.
-    live = [run for run in runs if (run.dir / "control").is_dir() and not row(run.facts.state).over]
+    live = [run for run in runs if (run.dir / "control").is_dir() and not state_info(run.facts.state).over]
     for run in live:
         run.request("stop")
         run.request("force")
     for run in live:
-        wait_until(lambda run=run: run.poll() is not None and row(run.facts.state).over, 30, f"the end of {run.id}")
+        wait_until(
+            lambda run=run: run.poll() is not None and state_info(run.facts.state).over, 30, f"the end of {run.id}"
+        )

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.app import create_window
-from gui.widgets.confirm_dialog import Question
+from gui.widgets.confirm_dialog import ConfirmDialog
 from gui.widgets.message_strip import MessageStrip
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class Driver:
         self.until(self.stop_button.isEnabled, "Stop to be enabled")
         self.qtbot.mouseClick(self.stop_button, Qt.MouseButton.LeftButton)
 
-    def question(self) -> Question | None:
+    def question(self) -> ConfirmDialog | None:
         """What is being asked."""
-        found = self.window.findChildren(Question)
+        found = self.window.findChildren(ConfirmDialog)
         return next((each for each in found if each.isVisible()), None)
 
     def answer(self, name: str) -> None:

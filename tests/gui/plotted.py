@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from core.series.run_series import SeriesBook
+    from core.series.run_series import RunSeries
     from gui.plots.base import Plot
 
 STEPS, PER_EPOCH, START = 460, 23, 1000.0
@@ -67,7 +67,7 @@ def another_leg(step: int) -> list[dict]:
     ]  # fmt: skip
 
 
-def draw(book: SeriesBook | None, *plots: Plot) -> None:
+def draw(book: RunSeries | None, *plots: Plot) -> None:
     """Give the plots this book, as the window does, and let them draw."""
     for plot in plots:
         plot.show_book(book, COLOURS, LABELS)

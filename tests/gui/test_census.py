@@ -10,15 +10,15 @@ import pytest
 
 from core.devices.device import Process, Sample, Survey
 from core.memory_watch import gpu_processes
-from core.runs.leftovers import Leftover
+from core.runs.leftovers import OrphanedProcess
 from core.system import process_info
-from core.system.process_info import Holder
+from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
 from gui.services import process_scanner
-from gui.services.process_scanner import Census, Look
-from gui.services.run_session import Session
+from gui.services.process_scanner import ProcessScan, ProcessScanner
+from gui.services.run_session import RunSession
 
-MINE = Holder(pid=7, created=1.0, name="python", user="anna", age_s=1.0)
+MINE = ProcessInfo(pid=7, created=1.0, name="python", user="anna", age_s=1.0)
 
 
 class Described:
@@ -31,7 +31,7 @@ class Described:
         self.age_s = 0.0
         self.trouble: OSError | None = None
 
-    def __call__(self, pid: int) -> Holder:
+    def __call__(self, pid: int) -> ProcessInfo:
         self.threads.add(threading.current_thread())
         self.gate.wait(30)
         if self.trouble is not None:
@@ -45,7 +45,7 @@ def described(monkeypatch):
     made = Described()
     monkeypatch.setattr(process_info, "describe", made)
     monkeypatch.setattr(process_scanner, "look_for", lambda root: [])
-    monkeypatch.setattr(gpu_processes, "scan", lambda *_: gpu_processes.Scan())
+    monkeypatch.setattr(gpu_processes, "scan", lambda *_: gpu_processes.GpuProcessScan())
     yield made
     made.gate.set()
 
@@ -55,7 +55,7 @@ def counted(qtbot, tmp_path, described):
     """A census of a GPU with one process, and how often it has changed."""
     listed = Sample(device_id="GPU-1", time=1, processes=(Process(pid=7, memory_used_bytes=5),))
     monitor = SimpleNamespace(survey=Survey(samples=(listed,)))
-    made, changes = Census(monitor, SimpleNamespace(root=tmp_path, summaries=[]), Session()), []
+    made, changes = ProcessScanner(monitor, SimpleNamespace(root=tmp_path, summaries=[]), RunSession()), []
     made.changed.connect(lambda: changes.append(1))
     return made, changes
 
@@ -83,7 +83,7 @@ def test_the_windows_thread_waits_for_no_process(counted, described, qtbot, monk
 
 def test_what_is_left_over_was_described_when_it_was_found(counted, described, qtbot, monkeypatch):
     made, _ = counted
-    left = Leftover(
+    left = OrphanedProcess(
         process=ProcessId(pid=8, created=1.0), run_id="old", run_dir=None, name="python", command="python", age_s=1,
         user="anna", memory_bytes=5, why="Its run is over.",
     )  # fmt: skip
@@ -105,7 +105,7 @@ def test_that_processes_grow_older_is_no_change(counted, described, qtbot):
 def test_processes_of_a_run_that_is_not_looked_at_any_more_are_not_listed(counted, described):
     made, _ = counted
     made._session.run = SimpleNamespace(id="a")
-    made._look = Look(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
+    made._look = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
     assert [each.holder.pid for each in made.people()] == [9]
     made._session.run = SimpleNamespace(id="b")
     assert made.people() == []

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMainWindow
 
-from gui.panels.details import ERROR_TAB, LOG_TAB, PROCESSES_TAB, Details
+from gui.panels.details import ERROR_TAB, LOG_TAB, PROCESSES_TAB, DetailTabs
 from gui.style.theme import DARK
 from gui.widgets.dock import Dock
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def details(qtbot) -> Iterator[Details]:
+def details(qtbot) -> Iterator[DetailTabs]:
     """In the card of a window, as it is used."""
-    made, window = Details(DARK), QMainWindow()
+    made, window = DetailTabs(DARK), QMainWindow()
     qtbot.addWidget(window)
     dock = Dock("logDock", "Log", made, DARK, heading=made.tabs)
     window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)

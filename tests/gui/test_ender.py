@@ -6,20 +6,20 @@ import threading
 
 import pytest
 
-from core.system.process_info import Holder
+from core.system.process_info import ProcessInfo
 from gui.services import process_terminator
-from gui.services.process_terminator import Ender
-from gui.viewmodels.devices.process_rows import Person
+from gui.services.process_terminator import ProcessTerminator
+from gui.viewmodels.devices.process_rows import ProcessEntry
 
 
-def person(pid: int) -> Person:
-    return Person(holder=Holder(pid=pid, created=1.0, name="python", ours=True), devices=())
+def person(pid: int) -> ProcessEntry:
+    return ProcessEntry(holder=ProcessInfo(pid=pid, created=1.0, name="python", ours=True), devices=())
 
 
 @pytest.fixture
 def asked(qtbot):
     """An ender, and the sentences that it has said."""
-    made, said = Ender(), []
+    made, said = ProcessTerminator(), []
     made.ended.connect(lambda *words: said.append(words))
     return made, said
 

@@ -8,13 +8,13 @@ import pytest
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QAbstractButton
 
-from core.runs.leftovers import Leftover
-from core.system.process_info import Holder
+from core.runs.leftovers import OrphanedProcess
+from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
-from gui.controllers.memory_controller import Insight
-from gui.panels.details import Details
+from gui.controllers.memory_controller import MemoryController
+from gui.panels.details import DetailTabs
 from gui.panels.memory.leftovers_strip import LeftoversStrip
-from gui.services.run_session import Session
+from gui.services.run_session import RunSession
 from gui.style import formatting
 from gui.style.theme import DARK
 from gui.viewmodels.devices import leftovers, process_rows
@@ -22,8 +22,8 @@ from gui.viewmodels.devices import leftovers, process_rows
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 
 
-def left(pid: int, run_id: str = "old", why: str = "Run old is over (finished).") -> Leftover:
-    return Leftover(
+def left(pid: int, run_id: str = "old", why: str = "Run old is over (finished).") -> OrphanedProcess:
+    return OrphanedProcess(
         process=ProcessId(pid=pid, created=1.0), run_id=run_id, run_dir=None, name="python", command=SCRIPT, age_s=75,
         user="anna", memory_bytes=None, why=why,
     )  # fmt: skip
@@ -53,8 +53,8 @@ def test_a_command_line_takes_one_line_of_a_question():
     question, told = leftovers.confirmation([left(1), left(2)])
     assert question == "End what was left over?"
     assert len(told.splitlines()) == 5
-    holder = Holder(pid=1, created=1.0, name="python", command=SCRIPT, age_s=5)
-    row = process_rows.process_rows([process_rows.Person(holder=holder, devices=())], {}, RUNS)[0]
+    holder = ProcessInfo(pid=1, created=1.0, name="python", command=SCRIPT, age_s=5)
+    row = process_rows.process_rows([process_rows.ProcessEntry(holder=holder, devices=())], {}, RUNS)[0]
     _, told = process_rows.confirmation(row)
     assert len(told.splitlines()) == 5  # with two that are empty
     assert "import time print('a line')" in told
@@ -76,22 +76,22 @@ class Sweeping(QObject):
     """Stands in for the sweeper."""
 
     changed = Signal()
-    found: tuple[Leftover, ...] = ()
+    found: tuple[OrphanedProcess, ...] = ()
 
-    def finds(self, *found: Leftover) -> None:
+    def finds(self, *found: OrphanedProcess) -> None:
         self.found = found
         self.changed.emit()
 
 
 @pytest.fixture
 def insight(qtbot, tmp_path, monkeypatch):
-    strip, details = LeftoversStrip(DARK), Details(DARK)
+    strip, details = LeftoversStrip(DARK), DetailTabs(DARK)
     for each in (strip, details):
         qtbot.addWidget(each)
     monkeypatch.setattr("gui.controllers.memory_controller.Sweeper", lambda root: Sweeping())
     board = SimpleNamespace(root=tmp_path, summaries=[], on_devices={})
     monitor = SimpleNamespace(survey=SimpleNamespace(devices=(), samples=()), old_s={})
-    made = Insight(monitor, board, Session(), details, strip)
+    made = MemoryController(monitor, board, RunSession(), details, strip)
     made.set_theme(DARK)
     return made
 

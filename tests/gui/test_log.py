@@ -9,11 +9,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QTextCursor
 
-from gui.panels.details import LOG_TAB, MEMORY_TAB, Details
-from gui.panels.log.ansi_colours import BASE, LEAST_CONTRAST, char_format, contrast, legible, rgb
-from gui.panels.log.file_tail import MOST_BYTES, MOST_LINES, PIECE_LINES, LogTail
+from gui.panels.details import LOG_TAB, MEMORY_TAB, DetailTabs
+from gui.panels.log.ansi_colours import BASE, MIN_CONTRAST, char_format, contrast, legible, rgb
+from gui.panels.log.file_tail import MAX_BYTES, MAX_LINES, PIECE_LINES, FileTail
 from gui.panels.log.log_view import SLACK_LINES, LogView
-from gui.panels.log.terminal import CUT, MOST_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
+from gui.panels.log.terminal import CUT, MAX_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
 from gui.style import theme as themes
 from gui.style.theme import DARK, LIGHT
 
@@ -81,7 +81,7 @@ def test_what_has_left_the_screen_stays():
 
 def test_a_line_without_end_is_cut():
     lines = printed(*["x" * 10_000] * 30)
-    assert lines == ["x" * MOST_LINE + CUT]
+    assert lines == ["x" * MAX_LINE + CUT]
 
 
 def test_styles_are_what_the_escapes_ask_for():
@@ -125,10 +125,10 @@ def test_every_colour_can_be_read(theme):
     panel = QColor(theme.panel).getRgb()[:3]
     for number in range(256):
         ink = char_format(Style(ink=number), theme).foreground().color().getRgb()[:3]
-        assert contrast(ink, panel) >= LEAST_CONTRAST, number
+        assert contrast(ink, panel) >= MIN_CONTRAST, number
         on_ground = char_format(Style(ground=number), theme)
         ink, ground = on_ground.foreground().color().getRgb()[:3], on_ground.background().color().getRgb()[:3]
-        assert contrast(ink, ground) >= LEAST_CONTRAST, number
+        assert contrast(ink, ground) >= MIN_CONTRAST, number
 
 
 def test_colours_that_can_be_read_stay_as_they_are():
@@ -145,7 +145,7 @@ def test_colours_that_can_be_read_stay_as_they_are():
 
 def test_a_log_is_followed_in_pieces(tmp_path):
     path = tmp_path / "log.txt"
-    tail = LogTail(path)
+    tail = FileTail(path)
     assert tail.read() is None  # there is none yet
     path.write_bytes("one\ntw\xc3".encode("latin-1"))
     assert tail.read().text == "one\ntw"
@@ -162,23 +162,23 @@ def test_a_log_is_followed_in_pieces(tmp_path):
 def test_of_a_huge_log_only_the_last_lines_are_read(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
-    tail = LogTail(path)
+    tail = FileTail(path)
     first = tail.read()
     assert first.passed_over
     assert first.text.startswith("line of text\n")
     pieces = [first.text, *(piece.text for piece in iter(tail.read, None))]
-    assert "".join(pieces).count("\n") == MOST_LINES - 1
+    assert "".join(pieces).count("\n") == MAX_LINES - 1
     assert max(piece.count("\n") for piece in pieces) <= PIECE_LINES
 
 
 def test_what_comes_too_fast_is_passed_over_unless_somebody_reads(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"first\n")
-    tail, patient = LogTail(path), LogTail(path)
+    tail, patient = FileTail(path), FileTail(path)
     tail.read()
     patient.read()
     with path.open("ab") as file:
-        file.write(b"y" * (MOST_BYTES + 1))
+        file.write(b"y" * (MAX_BYTES + 1))
     assert patient.read(may_pass_over=False).anew is False
     piece = tail.read()
     assert (piece.anew, piece.passed_over) == (True, True)
@@ -249,7 +249,7 @@ def test_who_reads_is_not_robbed_of_the_text(qtbot, tmp_path, view):
     append(path, "flood\n" * 400_000)
     settled(qtbot, view)
     assert view.firstVisibleBlock().text() == "first"
-    assert view.blockCount() <= MOST_LINES + PIECE_LINES + 1
+    assert view.blockCount() <= MAX_LINES + PIECE_LINES + 1
     view.set_follows(True)
     append(path, "the end")
     settled(qtbot, view)
@@ -264,7 +264,7 @@ def test_a_long_log_is_kept_short(qtbot, tmp_path, view):
     for part in range(8):
         append(path, "".join(f"{part} {number}\n" for number in range(1000)))
         settled(qtbot, view)
-    assert MOST_LINES <= view.blockCount() <= MOST_LINES + SLACK_LINES + 1
+    assert MAX_LINES <= view.blockCount() <= MAX_LINES + SLACK_LINES + 1
     assert view.toPlainText().endswith("7 998\n7 999\n")
     assert "\n3 999\n4 0\n" in view.toPlainText()
 
@@ -297,7 +297,7 @@ def test_rubbish_and_endless_lines_are_taken_in(qtbot, tmp_path, view):
     append(path, "\nand on\n")
     settled(qtbot, view)
     assert view.toPlainText().endswith("\nand on\n")
-    assert max(len(line) for line in view.toPlainText().split("\n")) <= MOST_LINE + len(CUT) + len(str(path)) + 99
+    assert max(len(line) for line in view.toPlainText().split("\n")) <= MAX_LINE + len(CUT) + len(str(path)) + 99
 
 
 def test_of_a_run_that_is_over_no_more_is_promised(tmp_path, view):
@@ -315,7 +315,7 @@ def test_of_a_run_that_is_over_no_more_is_promised(tmp_path, view):
 @pytest.fixture
 def page(qtbot, qapp) -> LogPage:
     themes.apply(qapp, DARK)
-    details = Details(DARK)
+    details = DetailTabs(DARK)
     qtbot.addWidget(details)
     qtbot.addWidget(details.heading)
     details.resize(500, 200)
@@ -407,7 +407,7 @@ def test_every_rank_can_be_read(qtbot, tmp_path, page):
 
 
 def test_its_controls_stand_beside_its_tab_only(qtbot):
-    details = Details(DARK)
+    details = DetailTabs(DARK)
     qtbot.addWidget(details)
     qtbot.addWidget(details.heading)
     details.tabs.setCurrentIndex(MEMORY_TAB)

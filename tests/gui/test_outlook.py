@@ -7,19 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.config.choices import Choices
+from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs.facts import Facts
-from core.runs.index import Summary
+from core.runs.facts import RunFacts
+from core.runs.index import RunSummary
 from core.runs.states import RunState
 from core.schema.spec import write_spec
 from gui.controllers import resume_controller, start_controller
-from gui.controllers.resume_controller import Resumer
-from gui.controllers.start_controller import Starter
-from gui.panels.setup.start_status import Verdict
-from gui.viewmodels.run.run_rows import Occupancy
-from gui.viewmodels.setup.device_sharing import beside
-from gui.viewmodels.setup.start_check import Circumstances, Outlook, outlook, standing
+from gui.controllers.resume_controller import ResumeController
+from gui.controllers.start_controller import StartController
+from gui.panels.setup.start_status import StartStatus
+from gui.viewmodels.run.run_rows import DeviceUsers
+from gui.viewmodels.setup.device_sharing import shared_device_question
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, standing
 from tests.running import make_spec
 
 GB = 2**30
@@ -30,8 +30,8 @@ GPUS = tuple(
 CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=8 * GB, cores=(0,))
 
 
-def choices(*devices: str) -> Choices:
-    return Choices(recipe="digits_mlp", devices=devices, strategy="single" if len(devices) == 1 else "ddp")
+def choices(*devices: str) -> RecipeChoices:
+    return RecipeChoices(recipe="digits_mlp", devices=devices, strategy="single" if len(devices) == 1 else "ddp")
 
 
 def survey(**sample) -> Survey:
@@ -41,7 +41,7 @@ def survey(**sample) -> Survey:
 
 
 def ready(seen: Survey, *devices: str, old_s=None, held_by=None) -> str:
-    result = outlook(choices(*devices), Circumstances(survey=seen, old_s=old_s or {}, held_by=held_by or {}))
+    result = check_start(choices(*devices), StartConditions(survey=seen, old_s=old_s or {}, held_by=held_by or {}))
     assert result.problems == ()
     assert result.wary is result.ready.startswith("Ready, but")
     return result.ready
@@ -114,22 +114,22 @@ def test_a_gpu_that_others_have_taken_most_of_can_be_started_on_and_it_is_told(s
 
 
 def test_what_is_to_be_known_before_a_start_is_not_told_in_green(qtbot):
-    shown = Verdict()
+    shown = StartStatus()
     qtbot.addWidget(shown)
-    shown.show_outlook(Outlook(ready="Ready: GPU 0 is free."))
+    shown.show_outlook(StartCheck(ready="Ready: GPU 0 is free."))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
-    shown.show_outlook(Outlook(ready=f"Ready, but {IN_USE}.", wary=True))
+    shown.show_outlook(StartCheck(ready=f"Ready, but {IN_USE}.", wary=True))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == (f"Ready, but {IN_USE}.", "warn")
 
 
 # -- beside whom ---------------------------------------------------------------------------------
 
 
-def summary(folder, name, devices, state=RunState.RUNNING) -> Summary:
+def summary(folder, name, devices, state=RunState.RUNNING) -> RunSummary:
     run_dir = folder / name
     run_dir.mkdir()
     write_spec(run_dir, replace(make_spec("digits_mlp"), devices=devices))
-    return Summary(
+    return RunSummary(
         dir=run_dir, name=name, state=state, started=None, ended=None, error=None, last_loss=None, step=0, plan=None
     )
 
@@ -137,15 +137,15 @@ def summary(folder, name, devices, state=RunState.RUNNING) -> Summary:
 def test_all_runs_on_a_device_are_known(tmp_path):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0", "cpu:1"))
     over = summary(tmp_path, "over", ("cpu:0",), RunState.FINISHED)
-    assert Occupancy().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
+    assert DeviceUsers().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
 
 
 def test_what_the_same_runs_are_on_is_told_once():
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
-    told = outlook(choices("GPU-0", "GPU-1"), Circumstances(survey=survey(), used_by=used)).busy
+    told = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
     assert told == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
-    now = Circumstances(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
-    told = outlook(choices("GPU-0", "GPU-1"), now).busy
+    now = StartConditions(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
+    told = check_start(choices("GPU-0", "GPU-1"), now).busy
     assert told == (
         "GPU 0 is used by A. Start asks before it puts another run beside it.",
         "GPU 1 is used by A and B. Start asks before it puts another run beside them.",
@@ -155,15 +155,15 @@ def test_what_the_same_runs_are_on_is_told_once():
 def test_the_question_names_all_that_would_share_a_device(tmp_path):
     seen, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
     one, other = summary(tmp_path, "A", ("GPU-0",)), summary(tmp_path, "B", ("GPU-0", "GPU-1"))
-    asked = beside("Start", spec, seen, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset())
+    asked = shared_device_question("Start", spec, seen, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset())
     assert (asked.question, asked.yes) == ("Start digits_mlp beside A and B?", "Start beside them")
     assert asked.words.startswith(
         "A and B are on GPU 0 and GPU 1 and would share memory and time with digits_mlp: all take"
     )
-    asked = beside("Resume", spec, seen, {"GPU-1": (other,)}, agreed=frozenset())
+    asked = shared_device_question("Resume", spec, seen, {"GPU-1": (other,)}, agreed=frozenset())
     assert (asked.question, asked.yes) == ("Resume digits_mlp beside B?", "Resume beside it")
     assert asked.words.startswith("B is on GPU 1 and would share memory and time with digits_mlp: both take")
-    assert beside("Start", spec, seen, {"GPU-2": (one,)}, agreed=frozenset()) is None
+    assert shared_device_question("Start", spec, seen, {"GPU-2": (one,)}, agreed=frozenset()) is None
 
 
 class Board:
@@ -183,7 +183,7 @@ class Board:
 def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, tmp_path, monkeypatch):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
     board = Board(tmp_path, {"cpu:0": (one,)})
-    made = Starter(board, SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={}))
+    made = StartController(board, SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={}))
     made.choices_wanted.connect(lambda: made.take(choices("cpu:0"), {}))
     asked, started = [], []
     made.asked.connect(asked.append)
@@ -203,8 +203,8 @@ def test_a_run_goes_on_beside_those_that_were_named_and_is_no_neighbour_of_itsel
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
     board, resumed = Board(tmp_path, {"cpu:0": (one, other)}), []
     spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
-    session = SimpleNamespace(run=SimpleNamespace(dir=one.dir), spec=spec, facts=Facts())
-    made = Resumer(board, SimpleNamespace(survey=Survey(devices=(CPU,))))
+    session = SimpleNamespace(run=SimpleNamespace(dir=one.dir), spec=spec, facts=RunFacts())
+    made = ResumeController(board, SimpleNamespace(survey=Survey(devices=(CPU,))))
     monkeypatch.setattr(resume_controller.Run, "resume", resumed.append)
     with qtbot.waitSignal(made.asked) as asked:
         made.resume(session)

@@ -8,21 +8,21 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Device, Sample, Survey
-from core.runs.facts import Facts, Plan, Rung
-from core.runs.index import Summary
+from core.runs.facts import EscalationStep, Plan, RunFacts
+from core.runs.index import RunSummary
 from core.runs.states import RunState
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
-from gui.panels.devices.device_panel import MOST_CHARACTERS, digest
-from gui.panels.runs.header import Header
+from gui.panels.devices.device_panel import MAX_CHARACTERS, digest
+from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.progress import ProgressLine
 from gui.panels.runs.run_list import RunList
-from gui.services.device_monitor import KEPT_S, Monitor
+from gui.services.device_monitor import KEPT_S, DeviceMonitor
 from gui.style import formatting
 from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import OnDevices, device_rows, short_name
-from gui.viewmodels.run.progress import progress
-from gui.viewmodels.run.run_header import Head, ladder_text
+from gui.viewmodels.run.progress import progress_view
+from gui.viewmodels.run.run_header import RunHeader, ladder_text
 from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.run.run_rows import RunRow, run_rows
 
@@ -56,7 +56,7 @@ def test_words(shown, text):
 
 
 def losses(count: int, *, per_s: float, began: float):
-    book = SeriesBook()
+    book = RunSeries()
     for number in range(count):
         event = {"t": began + number / per_s, "kind": "metrics", "first": number + 1, "values": {"loss": [1.0]}}
         book.fold([event])
@@ -64,25 +64,25 @@ def losses(count: int, *, per_s: float, began: float):
 
 
 def test_progress_of_a_running_run():
-    facts = Facts(state=RunState.RUNNING, plan=PLAN, step=250)
-    now = progress(facts, losses(250, per_s=50, began=1000), now=1005)
+    facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250)
+    now = progress_view(facts, losses(250, per_s=50, began=1000), now=1005)
     assert (now.done, now.total, now.unit, now.fraction) == (3, 10, "epochs", 0.25)
     assert now.samples_per_s == pytest.approx(50 * 64, rel=0.02)
     assert now.left_s == pytest.approx(15, rel=0.02)
 
 
 def test_no_pace_is_claimed_where_there_is_none():
-    facts = Facts(state=RunState.RUNNING, plan=PLAN, step=250)
-    assert progress(facts, None, now=1005).samples_per_s is None
-    stalled = progress(facts, losses(250, per_s=50, began=1000), now=2000)
+    facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250)
+    assert progress_view(facts, None, now=1005).samples_per_s is None
+    stalled = progress_view(facts, losses(250, per_s=50, began=1000), now=2000)
     assert (stalled.samples_per_s, stalled.left_s) == (None, None)
-    assert progress(Facts(), None, now=0) is None
+    assert progress_view(RunFacts(), None, now=0) is None
 
 
 def test_progress_of_a_finished_run():
     history = ((1000.0, RunState.STARTING), (1020.0, RunState.FINISHED))
-    facts = Facts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history)
-    end = progress(facts, losses(1000, per_s=100, began=1001), now=9999)
+    facts = RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history)
+    end = progress_view(facts, losses(1000, per_s=100, began=1001), now=9999)
     assert (end.done, end.fraction, end.took_s, end.left_s) == (10, 1.0, 20.0, None)
     assert end.samples_per_s == pytest.approx(6400, rel=0.02)
 
@@ -102,10 +102,10 @@ def test_what_no_longer_changes_takes_no_more_room_than_it_needs(qtbot):
 
 
 def test_the_ladder_counts_down():
-    asked = Rung(time=100, name="asked", grace_s=10)
-    assert ladder_text(Facts(rungs=(asked,)), 103) == "asked · SIGINT in 7 s"
-    killed = Rung(time=110, name="SIGKILL", grace_s=None)
-    assert ladder_text(Facts(rungs=(asked, killed)), 111) == "asked · SIGKILL"
+    asked = EscalationStep(time=100, name="asked", grace_s=10)
+    assert ladder_text(RunFacts(rungs=(asked,)), 103) == "asked · SIGINT in 7 s"
+    killed = EscalationStep(time=110, name="SIGKILL", grace_s=None)
+    assert ladder_text(RunFacts(rungs=(asked, killed)), 111) == "asked · SIGKILL"
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_a_missing_reading_is_a_dash_and_the_run_knows_its_memory():
 
 def summary(tmp_path, state, **known):
     usual = {"started": time.time(), "ended": None, "error": None, "last_loss": 0.214, "step": 320, "plan": PLAN}
-    return Summary(dir=tmp_path / state.value, name="mnist", state=state, **{**usual, **known})
+    return RunSummary(dir=tmp_path / state.value, name="mnist", state=state, **{**usual, **known})
 
 
 def test_outcomes_of_runs(tmp_path):
@@ -161,7 +161,7 @@ def test_an_empty_list_of_runs_says_so_and_a_changed_one_keeps_its_choice(qtbot,
 @pytest.mark.parametrize("step", [0, 99, 100, 320, 1000])
 def test_the_list_counts_epochs_as_the_head_does(tmp_path, state, step):
     (row,) = run_rows([summary(tmp_path, state, step=step)], time.time())
-    now = progress(Facts(state=state, plan=PLAN, step=step), None, time.time())
+    now = progress_view(RunFacts(state=state, plan=PLAN, step=step), None, time.time())
     assert row.outcome == f"{state.value} · epoch {now.done} of {now.total}"
 
 
@@ -176,7 +176,7 @@ def test_a_run_whose_loss_came_to_be_no_number_is_not_simply_good(tmp_path):
 
 def test_that_its_spec_cannot_be_used_is_told_before_what_came_of_it():
     spec, error = "spec.json is not a spec that can be used.", "The run never came up."
-    lost = Facts(state=RunState.LOST, error=error)
+    lost = RunFacts(state=RunState.LOST, error=error)
     assert run_message(lost, [], None, 0).text == error
     assert run_message(lost, [], spec, 0).text == spec
     ran = replace(lost, supervisor=ProcessId(pid=1, created=0))
@@ -190,15 +190,15 @@ def test_drivers_give_the_same_advice_once_and_are_not_cut_in_mid_sentence():
     told = digest(" ".join(f"{each} {advice}" for each in lost))
     shown = [each for each in (*lost, advice) if each in told]
     assert told == " ".join([*shown, f"And {10 - len(shown)} more: see the tooltip."])
-    assert MOST_CHARACTERS / 2 < len(" ".join(shown)) <= MOST_CHARACTERS
+    assert MAX_CHARACTERS / 2 < len(" ".join(shown)) <= MAX_CHARACTERS
     assert digest("") == ""
 
 
 @pytest.mark.parametrize("room", ["much", "little"])
 def test_the_title_is_cut_only_where_there_is_no_room(qtbot, room):
-    header = Header(DARK)
+    header = HeaderPanel(DARK)
     qtbot.addWidget(header)
-    running = Head(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
+    running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")  # fmt: skip
     header.resize(2000, 60)
     header.show()
@@ -232,7 +232,7 @@ class Still:
 
 def test_the_live_history_holds_the_last_minutes():
     sampler = Still()
-    monitor = Monitor(sampler)
+    monitor = DeviceMonitor(sampler)
     for second in range(3000):
         sampler.samples = [Sample(device_id="cpu:0", time=1000.0 + second, utilisation_percent=second % 100)]
         monitor.poll()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QImage
 
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from gui.plots.items.bundle import bends
 from gui.plots.items.end_mark import PAUSED
 from tests.gui.plotted import COLOURS, LABELS, START, draw, events
@@ -73,8 +73,8 @@ def test_the_end_of_training_is_marked_on_the_memory_plot(plots, book) -> None:
     draw(book, memory)
     assert memory.end.line.isVisible()
     assert memory.end.line.value() == 50
-    draw(SeriesBook(), memory)
-    going = SeriesBook()
+    draw(RunSeries(), memory)
+    going = RunSeries()
     going.fold(event for event in events() if event.get("state") != "releasing")
     draw(going, memory)
     assert not memory.end.line.isVisible()
@@ -90,9 +90,9 @@ def test_the_mark_of_the_end_is_seen_although_no_reading_came_after_it(plots, bo
     assert memory.end.line.value() == 75
 
 
-def readings(values: dict[str, list[float | None]]) -> SeriesBook:
+def readings(values: dict[str, list[float | None]]) -> RunSeries:
     """A book with readings of some devices, once a second."""
-    made = SeriesBook()
+    made = RunSeries()
     for second in range(max(map(len, values.values()))):
         for device, column in values.items():
             made.add_reading(device, START + second, column[second], None)
@@ -113,7 +113,7 @@ def painted(plot: Plot, device: str) -> np.ndarray:
     return np.flatnonzero(((green if device == "cpu:0" else magenta) > 50).any(axis=0))
 
 
-def draw_purely(book: SeriesBook, plot: Plot) -> None:
+def draw_purely(book: RunSeries, plot: Plot) -> None:
     plot.show_book(book, PURE, LABELS)
     plot.redraw()
 

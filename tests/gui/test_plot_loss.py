@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint
 
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from gui.plots.items.end_mark import ENDED
 from gui.style.theme import DARK
 from tests.gui.plotted import PER_EPOCH, START, STEPS, another_leg, choose, draw, losses
@@ -60,7 +60,7 @@ def test_the_x_axis_can_be_steps_time_or_epochs(plots, book) -> None:
 
 
 def test_a_choice_of_epochs_stays_although_they_are_not_known_yet(plots) -> None:
-    loss, bare = plots["lossPlot"], SeriesBook()
+    loss, bare = plots["lossPlot"], RunSeries()
     bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
     choose(loss, "axis_box", "epoch")
     draw(bare, loss)
@@ -92,7 +92,7 @@ def test_another_metric_can_be_chosen(plots, book) -> None:
     choose(loss, "metric_box", "accuracy")
     np.testing.assert_allclose(loss.curves()["accuracy"][1], 1 - losses())
     assert "val_accuracy" not in loss.curves()
-    only_loss = SeriesBook()
+    only_loss = RunSeries()
     only_loss.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
     draw(only_loss, loss)
     assert set(loss.curves()) == {"loss", "loss (mean)"}
@@ -139,7 +139,7 @@ def test_nothing_is_drawn_across_a_pause(plots, book) -> None:
 def test_a_loss_that_is_no_number_is_said_and_not_drawn_over_the_axis_of_another(plots, book) -> None:
     loss = plots["lossPlot"]
     draw(book, loss)
-    void = SeriesBook()
+    void = RunSeries()
     void.fold([{"t": START, "kind": "metrics", "first": 1, "values": {"loss": [float("nan"), float("inf")]}}])
     draw(void, loss)
     assert loss.empty.isVisible()
@@ -147,7 +147,7 @@ def test_a_loss_that_is_no_number_is_said_and_not_drawn_over_the_axis_of_another
     void.fold([{"t": START + 1, "kind": "state", "state": "releasing"}])
     loss.redraw()
     assert loss.empty.text() == "No loss of this run is a number"
-    draw(SeriesBook(), loss)
+    draw(RunSeries(), loss)
     assert loss.empty.text() == "No measurements yet"
 
 
@@ -201,7 +201,7 @@ def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
 
 
 def test_a_lone_measurement_is_seen(plots) -> None:
-    loss, lone = plots["lossPlot"], SeriesBook()
+    loss, lone = plots["lossPlot"], RunSeries()
     lone.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
     choose(loss, "smoothing_box", 0)
     draw(lone, loss)
@@ -211,7 +211,7 @@ def test_a_lone_measurement_is_seen(plots) -> None:
 
 
 def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
-    loss, long = plots["lossPlot"], SeriesBook()
+    loss, long = plots["lossPlot"], RunSeries()
     long.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
     series = long.metrics["loss"]
     values = np.ones(10_000_000)
@@ -224,21 +224,21 @@ def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
 
 
 def test_a_loss_at_the_end_of_the_range_is_drawn(plots) -> None:
-    loss, extreme = plots["lossPlot"], SeriesBook()
+    loss, extreme = plots["lossPlot"], RunSeries()
     extreme.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, -1.7e308, 1.7e308]}}])
     draw(extreme, loss)
     assert loss.curves()["loss"][1].tolist() == [1.0, -1.7e308, 1.7e308]
 
 
 def test_a_long_metric_name_does_not_widen_the_plot(plots) -> None:
-    loss, named = plots["lossPlot"], SeriesBook()
+    loss, named = plots["lossPlot"], RunSeries()
     named.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0], "x" * 500: [2.0]}}])
     draw(named, loss)
     assert loss.minimumSizeHint().width() < 900
 
 
 def test_where_no_loss_is_measured_what_is_called_one_is_drawn_until_it_is(plots) -> None:
-    loss, book = plots["lossPlot"], SeriesBook()
+    loss, book = plots["lossPlot"], RunSeries()
     values = {"learning_rate": [0.1, 0.1], "accuracy": [0.5, 0.6], "loss_d": [3.0, 2.0], "val_loss_g": [5.0, 4.0]}
     book.fold([{"t": START + 1, "kind": "metrics", "since": START, "first": 1, "values": values}])
     draw(book, loss)

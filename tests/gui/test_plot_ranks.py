@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from tests.gui.plotted import START, choose, draw
 
 
-def ranked(*ranks: list[float], name: str = "loss", every_s: float = 1.0) -> SeriesBook:
+def ranked(*ranks: list[float], name: str = "loss", every_s: float = 1.0) -> RunSeries:
     """A book in which each rank has measured these values at steps 1, 2, ...; a rank is later by a tenth of a step."""
-    made = SeriesBook()
+    made = RunSeries()
     made.fold([{"t": START, "kind": "state", "state": "starting"}])
     for rank, values in enumerate(ranks):
         full = f"{name}@{rank}" if rank else name

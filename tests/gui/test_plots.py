@@ -11,7 +11,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
-from core.series.run_series import SeriesBook
+from core.series.run_series import RunSeries
 from gui.plots.link import TimeLink
 from gui.plots.registry import PLOTS
 from gui.style.theme import DARK, LIGHT
@@ -70,7 +70,7 @@ def test_the_newest_values_stand_beside_the_title(plots, book) -> None:
     assert "3.0 GB" in texts["memoryPlot"]
 
 
-@pytest.mark.parametrize("nothing", [None, SeriesBook()], ids=["no run", "an empty run"])
+@pytest.mark.parametrize("nothing", [None, RunSeries()], ids=["no run", "an empty run"])
 def test_a_plot_without_data_says_so(plots, book, nothing) -> None:
     draw(book, *plots.values())
     assert all(plot.canvas.isVisible() for plot in plots.values())
@@ -106,7 +106,7 @@ def test_another_run_is_shown_whole(plots, book, qtbot) -> None:
     loss = plots["lossPlot"]
     draw(book, loss)
     qtbot.keyClick(loss.canvas, Qt.Key.Key_Right)
-    other = SeriesBook()
+    other = RunSeries()
     other.fold(events())
     draw(other, loss)
     assert loss.follows

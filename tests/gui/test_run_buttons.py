@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.runs.facts import Facts
+from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.runs.states import RunState
 from gui.panels.runs.run_buttons import RunButtons
-from gui.services.run_session import Session
+from gui.services.run_session import RunSession
 from gui.style.theme import DARK
-from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, head
+from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, run_header
 
 
 @pytest.fixture
@@ -33,10 +33,10 @@ def looked_at(tmp_path, monkeypatch):
     )
 
     def look(state, *, since_s):
-        session = Session()
+        session = RunSession()
         session.run = Run(tmp_path)
-        session.run.facts = Facts(state=state, history=((NOW - since_s, state),))
-        return head(session.snapshot())
+        session.run.facts = RunFacts(state=state, history=((NOW - since_s, state),))
+        return run_header(session.snapshot())
 
     return look
 

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts import Facts, fold
+from core.runs.facts import RunFacts, fold
 from core.runs.states import RunState
 from core.schema.settings import Script
 from core.schema.spec import RunSpec
-from core.series.run_series import SeriesBook
-from gui.services.run_session import Session
-from gui.viewmodels.run.run_header import head
+from core.series.run_series import RunSeries
+from gui.services.run_session import RunSession
+from gui.viewmodels.run.run_header import run_header
 
 NOW = 1_700_000_000.0
 
@@ -40,15 +40,15 @@ def shown(monkeypatch):
         times = [0.0, 0.0, *([at, at] if over else [])]
         life = [{"t": NOW + when, "kind": "state", "state": state} for when, state in zip(times, states, strict=True)]
         every = sorted([*life, *events], key=lambda event: event["t"])
-        session = Session()
-        facts = fold(Facts(), every)
+        session = RunSession()
+        facts = fold(RunFacts(), every)
         assert not facts.notices
         session.run = SimpleNamespace(id="a-run", dir=Path("/x"), facts=facts)
-        session.book, session.spec = SeriesBook(), spec or spec_of()
+        session.book, session.spec = RunSeries(), spec or spec_of()
         session._take_in(every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
         assert facts.state is (RunState.FINISHED if over else RunState.RUNNING)
-        return head(session.snapshot())
+        return run_header(session.snapshot())
 
     return look
 

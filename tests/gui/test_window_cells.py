@@ -184,9 +184,9 @@ def test_what_is_typed_and_is_no_number_is_complained_of(drive, field, typed, sa
 
 
 def test_remembered_settings_of_the_wrong_kind_are_left_out(drive, runs_root):
-    from gui.services.settings_file import Remembered, folder_key
+    from gui.services.settings_file import SettingsFile, folder_key
 
-    kept = Remembered()
+    kept = SettingsFile()
     training = {"schedule": 3, "warmup_steps": -1, "weight_decay": [1], "stop_on_nan": "yes", "seed": True}
     checkpoints = {"unit": "moons", "every": 0, "keep": 1e9, "best": 7}
     kept.keep_mapping(

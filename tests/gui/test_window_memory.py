@@ -9,11 +9,11 @@ import pytest
 from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs.facts import Facts
+from core.runs.facts import RunFacts
 from core.runs.states import RunState
 from core.runs.verdicts import Release, Verdict
-from core.series.run_series import SeriesBook
-from core.system.process_info import Holder
+from core.series.run_series import RunSeries
+from core.system.process_info import ProcessInfo
 from gui.panels.memory.memory_bar import SIDE_PX, part_brushes
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.memory_table import BAR, MemoryTable
@@ -27,8 +27,8 @@ from gui.viewmodels.devices.memory_bars import (
     OTHERS,
     THIS_RUN,
     UNCLAIMED,
-    Known,
-    MemoryRow,
+    MemoryBar,
+    MemoryKnowledge,
     largest_others,
     memory_rows,
 )
@@ -44,11 +44,11 @@ HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaim
 
 def known(*holders, run_id="this", **more):
     usual = {"memory_of_run": {}, "available_bytes": None, "old_s": {}}
-    return Known(holders=holders, run_id=run_id, **{**usual, **more})
+    return MemoryKnowledge(holders=holders, run_id=run_id, **{**usual, **more})
 
 
 def holder(used, run_id=None, **more):
-    return Holder(pid=1, device_id="GPU-1", memory_used_bytes=used, run_id=run_id, name="python", **more)
+    return ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=used, run_id=run_id, name="python", **more)
 
 
 def survey(device=GPU, **sample):
@@ -114,24 +114,24 @@ def test_what_another_run_holds_of_a_cpu_device_is_not_counted_as_somebody_elses
 
 
 def test_the_largest_of_the_others_is_named_and_who_holds_next_to_nothing_is_not():
-    small = Holder(pid=1, device_id="GPU-1", memory_used_bytes=2**20, name="Xorg", user="root")
-    ours = Holder(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
-    blender = Holder(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
+    small = ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=2**20, name="Xorg", user="root")
+    ours = ProcessInfo(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
+    blender = ProcessInfo(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
     seen = survey(memory_used_bytes=15 * GB)
     assert largest_others(seen, [small, ours], {"living"}) == {}
     assert largest_others(seen, [blender, small, ours], {"living"}) == {"GPU-1": "blender (anna)"}
 
 
 def test_who_holds_an_amount_that_is_not_told_is_named_where_a_good_part_is_nobody_elses():
-    xorg = Holder(pid=1, device_id="GPU-1", memory_used_bytes=None, name="Xorg", user="root")
-    blender = Holder(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
-    ours = Holder(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
+    xorg = ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=None, name="Xorg", user="root")
+    blender = ProcessInfo(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
+    ours = ProcessInfo(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
     assert largest_others(survey(memory_used_bytes=15 * GB), [xorg], ()) == {"GPU-1": "Xorg (root)"}
     assert largest_others(survey(memory_used_bytes=GB // 8), [xorg], ()) == {}
     assert largest_others(survey(), [xorg], ()) == {}
     assert largest_others(survey(memory_used_bytes=9 * GB), [xorg, ours], {"living"}) == {}
     assert largest_others(survey(memory_used_bytes=15 * GB), [xorg, blender], ()) == {"GPU-1": "blender (anna)"}
-    unknown = Holder(pid=4711, device_id="GPU-1", memory_used_bytes=None)
+    unknown = ProcessInfo(pid=4711, device_id="GPU-1", memory_used_bytes=None)
     found = largest_others(survey(memory_used_bytes=15 * GB), [unknown], ())
     assert found == {"GPU-1": "pid 4711 (of another namespace, or gone)"}
 
@@ -142,7 +142,7 @@ def test_the_row_that_the_keyboard_has_come_to_is_in_sight(qtbot):
     page.resize(500, 120)
     page.show()
     usual = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
-    page.show_rows([MemoryRow(id=f"g{number}", label=f"GPU {number}", **usual) for number in range(8)])
+    page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **usual) for number in range(8)])
     qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
     last = page.table.visualItemRect(page.table.item(7, 0)).bottomLeft()
 
@@ -157,7 +157,7 @@ def test_the_row_that_the_keyboard_has_come_to_is_in_sight(qtbot):
 def test_where_there_is_little_room_the_bars_have_it(qtbot):
     page = MemoryTab(DARK)
     qtbot.addWidget(page)
-    page.show_rows([MemoryRow(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
+    page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
     page.show()
     unclaimed = HEADINGS.index("Unclaimed")
     for width, hidden in ((900, False), (500, True), (900, False)):
@@ -323,7 +323,7 @@ def facts(state=RunState.FINISHED, devices=("cpu:0",), waiting=None, **verdicts)
             device_id=device, verdict=verdict, before_bytes=None, peak_bytes=None, after_bytes=None,
             seconds=took_s, sentence=f"A sentence on {number}.",
         )  # fmt: skip
-    return Facts(state=state, devices={device: {} for device in devices}, releases=found, waiting=waiting)
+    return RunFacts(state=state, devices={device: {} for device in devices}, releases=found, waiting=waiting)
 
 
 GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
@@ -369,14 +369,14 @@ def test_what_is_not_back_is_told_the_worst_first():
 
 
 def test_for_half_a_minute_after_a_run_the_holders_are_looked_at_more_often():
-    ended = Facts(state=RunState.FINISHED, history=((100.0, RunState.RELEASING), (101.0, RunState.FINISHED)))
+    ended = RunFacts(state=RunState.FINISHED, history=((100.0, RunState.RELEASING), (101.0, RunState.FINISHED)))
     assert [just_ended(ended, now) for now in (101, 129, 131, 50)] == [True, True, False, False]
-    assert just_ended(Facts(state=RunState.RELEASING, history=((100.0, RunState.RELEASING),)), 5000)
-    assert not just_ended(Facts(state=RunState.RUNNING), 100)
+    assert just_ended(RunFacts(state=RunState.RELEASING, history=((100.0, RunState.RELEASING),)), 5000)
+    assert not just_ended(RunFacts(state=RunState.RUNNING), 100)
 
 
 def test_the_last_reading_of_the_watch_goes_on_with_the_plot():
-    book = SeriesBook()
+    book = RunSeries()
     book.fold([{"t": BEGAN, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 2 * GB}])
     draw_after(book, {"t": ENDED, "kind": "release", "device": "cpu:0", "after_bytes": 0})
     draw_after(book, {"t": ENDED + 1, "kind": "release", "device": "cpu:0", "after_bytes": None})

@@ -14,11 +14,11 @@ from PySide6.QtWidgets import QLabel, QPushButton, QTableWidget
 from core.runs import leftovers
 from core.runs.states import RunState
 from core.system import process_info, processes
-from core.system.process_info import Holder
+from core.system.process_info import ProcessInfo
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.services import leftover_scanner
 from gui.services.process_terminator import end_one
-from gui.viewmodels.devices.process_rows import MEMORY, PID, Person, Runs, ordered, process_rows, why_not_end
+from gui.viewmodels.devices.process_rows import MEMORY, PID, ProcessEntry, Runs, ordered, process_rows, why_not_end
 from tests.core.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
 from tests.gui.launching import WAITS
 from tests.recorded import GB
@@ -42,7 +42,7 @@ def view(tmp_path, monkeypatch):
 
 def person(**known):
     usual = {"pid": 4711, "created": 1.0, "name": "python", "user": "anna", "state": "S", "ours": True}
-    return Person(holder=Holder(**{**usual, **known}), devices=())
+    return ProcessEntry(holder=ProcessInfo(**{**usual, **known}), devices=())
 
 
 # -- the rows ------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_who_may_be_ended_from_here_and_why_not(known, words):
 
 def test_what_a_run_that_is_over_left_behind_may_be_ended():
     process = processes.ProcessId(pid=4711, created=1.0)
-    left = leftovers.Leftover(
+    left = leftovers.OrphanedProcess(
         process=process, run_id="old", run_dir=None, name="python", command="python", age_s=1, user="anna",
         memory_bytes=None, why="Its run is over.",
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_rows_read_well_and_what_is_not_known_comes_last():
         person(pid=1, memory_used_bytes=None, age_s=None),
         person(pid=2, memory_used_bytes=9 * GB, age_s=75, run_id="this"),
         person(pid=3, memory_used_bytes=340 * 2**20, age_s=5),
-        Person(holder=Holder(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
+        ProcessEntry(holder=ProcessInfo(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
     ]
     rows = process_rows(people, {"GPU-1": "GPU 0"}, RUNS)
     assert rows[1].texts == ("2", "anna", "python", "–", "1:15", "9.0 GB", "–", "this run")

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit
 
 from core.runs.index import directories
 from core.runs.states import RunState
-from core.schema.settings import StopLadder
+from core.schema.settings import StopTimeouts
 from tests.core.acting import played
 from tests.recorded import recorded
 from tests.running import FOREVER, LONG, make_spec, start, write_recipe
@@ -139,7 +139,7 @@ def test_a_stop_that_is_ignored_climbs_the_ladder_and_can_be_forced(drive, runs_
         def train_data():
             return zeros(64, 4), zeros(64).long()
     """
-    ladder = StopLadder(ask_s=0.5, interrupt_s=60, terminate_s=60)
+    ladder = StopTimeouts(ask_s=0.5, interrupt_s=60, terminate_s=60)
     start(make_spec(write_recipe(tmp_path, deaf), epochs=5, ladder=ladder), runs_root)
     panel = drive()
     panel.until(lambda: "deaf" in panel.log.toPlainText(), "the recipe to be deaf")

@@ -242,9 +242,9 @@ def test_garbage_in_the_settings_is_no_harm(drive, tmp_path, content):
 
 
 def test_remembered_choices_of_the_wrong_kind_are_left_out(drive, runs_root):
-    from gui.services.settings_file import Remembered, folder_key
+    from gui.services.settings_file import SettingsFile, folder_key
 
-    kept = Remembered()
+    kept = SettingsFile()
     wrong = {"framework": 3, "strategy": [], "recipe": {}, "devices": 5, "settings": [1], "more": "yes"}
     kept.keep_mapping(f"{folder_key(runs_root)}/choices", {**wrong, "training": {"epochs": "x", "seed": -5}})
     kept.save()

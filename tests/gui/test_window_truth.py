@@ -16,7 +16,7 @@ from core.runs.index import directories
 from core.runs.states import RunState
 from gui.panels.devices.device_delegate import ROW, DeviceDelegate, beside_label
 from gui.panels.devices.device_table import DeviceTable
-from gui.services.device_monitor import Monitor
+from gui.services.device_monitor import DeviceMonitor
 from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, device_rows
 from gui.viewmodels.devices.device_selection import obstacles
@@ -140,7 +140,7 @@ class Silent:
 def test_the_age_of_readings_goes_by_no_clock_that_can_be_set(monkeypatch):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
     sample = Sample(device_id="g", time=4e9)  # the clock was set back since
-    monitor = Monitor(Silent(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
+    monitor = DeviceMonitor(Silent(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
     for now, old_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
         monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda now=now: now)
         changed = monitor.poll()
@@ -209,7 +209,7 @@ def test_readings_of_several_kinds_are_news_together(monkeypatch):
 
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
     sampler = Talking(Survey(devices=(gpu,)))
-    monitor = Monitor(sampler)
+    monitor = DeviceMonitor(sampler)
     told = []
     for eighth in range(10):
         monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)

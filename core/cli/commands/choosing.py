@@ -34,7 +34,7 @@ def _script_problems(spec: RunSpec) -> list[str]:
         return []
     variables = dict(spec.script.environment)
     try:
-        look = analysis.look_at(
+        look = analysis.analyse_script(
             spec.script.path, module=spec.script.module or None, cwd=spec.working_dir, python=spec.python,
             variables=variables,
         )  # fmt: skip

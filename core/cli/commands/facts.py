@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from core.catalog import frameworks, recipes, strategies
 from core.cli.commands.common import find, survey
-from core.cli.commands.occupancy import Occupancy, occupancies, people
+from core.cli.commands.occupancy import DeviceOccupancy, occupancies, people
 from core.cli.output import log_of, release_lines, say, say_json, say_rows, short, warn
 from core.config import validation
 from core.runs import index
-from core.runs.states import row
+from core.runs.states import state_info
 from core.series import report
 from core.units import BYTES_PER_MB, size
 
@@ -29,7 +29,7 @@ def devices(options: Namespace) -> int:
     samples = {sample.device_id: sample for sample in found.samples}
     rows, shown = [], []
     for device in found.devices:
-        sample, there = samples.get(device.id), known.get(device.id, Occupancy())
+        sample, there = samples.get(device.id), known.get(device.id, DeviceOccupancy())
         rows.append({
             "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
             "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
@@ -71,7 +71,7 @@ def _percent(sample: Sample | None) -> str | None:
     return None if percent is None else f"{percent:.0f} %"
 
 
-def _held_by(there: Occupancy) -> str | None:
+def _held_by(there: DeviceOccupancy) -> str | None:
     who = [*(f"run {run_id}" for run_id in there.runs), *([people(there.others)] if there.others else [])]
     return ", ".join(who) or None
 
@@ -90,9 +90,9 @@ def show_catalog(options: Namespace) -> int:
             "parallel": cell.parallel,
             "missing": None if validation.is_installed(frameworks.framework(cell.framework)) else "not installed",
             "unavailable": cell.unavailable() or None,
-            "devices": {"least": cell.least_devices, "most": cell.most_devices, "kinds": list(cell.device_kinds)},
+            "devices": {"least": cell.min_devices, "most": cell.max_devices, "kinds": list(cell.device_kinds)},
         }
-        for cell in strategies.CELLS
+        for cell in strategies.STRATEGIES
     ]  # fmt: skip
     shown = [{**each, "missing": each["missing"] or ("unavailable" if each["unavailable"] else None)} for each in rows]
     columns = ("framework", "strategy", "missing", "summary")
@@ -125,7 +125,7 @@ def list_runs(options: Namespace) -> int:
             "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss,
             "error": each.error,
         }
-        for each in index.Index(options.runs).poll()
+        for each in index.RunIndex(options.runs).poll()
     ]  # fmt: skip
     if not rows and not options.json:
         warn(f"there are no runs in {options.runs} yet.")
@@ -137,7 +137,7 @@ def _what(spec: RunSpec) -> str:
     on = ", ".join(spec.devices)
     if spec.script is None:
         return f"{spec.framework} {spec.strategy} on {on}, recipe {spec.own_recipe.path}"
-    how = strategies.cell_of(spec).title.lower()
+    how = strategies.strategy_of(spec).title.lower()
     return f"script on {on}, {how}: {shlex.join([spec.python, *spec.script.command])} in {spec.working_dir}"
 
 
@@ -149,7 +149,7 @@ def show(options: Namespace) -> int:
         say_json(document)
         return 0
     spec = found.spec()
-    say(f"{found.id}: {row(found.facts.state).label.lower()}, {found.facts.step} steps")
+    say(f"{found.id}: {state_info(found.facts.state).label.lower()}, {found.facts.step} steps")
     say(f"  {_what(spec)}")
     for name, values in document["metrics"].items():
         say(f"  {name}: last {short(values['last'])}, least {short(values['min'])}, {values['count']} values")

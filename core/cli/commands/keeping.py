@@ -50,14 +50,14 @@ def keep(given: Namespace) -> int:
 def try_expression(given: Namespace) -> int:
     """Try a regular expression on the end of a run's log, before it is given to `run --expression`."""
     found = find(given)
-    outcome = expression_trial.tried(given.expression, found.dir)
+    outcome = expression_trial.try_expression(given.expression, found.dir)
     if given.json:
         say_json({
             "run": found.id, "lines": outcome.lines, "matched": outcome.matched, "problem": outcome.problem,
             "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in outcome.readings],
         })  # fmt: skip
     else:
-        say(expression_trial.told(outcome))
+        say(expression_trial.describe_result(outcome))
     return 0
 
 

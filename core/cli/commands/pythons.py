@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.output import say, say_rows
-from core.pythons.search import Search
+from core.pythons.search import PythonSearch
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from core.pythons.facts import Package
-    from core.pythons.search import Entry
+    from core.pythons.search import FoundPython
 
 NAP_S = 0.01
 COLUMNS = ("python", "torch", "tensorflow", "keras", "place", "path")
@@ -38,11 +38,11 @@ def pythons(options: Namespace) -> int:
     return 0
 
 
-def _search(near: Path | None) -> list[Entry]:
+def _search(near: Path | None) -> list[FoundPython]:
     """All of them. Raises `ValueError` with a sentence where there is no such folder."""
     if near is not None and not near.exists():
         raise ValueError(f"There is nothing at {near} to look near. Name a folder or a script.")
-    search = Search()
+    search = PythonSearch()
     try:
         search.start(near or Path())
         while not (found := search.poll(), search.done)[1]:
@@ -52,7 +52,7 @@ def _search(near: Path | None) -> list[Entry]:
     return found
 
 
-def _row(entry: Entry) -> dict[str, object]:
+def _row(entry: FoundPython) -> dict[str, object]:
     known = entry.facts
     return {
         "path": entry.found.path, "place": entry.found.place,
@@ -70,7 +70,7 @@ def _package(package: Package | None) -> dict[str, object] | None:
     return None if package is None else {"version": package.version, "cuda": package.cuda}
 
 
-def _shown(entry: Entry) -> dict[str, object]:
+def _shown(entry: FoundPython) -> dict[str, object]:
     known = entry.facts
     return {
         "python": ".".join(map(str, known.version)) if known else None,

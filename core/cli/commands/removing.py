@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from core.cli.output import say, say_json, say_rows, warn
 from core.runs import index, removal
-from core.runs.states import row
+from core.runs.states import state_info
 from core.units import disk
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
-    from core.runs.index import Summary
+    from core.runs.index import RunSummary
     from core.runs.removal import Removed
 
 DAY_S = 86_400.0
@@ -74,12 +74,12 @@ def _old(options: Namespace) -> list[Path]:
     before = time.time() - options.older_than * DAY_S
     return [
         each.dir
-        for each in index.Index(options.runs).poll()
-        if row(each.state).over and not each.dir.is_symlink() and _ended(each) < before
+        for each in index.RunIndex(options.runs).poll()
+        if state_info(each.state).over and not each.dir.is_symlink() and _ended(each) < before
     ]
 
 
-def _ended(summary: Summary) -> float:
+def _ended(summary: RunSummary) -> float:
     """Of one that never came up: when it was asked for."""
     return summary.ended or summary.started or summary.dir.stat().st_mtime
 
@@ -107,7 +107,7 @@ def _agreed(options: Namespace, count: int) -> bool:
 def _show(options: Namespace, chosen: Sequence[Path]) -> None:
     if not chosen:
         say("There is nothing to remove.")
-    states = {each.dir: row(each.state).label.lower() for each in index.Index(options.runs).poll()}
+    states = {each.dir: state_info(each.state).label.lower() for each in index.RunIndex(options.runs).poll()}
     rows = [
         {"run": each.name, "state": states.get(each, "over"), "disk": disk(removal.size_bytes(each))} for each in chosen
     ]

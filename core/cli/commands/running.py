@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from core.catalog.strategies import cell_of
+from core.catalog.strategies import strategy_of
 from core.cli import parse_choices
 from core.cli.commands.choosing import refusal
 from core.cli.commands.common import find, survey
@@ -16,13 +16,13 @@ from core.cli.commands.occupancy import in_a_sentence, occupancies
 from core.cli.follow import POLL_S, Stopping, follow, hard_end
 from core.cli.output import ending, log_of, outcome, say, say_json, say_run, warn
 from core.config.build_spec import compose, compose_kept, compose_script
-from core.config.choices import Choices, KeptChoice, ScriptChoices
+from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.errors import RunError
 from core.runs import index
 from core.runs.requests import unanswered
 from core.runs.run import Run
-from core.runs.states import RunState, row
-from core.scripts.analysis import look_at
+from core.runs.states import RunState, state_info
+from core.scripts.analysis import analyse_script
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -45,7 +45,7 @@ def run(given: Namespace) -> int:
     choices = parse_choices.choices(given)
     spec = _composed(choices, found.devices)
     if isinstance(choices, ScriptChoices) and choices.launch is None and len(spec.devices) > 1:
-        warn(f"{cell_of(spec).title}, since --launch does not say otherwise. {_why(spec)}")
+        warn(f"{strategy_of(spec).title}, since --launch does not say otherwise. {_why(spec)}")
     return _start(given, spec, found)
 
 
@@ -64,19 +64,19 @@ def _why(spec: RunSpec) -> str:
     """What in its source tells how a script is to be launched."""
     assert spec.script is not None
     script = spec.script
-    return look_at(
+    return analyse_script(
         script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
         variables=script.environment,
     ).why  # fmt: skip
 
 
-def _composed(choices: Choices | ScriptChoices | KeptChoice, devices: Sequence[Device]) -> RunSpec:
+def _composed(choices: RecipeChoices | ScriptChoices | PresetChoice, devices: Sequence[Device]) -> RunSpec:
     match choices:
-        case Choices():
+        case RecipeChoices():
             return compose(choices, devices)
         case ScriptChoices():
             return compose_script(choices, devices)
-        case KeptChoice():
+        case PresetChoice():
             return compose_kept(choices, devices)
 
 
@@ -96,7 +96,7 @@ def attach(given: Namespace) -> int:
 def stop(given: Namespace) -> int:
     """Ask a run to stop, and wait until it has."""
     asked = _live(given)
-    forced = given.force and row(asked.facts.state).can_force
+    forced = given.force and state_info(asked.facts.state).can_force
     asked.request("force" if forced else "stop")
     state = _wait(asked, "stop", quiet=given.json, force=given.force and not forced)
     if not given.json and (told := hard_end(asked.facts)):
@@ -109,8 +109,8 @@ def pause(given: Namespace) -> int:
     """Ask a run to save itself and end, and wait until it has; `resume` goes on with it."""
     asked = _live(given)
     _check_answers(asked, "pause")
-    if not row(asked.facts.state).can_pause and asked.facts.state is not RunState.CREATED:
-        raise ValueError(f"Run {asked.id} cannot be paused: it is {row(asked.facts.state).label.lower()}.")
+    if not state_info(asked.facts.state).can_pause and asked.facts.state is not RunState.CREATED:
+        raise ValueError(f"Run {asked.id} cannot be paused: it is {state_info(asked.facts.state).label.lower()}.")
     asked.request("pause")
     state = _wait(asked, "pause", quiet=given.json)
     say_run(given, asked, ending(asked))
@@ -176,8 +176,8 @@ def _check_answers(asked: Run, what: str) -> None:
 def _live(given: Namespace) -> Run:
     found = find(given)
     found.catch_up()
-    if row(found.facts.state).over:
-        raise ValueError(f"Run {found.id} is over already: {row(found.facts.state).label.lower()}.")
+    if state_info(found.facts.state).over:
+        raise ValueError(f"Run {found.id} is over already: {state_info(found.facts.state).label.lower()}.")
     return found
 
 
@@ -188,11 +188,11 @@ def _wait(asked: Run, what: str, *, quiet: bool, force: bool = False) -> RunStat
     """
     stopping = Stopping(asked.facts)
     try:
-        while not row(asked.facts.state).over:
+        while not state_info(asked.facts.state).over:
             asked.poll()
             for sentence in () if quiet else stopping.news(asked.facts):
                 warn(sentence)
-            if force and row(asked.facts.state).can_force:
+            if force and state_info(asked.facts.state).can_force:
                 asked.request("force")
                 force = False
             if what == "pause" and asked.facts.state is RunState.RUNNING and not _is_asked(asked, what):
@@ -214,8 +214,10 @@ def _answer(asked: Run, before: Checkpoint | None) -> Checkpoint:
         answered = not _is_asked(asked, "save")
         if answered and facts.checkpoint is not None and facts.checkpoint != before:
             return facts.checkpoint
-        if row(facts.state).over:
-            raise RunError(f"Run {asked.id} was over before it could be saved: {row(facts.state).label.lower()}.")
+        if state_info(facts.state).over:
+            raise RunError(
+                f"Run {asked.id} was over before it could be saved: {state_info(facts.state).label.lower()}."
+            )
         if answered and len(facts.notices) > notices:
             raise RunError(f"Run {asked.id} could not be saved. {_last_notice(asked)}")
         answered_at = (answered_at or time.monotonic()) if answered else None

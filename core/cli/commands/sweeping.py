@@ -11,7 +11,7 @@ from core.runs import leftovers
 from core.system import processes, terminate
 from core.system.process_info import shortened
 from core.system.procfs import PROC
-from core.system.terminate import Outcome, Swept
+from core.system.terminate import Terminated, TerminationResult
 from core.units import size
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from core.runs.leftovers import Leftover
-    from core.system.terminate import Left
+    from core.runs.leftovers import OrphanedProcess
+    from core.system.terminate import StillRunning
 
 ROUNDS = 3
 """A process may start another while it is being ended: so often is looked again."""
@@ -35,7 +35,7 @@ def sweep(options: Namespace) -> int:
     found = leftovers.find([options.runs], PROC)
     if not options.json:
         _show(found)
-    outcome: Outcome[Leftover] = Outcome()
+    outcome: TerminationResult[OrphanedProcess] = TerminationResult()
     if found and (options.end or (not options.json and _agreed())):
         outcome = _end(found, options)
     if options.json:
@@ -57,12 +57,12 @@ def _agreed() -> bool:
         return False
 
 
-def _end(found: Sequence[Leftover], options: Namespace) -> Outcome[Leftover]:
+def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationResult[OrphanedProcess]:
     """End them, and what the same runs have come up with meanwhile."""
-    ended: list[Swept[Leftover]] = []
-    left: list[Left[Leftover]] = []
+    ended: list[Terminated[OrphanedProcess]] = []
+    left: list[StillRunning[OrphanedProcess]] = []
     runs = {each.run_id for each in found}
-    remaining: Sequence[Leftover] = found
+    remaining: Sequence[OrphanedProcess] = found
     for _ in range(ROUNDS):
         outcome = terminate.end(remaining, proc=PROC)
         ended += outcome.ended
@@ -74,8 +74,8 @@ def _end(found: Sequence[Leftover], options: Namespace) -> Outcome[Leftover]:
             break
     # One that took its time in the first round may be gone after the last.
     late = [each for each in left if not processes.is_alive(each.whom.process)]
-    ended += [Swept(whom=each.whom, signal=each.signal) for each in late if each.signal is not None]
-    return Outcome(
+    ended += [Terminated(whom=each.whom, signal=each.signal) for each in late if each.signal is not None]
+    return TerminationResult(
         ended=tuple(ended),
         left=tuple(each for each in left if each not in late),
     )
@@ -84,7 +84,7 @@ def _end(found: Sequence[Leftover], options: Namespace) -> Outcome[Leftover]:
 # -- what is said --------------------------------------------------------------------------------
 
 
-def _show(found: Sequence[Leftover]) -> None:
+def _show(found: Sequence[OrphanedProcess]) -> None:
     if not found:
         say("Nothing is left of runs that are over.")
         return
@@ -96,19 +96,19 @@ def _show(found: Sequence[Leftover]) -> None:
             say("  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _cells(found: Leftover) -> list[str]:
+def _cells(found: OrphanedProcess) -> list[str]:
     shown = shortened(_printable(found.command), COMMAND_LENGTH)
     return [f"pid {found.process.pid}", _age(found.age_s), _memory(found.memory_bytes), _printable(found.run_id), shown]
 
 
-def _tell(outcome: Outcome[Leftover]) -> None:
+def _tell(outcome: TerminationResult[OrphanedProcess]) -> None:
     for each in outcome.ended:
         say(f"Ended {_words(each.whom)} by {each.signal}.")
     for other in outcome.left:
         warn(f"{_words(other.whom)} is still there. {other.why}")
 
 
-def _words(found: Leftover) -> str:
+def _words(found: OrphanedProcess) -> str:
     return f"pid {found.process.pid} {_printable(found.name)} of run {_printable(found.run_id)}"
 
 
@@ -131,7 +131,7 @@ def _printable(text: str) -> str:
 # -- JSON ----------------------------------------------------------------------------------------
 
 
-def _document(found: Sequence[Leftover], outcome: Outcome[Leftover]) -> dict[str, Any]:
+def _document(found: Sequence[OrphanedProcess], outcome: TerminationResult[OrphanedProcess]) -> dict[str, Any]:
     return {
         "leftovers": [_leftover(each) for each in found],
         "ended": [_ended(each) for each in outcome.ended],
@@ -139,7 +139,7 @@ def _document(found: Sequence[Leftover], outcome: Outcome[Leftover]) -> dict[str
     }
 
 
-def _leftover(found: Leftover) -> dict[str, Any]:
+def _leftover(found: OrphanedProcess) -> dict[str, Any]:
     return {
         **_brief(found),
         "created": found.process.created,
@@ -151,9 +151,9 @@ def _leftover(found: Leftover) -> dict[str, Any]:
     }
 
 
-def _ended(ended: Swept[Leftover]) -> dict[str, Any]:
+def _ended(ended: Terminated[OrphanedProcess]) -> dict[str, Any]:
     return {**_brief(ended.whom), "signal": ended.signal}
 
 
-def _brief(found: Leftover) -> dict[str, Any]:
+def _brief(found: OrphanedProcess) -> dict[str, Any]:
     return {"pid": found.process.pid, "run": found.run_id, "name": found.name, "command": found.command}

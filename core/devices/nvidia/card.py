@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from core.devices.device import Device
-    from core.devices.nvidia.nvml import Handle, Reading
+    from core.devices.nvidia.nvml import Handle, NvmlReading
     from core.devices.nvidia.power import PowerState
     from core.devices.reader import Options
 
@@ -50,7 +50,7 @@ class Card:
         """Whether asking would wake it up."""
         return self._power.is_asleep()
 
-    def read(self, now: float, due: Sequence[Reading]) -> Sample:
+    def read(self, now: float, due: Sequence[NvmlReading]) -> Sample:
         """A sample at `now`, unix seconds. An error of the device is in the sample, never raised."""
         if self._power.is_asleep():
             self._values.clear()
@@ -72,7 +72,7 @@ class Card:
             f"It is asked again every {self._options.retry_s:g} s."
         )
 
-    def _refresh(self, due: Sequence[Reading]) -> None:
+    def _refresh(self, due: Sequence[NvmlReading]) -> None:
         values, beat, listed = self._values, self._options.beat, False
         for reading in due:
             values[reading.name] = self._ask(reading)
@@ -81,7 +81,7 @@ class Card:
         if listed:
             values["processes"] = self._processes()
 
-    def _ask(self, reading: Reading) -> Any:  # noqa: ANN401 (each reading has a type of its own)
+    def _ask(self, reading: NvmlReading) -> Any:  # noqa: ANN401 (each reading has a type of its own)
         ways = self._ways[reading.name]
         if not ways:
             return None
@@ -120,7 +120,7 @@ class Card:
             return None
         return _merge(entries for entries in lists.values() if entries is not None)
 
-    def _regain(self) -> Sequence[Reading]:
+    def _regain(self) -> Sequence[NvmlReading]:
         """What to read of a lost device: everything once it is found again, nothing before."""
         if time.monotonic() < self._retry_at:
             return ()
@@ -130,7 +130,7 @@ class Card:
         return READINGS
 
 
-def _ways(reading: Reading, device: Device) -> tuple[Callable[[Handle], Any], ...]:
+def _ways(reading: NvmlReading, device: Device) -> tuple[Callable[[Handle], Any], ...]:
     if device.is_mig and reading.name not in MIG_READINGS:
         return ()
     if device.shared_memory and device.memory_total_bytes is None and reading.name == "memory":

@@ -57,7 +57,7 @@ CLOCK_REASONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NvmlReading:
     """One thing to ask of a device, and the ways to ask: drivers of different ages know different ones."""
 
     name: str
@@ -111,19 +111,19 @@ def _known(value: int) -> int | None:
 
 
 READINGS = (
-    Reading("utilisation", Tier.LOAD, (utilisation_percent,)),
-    Reading("memory", Tier.LOAD, (memory_used_bytes,)),
-    Reading("temperature", Tier.HEAT, (_temperature_celsius, _new_temperature_celsius)),
-    Reading("power", Tier.HEAT, (_power_watts,)),
-    Reading("clock_reasons", Tier.HEAT, (_clock_reasons, _old_clock_reasons)),
+    NvmlReading("utilisation", Tier.LOAD, (utilisation_percent,)),
+    NvmlReading("memory", Tier.LOAD, (memory_used_bytes,)),
+    NvmlReading("temperature", Tier.HEAT, (_temperature_celsius, _new_temperature_celsius)),
+    NvmlReading("power", Tier.HEAT, (_power_watts,)),
+    NvmlReading("clock_reasons", Tier.HEAT, (_clock_reasons, _old_clock_reasons)),
     # Each version by its name: the unversioned functions turn "function not found" into another error.
-    Reading("compute", Tier.PROCESSES, (
+    NvmlReading("compute", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2,
     )),
-    Reading("graphics", Tier.PROCESSES, (
+    NvmlReading("graphics", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, pynvml.nvmlDeviceGetGraphicsRunningProcesses_v2,
     )),
-    Reading("mps", Tier.PROCESSES, (
+    NvmlReading("mps", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2,
     )),
 )  # fmt: skip
@@ -132,7 +132,7 @@ MIG_READINGS = frozenset({"memory", "compute", "graphics", "mps"})
 """What a MIG device is asked. Utilisation is not told in MIG mode, and heat and power are those of the whole card."""
 
 
-def due(tiers: Collection[Tier]) -> tuple[Reading, ...]:
+def due(tiers: Collection[Tier]) -> tuple[NvmlReading, ...]:
     """The readings of some tiers."""
     return tuple(reading for reading in READINGS if reading.tier in tiers)
 

@@ -21,7 +21,7 @@ SLEEPS = frozenset({b"suspended", b"suspending"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class PciAddresses:
     """Where the system tells of its GPUs."""
 
     sysfs: Path = SYSFS
@@ -46,7 +46,7 @@ class PowerState:
             return False  # taken from the bus: the driver will say it in its own words
 
 
-def addresses(places: Places) -> list[str]:
+def addresses(places: PciAddresses) -> list[str]:
     """The PCI addresses of the GPUs that the driver has, in the order of the bus; none where it does not say."""
     try:
         return sorted(entry.name.lower() for entry in places.gpus.iterdir())
@@ -54,12 +54,12 @@ def addresses(places: Places) -> list[str]:
         return []
 
 
-def sleepers(places: Places) -> list[str]:
+def sleepers(places: PciAddresses) -> list[str]:
     """The PCI addresses of those that sleep."""
     return [address for address in addresses(places) if PowerState(places.sysfs, address).is_asleep()]
 
 
-def unwoken(address: str, places: Places) -> Device:
+def unwoken(address: str, places: PciAddresses) -> Device:
     """A row for a GPU that sleeps: its address, and its model where the system has the list of PCI ids."""
     label = f"GPU at {address}"
     return Device(
@@ -75,7 +75,7 @@ def unwoken(address: str, places: Places) -> Device:
     )
 
 
-def _model(address: str, places: Places) -> str | None:
+def _model(address: str, places: PciAddresses) -> str | None:
     """By the list of PCI ids: vendors at the line's start, their devices after one tab, ids of makers after two."""
     wanted = f"\t{_read(places.sysfs / address / 'device').removeprefix('0x')}  "
     ours = False

@@ -17,8 +17,8 @@ from core.devices.device import Sample
 from core.devices.nvidia.card import Card
 from core.devices.nvidia.describe import NO_SUCH, describe, in_mig_mode, mig_devices, with_mig_mode
 from core.devices.nvidia.nvml import OTHER_CURE, due, trouble, words
-from core.devices.nvidia.power import Places, PowerState, addresses, sleepers, unwoken
-from core.devices.nvidia.visibility import Visibility
+from core.devices.nvidia.power import PciAddresses, PowerState, addresses, sleepers, unwoken
+from core.devices.nvidia.visibility import VisibleDevices
 from core.devices.reader import DriverError, NoDevices, Options
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TRACES = (Path("/dev/nvidia0"), Path("/proc/driver/nvidia"))  # what a machine has whose driver is loaded
 WHOLE = -1  # where a MIG device has its number
 
-Place = tuple[int, int]
+DeviceAddress = tuple[int, int]
 """Where a device stands in the list: the number of its GPU, and its own."""
 
 
@@ -52,17 +52,17 @@ class NvidiaReader:
         self,
         options: Options,
         *,
-        places: Places = Places(),  # noqa: B008 (frozen)
+        places: PciAddresses = PciAddresses(),  # noqa: B008 (frozen)
         traces: Iterable[Path] = TRACES,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._options, self._places, self._traces = options, places, tuple(traces)
         self._needed = options.wake | (options.only or frozenset())  # what is asked for by its id is to be used
-        self._visibility = Visibility(environment)
+        self._visibility = VisibleDevices(environment)
         self._trouble: str | None = None
         self._opened = False
         self._cards: dict[str, Card] = {}
-        self._order: dict[str, Place] = {}
+        self._order: dict[str, DeviceAddress] = {}
         self._unwoken: dict[str, tuple[Device, PowerState]] = {}
         self._devices: tuple[Device, ...] = ()
         self._shown: list[Card] = []
@@ -196,7 +196,7 @@ class NvidiaReader:
         for number, (device, handle) in enumerate(found.items()):
             self._add(device, handle, (index, number))
 
-    def _add(self, device: Device, handle: Handle, place: Place) -> None:
+    def _add(self, device: Device, handle: Handle, place: DeviceAddress) -> None:
         if device.id in self._cards:
             return
         power = PowerState(self._places.sysfs, device.pci_bus_id)

@@ -31,7 +31,7 @@ class NotReadable(Exception):  # noqa: N818 (no error: then the driver is asked)
     """What an entry means cannot be told from the list of devices alone."""
 
 
-class Visibility:
+class VisibleDevices:
     """What the variable says of the devices; the CUDA driver is asked once for each list of them, if at all."""
 
     def __init__(

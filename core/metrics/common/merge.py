@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 OWN, TENSORBOARD, CSV, JSON, EXPRESSION, TEXT = "own", "tensorboard", "csv", "json", "expression", "text"
 SURENESS = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, EXPRESSION: 1, TEXT: 0}
 """By kind of source. A source is named by its kind, or by `kind:path` where it reads one file of several."""
-MOST_KEPT = 10_000
+MAX_KEPT = 10_000
 """So many values by epoch are kept in case that their steps become known; a training with more has told by then."""
 
 FARTHEST = 2**53
@@ -47,12 +47,12 @@ FARTHEST = 2**53
 
 NO_NAMES: frozenset[str] = frozenset()
 
-Claim = tuple[bool, bool, int]
+SourceClaim = tuple[bool, bool, int]
 """Whether the user asked for it, whether it counts steps, how sure its kind is: the greater tells the metric."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told(Reading):
+class MergedReading(Reading):
     """A reading that is to be recorded; it always has a step."""
 
     anew: frozenset[str] = frozenset()
@@ -64,15 +64,15 @@ class _Curve:
     """What was told of one metric, and by which source."""
 
     source: str
-    claim: Claim
+    claim: SourceClaim
     begins_anew: bool = False
     last: int | None = None
     value: float = math.nan
     numbered: bool = False
     """Whether its steps are numbers of ours or epochs, as no steps were known."""
-    of_epochs: list[Told] | None = field(default_factory=list)
+    of_epochs: list[MergedReading] | None = field(default_factory=list)
     """All of its values while they are all of epochs; None when they are not."""
-    held: Told | None = None
+    held: MergedReading | None = None
     """A value that goes back, until the next one shows whether the source goes on from there."""
 
 
@@ -86,7 +86,7 @@ class Merge:
         self._steps = StepsKnown()
         self._seen_version = 0
 
-    def take(self, source: str, readings: Iterable[Reading]) -> list[Told]:
+    def take(self, source: str, readings: Iterable[Reading]) -> list[MergedReading]:
         """What is to be recorded of these, in order: a metric's steps rise, but where values replace others.
 
         `source` is a kind, or `kind:path` of the file it was read from. A reading without metrics only tells where
@@ -95,12 +95,14 @@ class Merge:
         readings = [reading for reading in readings if _is_sound(reading)]
         kind = _kind(source)
         left = Counter(name for reading in readings if _is_of_epoch(reading) for name in reading.values)
-        told: list[Told] = []
+        told: list[MergedReading] = []
         for reading in readings:
             self._steps.learn(kind, source, reading)
             claim = _claim(kind, reading)
             if self._all_go_on(source, claim, reading):
-                told.append(Told(values=reading.values, step=reading.step, epoch=reading.epoch, time=reading.time))
+                told.append(
+                    MergedReading(values=reading.values, step=reading.step, epoch=reading.epoch, time=reading.time)
+                )
                 continue
             taken = (self._take(name, source, claim, reading, left.get(name, 0)) for name in reading.values)
             told += _joined([each for of_name in taken for each in of_name])
@@ -108,7 +110,7 @@ class Merge:
                 left.subtract(reading.values.keys())
         return told + self._placed_anew()
 
-    def _all_go_on(self, source: str, claim: Claim, reading: Reading) -> bool:
+    def _all_go_on(self, source: str, claim: SourceClaim, reading: Reading) -> bool:
         """Whether all metrics of a reading simply go on with their curves, as nearly all do; then they have done so."""
         step = reading.step
         if step is None or not reading.values:
@@ -124,7 +126,7 @@ class Merge:
             curve.last, curve.value, curve.held, curve.of_epochs = step, value, None, None
         return True
 
-    def _take(self, name: str, source: str, claim: Claim, reading: Reading, left: int) -> Iterator[Told]:
+    def _take(self, name: str, source: str, claim: SourceClaim, reading: Reading, left: int) -> Iterator[MergedReading]:
         """What is to be recorded of one metric: nothing, a value, or two where the first had been held back.
 
         `left`: how many of its values of epochs have come at once, from this one on.
@@ -133,7 +135,7 @@ class Merge:
         step = None if curve is None else self._step(curve, reading, reading.values[name], left)
         if curve is None or step is None:
             return
-        value = Told(
+        value = MergedReading(
             values={name: reading.values[name]},
             step=step,
             epoch=reading.epoch,
@@ -149,7 +151,7 @@ class Merge:
         _keep(curve, value if _is_of_epoch(reading) else None)
         yield value
 
-    def _curve(self, name: str, source: str, claim: Claim, reading: Reading) -> _Curve | None:
+    def _curve(self, name: str, source: str, claim: SourceClaim, reading: Reading) -> _Curve | None:
         """The curve that this reading of a metric begins or goes on with; None when it is passed over."""
         curve = self._curves.get(name)
         if curve is not None and curve.source == source and curve.claim == claim:
@@ -196,14 +198,14 @@ class Merge:
             return None
         return last + math.ceil((self._steps.last - last) / max(left, 1))
 
-    def _placed_anew(self) -> list[Told]:
+    def _placed_anew(self) -> list[MergedReading]:
         """The curves that were numbered by epochs, of which the steps have become known by now."""
         if self._seen_version == self._steps.version:
             return []
         self._seen_version = self._steps.version
         return [each for curve in self._curves.values() if curve.numbered for each in self._placed(curve)]
 
-    def _placed(self, curve: _Curve) -> list[Told]:
+    def _placed(self, curve: _Curve) -> list[MergedReading]:
         values = curve.of_epochs or []
         ends = [self._steps.end_of(_kind(curve.source), int(value.epoch or 0)) for value in values]
         steps = [end for end in ends if end is not None]
@@ -223,28 +225,28 @@ class Merge:
             self.notices.append(f"{beginning} {name}, too. Shown is the one of {_folder(shown)}.")
 
 
-def _keep(curve: _Curve, value: Told | None) -> None:
-    if value is None or curve.of_epochs is None or len(curve.of_epochs) >= MOST_KEPT:
+def _keep(curve: _Curve, value: MergedReading | None) -> None:
+    if value is None or curve.of_epochs is None or len(curve.of_epochs) >= MAX_KEPT:
         curve.of_epochs = None
     else:
         curve.of_epochs.append(value)
 
 
-def _joined(told: list[Told]) -> list[Told]:
+def _joined(told: list[MergedReading]) -> list[MergedReading]:
     """Those of one step as one, in the order in which the steps came."""
     if len(told) < 2:
         return told
-    by_step: dict[int, list[Told]] = {}
+    by_step: dict[int, list[MergedReading]] = {}
     for each in told:
         by_step.setdefault(_step_of(each), []).append(each)
     return [each[0] if len(each) == 1 else _as_one(each) for each in by_step.values()]
 
 
-def _as_one(told: list[Told]) -> Told:
+def _as_one(told: list[MergedReading]) -> MergedReading:
     first = told[0]
     values = {name: value for each in told for name, value in each.values.items()}
     anew = first.anew.union(*[each.anew for each in told])
-    return Told(values=values, step=first.step, epoch=first.epoch, time=first.time, anew=anew)
+    return MergedReading(values=values, step=first.step, epoch=first.epoch, time=first.time, anew=anew)
 
 
 def _kind(source: str) -> str:
@@ -255,7 +257,7 @@ def _folder(source: str) -> Path:
     return Path(source.partition(":")[2]).parent
 
 
-def _claim(kind: str, reading: Reading) -> Claim:
+def _claim(kind: str, reading: Reading) -> SourceClaim:
     return kind == OWN, reading.step is not None, SURENESS[kind]
 
 
@@ -276,6 +278,6 @@ def _is_same(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
 
 
-def _step_of(told: Told) -> int:
+def _step_of(told: MergedReading) -> int:
     assert told.step is not None
     return told.step

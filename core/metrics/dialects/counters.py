@@ -23,7 +23,7 @@ COUNTED = re.compile(r"(?<![\w.])(\d+)\s*/\s*(\d+)\s+(?:batches|steps|iters|iter
 
 
 @dataclass(slots=True)
-class Place:
+class StepPosition:
     """What a line says of where it belongs. None: nothing."""
 
     step: int | None = None
@@ -35,9 +35,9 @@ class Place:
     validation: bool = False  # mmengine's `Epoch(val)`
 
 
-def place(line: str) -> Place:
+def step_position(line: str) -> StepPosition:
     """Where a line belongs."""
-    found = Place()
+    found = StepPosition()
     if tutorial := TUTORIAL.match(line):
         found.epoch = float(tutorial[1])
         return found
@@ -52,7 +52,7 @@ def place(line: str) -> Place:
     return found
 
 
-def _add(found: Place, match: re.Match[str]) -> None:
+def _add(found: StepPosition, match: re.Match[str]) -> None:
     n, total = float(match["n"]), float(match["total"]) if match["total"] else None
     found.validation |= (match["phase"] or "").lower() in {"val", "test"}
     if match["epoch"] and found.epoch is None:
@@ -66,7 +66,7 @@ def _add(found: Place, match: re.Match[str]) -> None:
         found.done, found.total, found.unit = n, total, "steps"
 
 
-def _add_step(found: Place, step: int, total: float | None) -> None:
+def _add_step(found: StepPosition, step: int, total: float | None) -> None:
     """A step of so many beside an epoch is counted within the epoch."""
     if total is not None:
         found.done, found.total, found.unit = float(step), total, "steps"

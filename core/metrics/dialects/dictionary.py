@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.metrics.common.names import canonical, counts, is_counter
 from core.metrics.common.reading import Reading
-from core.metrics.dialects.counters import place
+from core.metrics.dialects.counters import step_position
 from core.metrics.dialects.metrics import rank
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _placed(numbers: Mapping[str, float]) -> bool:
 
 
 def _reading(line: str, numbers: Mapping[str, float], values: Mapping[str, float]) -> Reading:
-    before = place(line[: line.index("{")])
+    before = step_position(line[: line.index("{")])
     step, epoch = before.step, before.epoch
     for name, value in numbers.items():
         if counts(name) == "step" and abs(value) < LARGEST_STEP and value.is_integer():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.metrics.common.names import MEANS, TRAIN, VALIDATION, canonical, is_counter
 from core.metrics.common.reading import Reading
-from core.metrics.dialects.counters import Place, place
+from core.metrics.dialects.counters import StepPosition, step_position
 from core.metrics.dialects.metrics import FILE, NUMBER, number, rank
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def read(line: str) -> Reading | None:
     clean = PREFIX.sub(_blank, line)
     if SETTINGS.match(clean):
         return None
-    at = place(clean)
+    at = step_position(clean)
     values = _values(clean, validation=at.validation or PHASE.match(clean[:HEAD]) is not None)
     if not values and not _announces(clean, at):
         return None
@@ -92,10 +92,10 @@ def _trained(name: str) -> bool:
     return not name.startswith("val_") and name != "learning_rate"
 
 
-def _of_validation(at: Place) -> Place:
+def _of_validation(at: StepPosition) -> StepPosition:
     """A line about validation alone says at which step it was made, but how far it is, is not how far training is."""
     keep = at.unit == "epochs"
-    return Place(step=at.step, epoch=at.epoch, done=at.done if keep else None, total=at.total if keep else None,
+    return StepPosition(step=at.step, epoch=at.epoch, done=at.done if keep else None, total=at.total if keep else None,
                  unit=at.unit if keep else "")  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _blank(match: re.Match[str]) -> str:
     return " " * len(match[0])
 
 
-def _announces(line: str, at: Place) -> bool:
+def _announces(line: str, at: StepPosition) -> bool:
     """Whether a line without values says how far the training is."""
     return (len(line) < HEAD and BARE.match(line) is not None) or (at.step is not None and at.total is not None)
 

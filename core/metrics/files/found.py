@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 DEEPEST = 8
 """So many folders down; Hydra's `outputs/<date>/<time>/lightning_logs/version_0` is five."""
-MOST_OF_A_FOLDER = 2_000
+MAX_OF_A_FOLDER = 2_000
 """A folder with more entries holds data: of it no more are looked at."""
-MOST_ENTRIES = 50_000
+MAX_ENTRIES = 50_000
 """So many in one sweep over all folders."""
-MOST_FOUND = 200
+MAX_FOUND = 200
 """Files, in all: a search over settings may write one for each of thousands."""
 LOOK_S = 0.005
 REMEMBER_S = 0.5
@@ -45,7 +45,7 @@ HEAD_BYTES = 64 * 1024
 FIRST_LINES = 20
 
 
-class Finder:
+class MetricFileFinder:
     """Looks for files that are written after a run began, a little at a time: a sweep takes as many looks as it takes.
 
     A file that was there before is one of them if it grows; `offset` says from where on it is the run's. Which these
@@ -110,7 +110,7 @@ class Finder:
         waiting = deque((os.path.abspath(folder), 0) for folder in self._folders)  # noqa: PTH100
         seen: set[tuple[int, int]] = set()
         entries = 0
-        while waiting and entries < MOST_ENTRIES and len(self._found) < MOST_FOUND:
+        while waiting and entries < MAX_ENTRIES and len(self._found) < MAX_FOUND:
             folder, depth = waiting.popleft()
             for entry in self._entries(folder, seen):
                 entries += 1
@@ -128,7 +128,7 @@ class Finder:
                 return []
             seen.add((found.st_dev, found.st_ino))
             with os.scandir(folder) as entries:
-                return [each for each in islice(entries, MOST_OF_A_FOLDER) if self._is_looked_at(each)]
+                return [each for each in islice(entries, MAX_OF_A_FOLDER) if self._is_looked_at(each)]
         except OSError:
             return []
 

@@ -38,12 +38,12 @@ class Growing:
         self._seen: tuple[int, ...] = ()
         self._head = self._mark = b""
 
-    def read(self, most_bytes: int = BLOCK_BYTES, *, again: bool = False) -> bytes:
+    def read(self, max_bytes: int = BLOCK_BYTES, *, again: bool = False) -> bytes:
         """What there is from `offset` on, at most so much. b"" when nothing was written since the last call that
         reached the end; with `again` what was left there then is given once more."""
         self.restarted = self.more = False
         try:
-            data = self._read(most_bytes, again=again)
+            data = self._read(max_bytes, again=again)
         except (FileNotFoundError, NotADirectoryError):
             self.trouble = ""
             return b""
@@ -74,7 +74,7 @@ class Growing:
         self._mark, self._seen = b"", ()
         return True
 
-    def _read(self, most_bytes: int, *, again: bool) -> bytes:
+    def _read(self, max_bytes: int, *, again: bool) -> bytes:
         found = os.stat(self.path)  # noqa: PTH116 (asked several times a second)
         # Asked before it is opened: opening a pipe would let its writer go on.
         if not stat.S_ISREG(found.st_mode):
@@ -84,15 +84,15 @@ class Growing:
         handle = os.open(self.path, _OPEN)
         try:
             found = os.fstat(handle)
-            return self._read_open(handle, found, most_bytes) if stat.S_ISREG(found.st_mode) else b""
+            return self._read_open(handle, found, max_bytes) if stat.S_ISREG(found.st_mode) else b""
         finally:
             os.close(handle)
 
-    def _read_open(self, handle: int, found: os.stat_result, most_bytes: int) -> bytes:
+    def _read_open(self, handle: int, found: os.stat_result, max_bytes: int) -> bytes:
         if self._is_another(handle, found):
             self.offset, self._head, self._mark, self.restarted = 0, b"", b"", True
         self._file = (found.st_dev, found.st_ino)
-        data = os.pread(handle, most_bytes, self.offset)
+        data = os.pread(handle, max_bytes, self.offset)
         self.more = self.offset + len(data) < found.st_size
         self._seen = () if self.more else _state(found)
         return data

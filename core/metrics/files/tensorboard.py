@@ -50,7 +50,7 @@ class EventFile:
         """`offset`: where to begin, the end of a record: what is before it was there before the run."""
         self.path = path
         self._file = Growing(path, offset)
-        self._most_bytes = BLOCK_BYTES
+        self._max_bytes = BLOCK_BYTES
         self._broken = 0
         self._evaluated_at: int | None = None
         """The step of Keras' last evaluation, which the epoch that is told next has ended with."""
@@ -71,10 +71,10 @@ class EventFile:
 
     def poll(self, *, ended: bool = False) -> list[Reading]:  # noqa: ARG002 (a torn record stays torn at the end)
         """What was written since the last call, at most a block: `more` tells whether to call again at once."""
-        data = self._file.read(self._most_bytes)
+        data = self._file.read(self._max_bytes)
         if self._file.restarted:
             self._evaluated_at = None
-        self._most_bytes = BLOCK_BYTES
+        self._max_bytes = BLOCK_BYTES
         records, size = self._split(data)
         self._file.advance(data, size)
         self._provide_for(data[size : size + HEADER_BYTES])
@@ -107,7 +107,7 @@ class EventFile:
         if size is None or size + FRAME_BYTES <= BLOCK_BYTES:
             return
         if size <= LARGEST_BYTES:
-            self._most_bytes = size + FRAME_BYTES
+            self._max_bytes = size + FRAME_BYTES
         elif not self._file.skip(size + FRAME_BYTES):
             self._file.more = False  # it is still being written
 

@@ -14,9 +14,9 @@ from core.metrics.text.redraws import Bar
 
 if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
-    from core.metrics.text.position import Position
+    from core.metrics.text.position import PositionTracker
     from core.metrics.text.statement import Statement
-    from core.metrics.text.text import Line
+    from core.metrics.text.text import PrintedLine
 
 MOST = 32
 """Bars that are remembered at a time."""
@@ -31,7 +31,7 @@ NONE: Title = ("", None)
 class Bars:
     """All bars of a log, by their titles."""
 
-    def __init__(self, position: Position) -> None:
+    def __init__(self, position: PositionTracker) -> None:
         """`position` learns from the bars how far the training is."""
         self._position = position
         self._bars: dict[Title, Bar] = {}
@@ -40,7 +40,7 @@ class Bars:
         self._waiting: list[Reading] = []
         self._patience = 0
 
-    def draw(self, line: Line, said: Statement, reading: Reading) -> list[Reading]:
+    def draw(self, line: PrintedLine, said: Statement, reading: Reading) -> list[Reading]:
         """A bar is drawn anew, and its line has said `reading`: what is known now."""
         keras, title = said.bar == bars.KERAS_BAR, (said.bar, said.length)
         given = self.release(but=title)

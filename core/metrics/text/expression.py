@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from core.metrics.common.names import canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.text import matching
-from core.metrics.text.text import Lines
+from core.metrics.text.text import PrintedLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
 
     Raises ValueError as `compile_expression` does.
     """
-    lines = Lines(all_of_them=True)
+    lines = PrintedLines(all_of_them=True)
     texts = [line.text for line in (*lines.take(sample), *lines.end())]
     expression = compile_expression(text)
     matcher = Matcher(expression, seconds=seconds, slow_lines=1)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from core.metrics.dialects import pairs
 from core.metrics.text.barring import Bars
 from core.metrics.text.expression import Matcher
-from core.metrics.text.position import Position
+from core.metrics.text.position import PositionTracker
 from core.metrics.text.shapes import Shapes
 from core.metrics.text.statement import BARS, PAIRS
-from core.metrics.text.text import Lines
+from core.metrics.text.text import PrintedLines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
     from core.metrics.text.expression import Expression
     from core.metrics.text.statement import Statement
-    from core.metrics.text.text import Line
+    from core.metrics.text.text import PrintedLine
 
 
 class LogReader:
@@ -37,9 +37,9 @@ class LogReader:
         `state`: says what a line says; without, it is `statement.state`, with the shapes of lines learned.
         """
         self._state = state or Shapes().state
-        self._lines = Lines(all_of_them=expression is not None)
+        self._lines = PrintedLines(all_of_them=expression is not None)
         self._matcher = Matcher(expression) if expression else None
-        self._position = Position()
+        self._position = PositionTracker()
         self._bars = Bars(self._position)
         self._seen = self._found = 0  # lines that the expression was tried on, and such as it found a number in
         self._ended = self._validation_next = False
@@ -69,12 +69,12 @@ class LogReader:
             self._matcher.close()
         return [*given, *self._new(self._bars.end())]
 
-    def _read(self, lines: list[Line]) -> list[Reading]:
+    def _read(self, lines: list[PrintedLine]) -> list[Reading]:
         if self._matcher and not self._matcher.problem:
             return list(self._expressed(self._matcher, lines))
         return [reading for line in lines for reading in self._new(self._line(line))]
 
-    def _expressed(self, matcher: Matcher, lines: list[Line]) -> Iterator[Reading]:
+    def _expressed(self, matcher: Matcher, lines: list[PrintedLine]) -> Iterator[Reading]:
         """What the user's expression finds; steps that begin anew with an epoch are counted on."""
         self._seen += len(lines)
         for groups in matcher.match([line.text for line in lines]):
@@ -96,7 +96,7 @@ class LogReader:
     def _epoch_alone(self, reading: Reading) -> bool:
         return reading.done is None and reading.epoch not in {None, self._place[3]}
 
-    def _line(self, line: Line) -> list[Reading]:
+    def _line(self, line: PrintedLine) -> list[Reading]:
         after_heading = self._validation_next
         said = self._state(line.text)
         self._validation_next = said.heading

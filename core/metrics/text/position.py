@@ -34,7 +34,7 @@ class Steps:
 
 
 @dataclass(slots=True)
-class Position:
+class PositionTracker:
     """What has been said so far of where the training is."""
 
     epoch: float | None = None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST = 4096
 """Shapes that are remembered, and as many that were met once."""
 LONGEST = 2000
-MOST_NUMBERS = 48
+MAX_NUMBERS = 48
 """Lines of more characters, or with more numbers, are read in full."""
 OTHERS = 4
 """A line is read so often with other digits."""
@@ -49,7 +49,7 @@ class Shapes:
         if len(text) > LONGEST or bars.KERAS.match(text):
             return self._read(text)
         parts = NUMBER.split(text)
-        if not 1 < len(parts) <= 2 * MOST_NUMBERS + 1:
+        if not 1 < len(parts) <= 2 * MAX_NUMBERS + 1:
             return self._read(text)
         numbers = [float(number) for number in parts[1::2]]
         shape = shape_of(parts, numbers)

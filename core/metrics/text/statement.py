@@ -43,9 +43,9 @@ def state(text: str) -> Statement:
     dialect, reading = found
     if dialect.name == BARS:
         bar, length = bars.title(text)
-        epochs = counters.place(text).epochs if "poch" in text else None
+        epochs = counters.step_position(text).epochs if "poch" in text else None
         return Statement(reading=reading, dialect=BARS, bar=bar, length=length, epochs=epochs)
     if dialect.name != PAIRS or reading.epoch is None:
         return Statement(reading=reading, dialect=dialect.name)
-    epochs = counters.place(text).epochs
+    epochs = counters.step_position(text).epochs
     return Statement(reading=reading, dialect=PAIRS, epochs=epochs, over=OVER.search(text) is not None)

@@ -25,14 +25,14 @@ SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 CONTROL = dict.fromkeys((*range(9), *range(11, 32), 127))
 
 
-class Line(NamedTuple):
+class PrintedLine(NamedTuple):
     """One line, without its end."""
 
     text: str
     redrawn: bool = False  # a later one stands in its place on the screen: a progress bar on its way
 
 
-class Lines:
+class PrintedLines:
     """Takes a log's bytes as they come and gives its lines, each once, when it has ended.
 
     Where the bytes are cut makes no difference. At most `LIMIT` bytes and a little are kept.
@@ -42,7 +42,7 @@ class Lines:
         """`all_of_them`: also the lines in which no metric can be, which are passed over quickly otherwise."""
         self._all, self._rest = all_of_them, b""
 
-    def take(self, data: bytes) -> list[Line]:
+    def take(self, data: bytes) -> list[PrintedLine]:
         """The lines that have ended with these bytes."""
         data = self._rest + data
         # What ends the data may be the first half of "\r\n", or of a run of backspaces.
@@ -51,26 +51,26 @@ class Lines:
         self._rest = _bounded(data[end:])
         return list(self._lines(data[:end]))
 
-    def end(self) -> list[Line]:
+    def end(self) -> list[PrintedLine]:
         """The line that has not ended, when nothing more will come."""
         data, self._rest = self._rest, b""
         return list(self._lines(data))
 
-    def _lines(self, data: bytes) -> Iterator[Line]:
+    def _lines(self, data: bytes) -> Iterator[PrintedLine]:
         for begin, end in _every_line(data) if self._all else lines_with(data):
             line = data[begin:end]
             if b"\r" in line or b"\x08" in line:
                 yield from self._drawn(line, ended=data[end : end + 1] == b"\n")
             elif text := _text(line[:LIMIT]):
-                yield Line(text)
+                yield PrintedLine(text)
 
-    def _drawn(self, line: bytes, *, ended: bool) -> Iterator[Line]:
+    def _drawn(self, line: bytes, *, ended: bool) -> Iterator[PrintedLine]:
         """What stood at that place one after the other; the last of them stayed there if a newline `ended` it."""
         body = line.rstrip(b"\r\x08")
         drawn = REDRAWN.split(body)
         for at, part in enumerate(drawn, start=1):
             if (self._all or holds(part)) and (text := _text(part[:LIMIT])):
-                yield Line(text=text, redrawn=at < len(drawn) or not (ended or body == line))
+                yield PrintedLine(text=text, redrawn=at < len(drawn) or not (ended or body == line))
 
 
 def _every_line(data: bytes) -> Iterator[tuple[int, int]]:

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..context import Context
-    from ..controller import Course
+    from ..controller import TrainingController
     from ..tensorflow._loop import Task
 
 
 class Reporter(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
     """Tells the course each step and each epoch, and ends `fit` when the course says so."""
 
-    def __init__(self, course: Course, task: Task, context: Context) -> None:
+    def __init__(self, course: TrainingController, task: Task, context: Context) -> None:
         super().__init__()
         self._course, self._context, self._optimizer = course, context, task.optimizer
         self._steps = task.train.steps

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from ..controller import Course
+from ..controller import TrainingController
 from ..tensorflow._loop import call, learning_rate
 from ..tensorflow._meter import Meter
 from ..tensorflow._saver import Saver
@@ -29,7 +29,7 @@ def fit(task: Task, context: Context, gradient: Gradient | None = None) -> None:
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
     with strategy.scope():
         _compile(task, context, cut, gradient)
-    course = Course(context, Meter(context), Saver(task.model, task.optimizer, context), **task.size)
+    course = TrainingController(context, Meter(context), Saver(task.model, task.optimizer, context), **task.size)
     reporter = Reporter(course, task, context)  # knows the base learning rate, which a checkpoint may not have
     course.begin(learning_rate(task.optimizer))
     checks = _validation(task, reporter, strategy)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..controller import Course, Size, Values
+    from ..controller import TrainingController, TrainingSize, Values
     from ._data import Batches, MicroBatch
 
     Loss = Callable[[Tensor, Tensor], Tensor]
@@ -38,7 +38,7 @@ class Task:
     """For bfloat16, reusable; None for float32, since entering even an empty context costs microseconds a step."""
 
     @property
-    def size(self) -> Size:
+    def size(self) -> TrainingSize:
         """How much there is in an epoch."""
         return {
             "steps_per_epoch": self.train.steps,
@@ -77,7 +77,7 @@ def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Ten
 class Validation:
     """Sums over a validation set, so that means are weighted by size and ranks can be added up."""
 
-    def __init__(self, task: Task, context: Context, model: nn.Module, course: Course) -> None:
+    def __init__(self, task: Task, context: Context, model: nn.Module, course: TrainingController) -> None:
         self._task, self._context, self._model, self._course = task, context, model, course
 
     def means(self) -> Values | None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Meter(metrics_reporter.Meter):
+class Meter(metrics_reporter.MetricsReporter):
     """Gathers the losses of one process."""
 
     def _fetch(self, losses: list[Tensor]) -> list[float]:
@@ -21,7 +21,7 @@ class Meter(metrics_reporter.Meter):
         return values
 
 
-class SharedMeter(metrics_reporter.SharedMeter):
+class SharedMeter(metrics_reporter.RankedMetricsReporter):
     """Gathers the losses of all ranks with an all-reduce."""
 
     def _settle(self, losses: list[Tensor]) -> None:

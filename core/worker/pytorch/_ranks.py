@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..metrics_reporter import Meter
+    from ..metrics_reporter import MetricsReporter
 
 
 LOOK_EVERY_S = 1.0
@@ -73,7 +73,7 @@ class Lookout:
     Rank 0 looks, once a second, and says after how many batches to look again.
     """
 
-    def __init__(self, context: Context, meter: Meter) -> None:
+    def __init__(self, context: Context, meter: MetricsReporter) -> None:
         self._context, self._meter = context, meter
         self._interval = self._left = 1
         self._looked = time.monotonic()

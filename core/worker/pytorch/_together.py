@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ..context import Context
-    from ..controller import Course
-    from ..metrics_reporter import Meter
+    from ..controller import TrainingController
+    from ..metrics_reporter import MetricsReporter
     from ._loop import Task
 
 
 class LockstepValidation(Validation):
     """For models that are whole on no rank: a forward pass takes all of them."""
 
-    def __init__(self, task: Task, context: Context, model: nn.Module, course: Course, meter: Meter) -> None:
+    def __init__(
+        self, task: Task, context: Context, model: nn.Module, course: TrainingController, meter: MetricsReporter
+    ) -> None:
         super().__init__(task, context, model, course)
         self._lookout = Lookout(context, meter)
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ..context import Context
-    from ..controller import Course
+    from ..controller import TrainingController
 
     Clip = Callable[[Iterable[nn.Parameter], float], object]
 
 
 def updater(
-    optimizer: torch.optim.Optimizer, context: Context, course: Course, *, clip: Clip = clip_grad_norm_
+    optimizer: torch.optim.Optimizer, context: Context, course: TrainingController, *, clip: Clip = clip_grad_norm_
 ) -> Callable[[], object]:
     """The function that makes an optimizer step: plain `optimizer.step` where the settings add nothing.
 
@@ -32,7 +32,9 @@ def updater(
 
 
 class _Update:
-    def __init__(self, optimizer: torch.optim.Optimizer, context: Context, course: Course, clip: Clip) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, context: Context, course: TrainingController, clip: Clip
+    ) -> None:
         self._optimizer, self._course, self._clip = optimizer, course, clip
         self._decay, self._most = context.training.weight_decay, context.training.gradient_clip
         self._rates = [float(group["lr"]) for group in optimizer.param_groups]

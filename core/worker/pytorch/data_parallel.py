@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from ..controller import Course
+from ..controller import TrainingController
 from ._build import build
 from ._loop import Validation, learning_rate, passes
 from ._meter import Meter
@@ -29,7 +29,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         task.model.register_forward_pre_hook(_in_bfloat16)
     # Outputs are gathered on the first GPU before the loss is computed: the mean is that of the whole batch.
     model = nn.DataParallel(task.model, device_ids=list(range(len(context.placement.devices))))
-    course = Course(context, Meter(context), WholeSaver(task.model, optimizer, context), **task.size)
+    course = TrainingController(context, Meter(context), WholeSaver(task.model, optimizer, context), **task.size)
     update = updater(optimizer, context, course)
     validation = Validation(task, context, model, course)
 

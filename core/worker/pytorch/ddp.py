@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ..controller import Course
+from ..controller import TrainingController
 from ._build import build
 from ._loop import Validation, backward, learning_rate
 from ._meter import SharedMeter
@@ -44,7 +44,7 @@ def _train(task: Task, context: Context) -> None:
     on_gpu = context.placement.kind != "cpu"
     model = DistributedDataParallel(task.model, device_ids=[context.rank] if on_gpu else None)
     optimizer = task.optimizer
-    course = Course(context, SharedMeter(context), WholeSaver(task.model, optimizer, context), **task.size)
+    course = TrainingController(context, SharedMeter(context), WholeSaver(task.model, optimizer, context), **task.size)
     update = updater(optimizer, context, course)
     validation = ReplicaValidation(task, context, task.model, course)
 

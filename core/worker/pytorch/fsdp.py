@@ -14,7 +14,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
-from ..controller import Course
+from ..controller import TrainingController
 from ._build import complete, prepare
 from ._fsdp_saver import ShardedSaver
 from ._loop import backward, learning_rate
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ._data import MicroBatch
     from ._loop import Task
 
-LEAST_PARAMETERS = 1_000_000
+MIN_PARAMETERS = 1_000_000
 """A block of fewer is not worth a collective of its own: it travels with the rest of the model."""
 
 
@@ -54,7 +54,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 def _train(task: Task, context: Context) -> None:
     model, optimizer = task.model, task.optimizer
     meter = SharedMeter(context)
-    course = Course(context, meter, ShardedSaver(model, optimizer, context), **task.size)
+    course = TrainingController(context, meter, ShardedSaver(model, optimizer, context), **task.size)
     update = updater(optimizer, context, course, clip=clip_over_ranks)
     validation = TogetherValidation(task, context, model, course, meter)
 
@@ -92,7 +92,7 @@ def blocks(model: nn.Module) -> Iterator[nn.Module]:
     for module in _items(model):
         inside = _uses(module)
         alone = all(everywhere[each] == count for each, count in inside.items())
-        if alone and sum(each.numel() for each in module.parameters()) >= LEAST_PARAMETERS:
+        if alone and sum(each.numel() for each in module.parameters()) >= MIN_PARAMETERS:
             yield module
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from ..controller import Course
+from ..controller import TrainingController
 from ._build import complete, prepare
 from ._loop import learning_rate
 from ._meter import SharedMeter
@@ -51,7 +51,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 def _train(task: Task, context: Context, stage: Stage, flow: Flow) -> None:
     model, optimizer = task.model, task.optimizer
     meter = SharedMeter(context)
-    course = Course(context, meter, StageSaver(stage, optimizer, context), **task.size)
+    course = TrainingController(context, meter, StageSaver(stage, optimizer, context), **task.size)
     update = updater(optimizer, context, course, clip=clip_over_ranks)
     validation = StageValidation(task, context, flow, course, meter)
     share = float(context.rank == context.world_size - 1)  # the last stage alone knows the loss

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..controller import Course
+from ..controller import TrainingController
 from ._build import build_model, complete, prepare
 from ._loop import Validation, learning_rate, passes
 from ._meter import Meter
@@ -26,7 +26,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is asked for."""
     task = _build(recipe, context)
     model, optimizer = task.model, task.optimizer
-    course = Course(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
+    course = TrainingController(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
     update = updater(optimizer, context, course)
     validation = Validation(task, context, model, course)
 

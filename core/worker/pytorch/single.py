@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..controller import Course
+from ..controller import TrainingController
 from ._build import build
 from ._loop import Validation, learning_rate, passes
 from ._meter import Meter
@@ -20,7 +20,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is asked for."""
     task = build(recipe, context)
     model, optimizer = task.model, task.optimizer
-    course = Course(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
+    course = TrainingController(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
     update = updater(optimizer, context, course)
     validation = Validation(task, context, model, course)
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import keras
     from tensorflow.distribute.coordinator import ClusterCoordinator
 
-    from ...schema.rank import Placement
+    from ...schema.rank import RankAssignment
     from ..context import Context
     from ._data import Batches, Feed
 
 AHEAD = 4  # batches per worker under way or waiting: no worker waits for the chief, and a stop waits for few
 
 
-def cluster_of(placement: Placement) -> str:
+def cluster_of(placement: RankAssignment) -> str:
     """`TF_CONFIG`: the first address is the chief's, the last the parameter server's."""
     chief, *workers, server = placement.addresses
     index = placement.rank - 1 if placement.role == "worker" else 0
@@ -36,7 +36,7 @@ def cluster_of(placement: Placement) -> str:
     })  # fmt: skip
 
 
-def serve(placement: Placement) -> None:
+def serve(placement: RankAssignment) -> None:
     """Compute, or keep variables, for the chief; for ever: the supervisor ends servers when the others are done."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     # An operation that waits for another process occupies a thread, and what it waits for needs one, too:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ..context import REPORT_EVERY_S
-from ..controller import Course
+from ..controller import TrainingController
 from ._data import Batches
 from ._saver import Saver
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..context import Context
-    from ..controller import Size, Values
-    from ..metrics_reporter import Meter
+    from ..controller import TrainingSize, Values
+    from ..metrics_reporter import MetricsReporter
     from ..recipe import LoadedRecipe
     from ._data import Feed
 
@@ -47,7 +47,7 @@ class Task:
     """Each gives a value per item."""
 
     @property
-    def size(self) -> Size:
+    def size(self) -> TrainingSize:
         """How much there is in an epoch."""
         return {
             "steps_per_epoch": self.train.steps,
@@ -118,7 +118,7 @@ def one_by_one(function: Callable[..., tf.Tensor], feeds: Iterable[Feed]) -> Ite
 def loop(
     task: Task,
     context: Context,
-    meter: Meter,
+    meter: MetricsReporter,
     step: Callable[..., tf.Tensor],
     measure: Callable[..., tf.Tensor],
     *,
@@ -130,7 +130,7 @@ def loop(
     `step(*feed)`: one optimizer step on a global batch; its loss, left on its device.
     `measure(*feed)`: the sums of loss, metrics and items over a batch of the validation set.
     """
-    course = Course(context, meter, saver or Saver(task.model, task.optimizer, context), **task.size)
+    course = TrainingController(context, meter, saver or Saver(task.model, task.optimizer, context), **task.size)
     set_rate = rate_setter(task.optimizer, course)
     course.begin(learning_rate(task.optimizer))
     rate = rate_reader(task.optimizer)
@@ -148,7 +148,7 @@ def loop(
     course.end()
 
 
-def validate(task: Task, context: Context, course: Course, sums: Iterable[tf.Tensor]) -> Values | None:
+def validate(task: Task, context: Context, course: TrainingController, sums: Iterable[tf.Tensor]) -> Values | None:
     """The means by Keras' names from the sums over each batch; nothing when a request cut them short."""
     parts, cut = [tf.zeros(len(task.metrics) + 2, tf.float64)], False
     due = time.monotonic() + REPORT_EVERY_S
@@ -185,7 +185,7 @@ def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
     return lambda: constant
 
 
-def rate_setter(optimizer: keras.optimizers.Optimizer, course: Course) -> Callable[[], object]:
+def rate_setter(optimizer: keras.optimizers.Optimizer, course: TrainingController) -> Callable[[], object]:
     """Sets the next step's learning rate; does nothing where it never changes."""
     if not course.varies:
         return lambda: None

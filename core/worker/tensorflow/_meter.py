@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ..context import Context
 
 
-class Meter(metrics_reporter.Meter):
+class Meter(metrics_reporter.MetricsReporter):
     """Gathers the losses of one process."""
 
     def _fetch(self, losses: list[tf.Tensor]) -> list[float]:
         return fetch(losses)
 
 
-class SharedMeter(metrics_reporter.SharedMeter):
+class SharedMeter(metrics_reporter.RankedMetricsReporter):
     """Gathers the losses of all workers, which have weighted their parts: these add up to the global batch's."""
 
     def __init__(self, context: Context, add_up: Callable[[list[float]], list[float]]) -> None:

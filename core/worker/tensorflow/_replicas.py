@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
-    from ..metrics_reporter import Meter
+    from ..metrics_reporter import MetricsReporter
     from ..recipe import LoadedRecipe
     from ._data import Feed
 
 
-def train_replicas(strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, meter: Meter) -> None:
+def train_replicas(
+    strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, meter: MetricsReporter
+) -> None:
     """Train with a replica of the model on each of the strategy's devices."""
     task = build(recipe, context, scope=strategy.scope())
     passes, update = Passes(task, context), Update(task, context)

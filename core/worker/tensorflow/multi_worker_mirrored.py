@@ -15,7 +15,7 @@ from ._replicas import train_replicas
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...schema.rank import Placement
+    from ...schema.rank import RankAssignment
     from ..context import Context
     from ..recipe import LoadedRecipe
 
@@ -28,7 +28,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     train_replicas(strategy, recipe, context, SharedMeter(context, _adder(strategy)))
 
 
-def _cluster(placement: Placement) -> str:
+def _cluster(placement: RankAssignment) -> str:
     """Who is who: every worker finds the others by this."""
     return json.dumps({
         "cluster": {"worker": list(placement.addresses)},

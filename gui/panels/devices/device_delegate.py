@@ -26,7 +26,7 @@ LEFT_PX, NAME_PX, RIGHT_PX = 8, 56, 8
 READING_PX = 106
 """Room for `111.1 / 128 GB` right of a bar."""
 PERCENT_PX = 54
-LEAST_NAME_PX = 40  # less of a name says nothing
+MIN_NAME_PX = 40  # less of a name says nothing
 SMALL_PX = 12
 
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
@@ -130,7 +130,7 @@ class DeviceDelegate(QStyledItemDelegate):
         side_width = min(_width(painter, side, small) + 10 if side else 0, line.width() - label_width)
         _write(painter, line, row.label, theme.muted if off else theme.text, font=label)
         name = line.adjusted(label_width, 0, -side_width, 0)
-        if name.width() >= LEAST_NAME_PX:
+        if name.width() >= MIN_NAME_PX:
             _write(painter, name, row.name, theme.muted if off or row.status else theme.text)
         _write(painter, line.adjusted(line.width() - side_width + 8, 0, 0, 0), side, tone, font=small, right=True)
 

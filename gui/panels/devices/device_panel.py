@@ -13,7 +13,7 @@ from .device_table import DeviceTable
 if TYPE_CHECKING:
     from gui.style.theme import Theme
 
-MOST_CHARACTERS = 240
+MAX_CHARACTERS = 240
 """More would push the devices out of sight; the tooltip has all of it."""
 BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 
@@ -62,7 +62,7 @@ def digest(whole: str) -> str:
     """
     sentences = BETWEEN_SENTENCES.split(" ".join(whole.split()))
     once = [each for number, each in enumerate(sentences) if each not in sentences[number + 1 :]]
-    shown = [each for number, each in enumerate(once) if not number or _length(once[: number + 1]) <= MOST_CHARACTERS]
+    shown = [each for number, each in enumerate(once) if not number or _length(once[: number + 1]) <= MAX_CHARACTERS]
     left = len(once) - len(shown)
     return " ".join([*shown, *([f"And {left} more: see the tooltip."] if left else [])])
 

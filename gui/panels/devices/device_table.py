@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COLUMNS = ("Device", "Utilisation", "Memory", "Status")
 ROOMY_UP_TO = 4
 """Devices that get three lines each; more of them get two."""
-LEAST_ROWS = 2
+MIN_ROWS = 2
 
 
 class DeviceTable(QTableWidget):
@@ -100,7 +100,7 @@ class DeviceTable(QTableWidget):
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Some rows; the others are scrolled to."""
-        least = min(max(self.rowCount(), 1), LEAST_ROWS)
+        least = min(max(self.rowCount(), 1), MIN_ROWS)
         return QSize(240, least * self.verticalHeader().defaultSectionSize() + 4)
 
     def _make_rows(self, rows: Sequence[DeviceRow]) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .terminal import Colour, Rgb
 
-LEAST_CONTRAST = 4.5
+MIN_CONTRAST = 4.5
 """Of text against what is behind it: WCAG 2.1, success criterion 1.4.3."""
 BASE: tuple[Rgb, ...] = (
     (40, 44, 52), (224, 76, 76), (40, 176, 110), (212, 160, 40), (70, 130, 240), (190, 100, 220), (30, 170, 190),
@@ -75,7 +75,7 @@ def legible(ink: Rgb, ground: Rgb) -> Rgb:
     for tenth in range(10):
         mixed = tuple(round(part + (pole - part) * tenth / 10) for part in ink)
         tried = (mixed[0], mixed[1], mixed[2])
-        if contrast(tried, ground) >= LEAST_CONTRAST:
+        if contrast(tried, ground) >= MIN_CONTRAST:
             return tried
     return pole, pole, pole
 

@@ -11,17 +11,17 @@ from .terminal import readable
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """So much of the end is shown; what comes faster than it is taken in is passed over."""
-KEPT_BYTES = MOST_BYTES // 4
+KEPT_BYTES = MAX_BYTES // 4
 """So much of the end is gone on with then: less, or at the next piece it would be too much again."""
-MOST_LINES = 5000
+MAX_LINES = 5000
 PIECE_BYTES, PIECE_LINES = 16384, 400
 """More is not read at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class LogPiece:
     """Some text that follows on what was read before."""
 
     text: str
@@ -31,7 +31,7 @@ class Piece:
     """There is something before it that was not read."""
 
 
-class LogTail:
+class FileTail:
     """Follows one file. It may not exist yet, and may be cut off."""
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ class LogTail:
         self._offset = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
-    def read(self, most_bytes: int = PIECE_BYTES, *, may_pass_over: bool = True) -> Piece | None:
+    def read(self, max_bytes: int = PIECE_BYTES, *, may_pass_over: bool = True) -> LogPiece | None:
         """The next of what was written since the last call; None when there is nothing.
 
         `may_pass_over`: when there is too much, some of it is left out.
@@ -50,11 +50,11 @@ class LogTail:
                 before, begin = self._offset, self._offset
                 if size < self._offset:
                     begin = 0
-                if may_pass_over and size - begin > MOST_BYTES:
-                    file.seek(size - (MOST_BYTES if before == 0 else KEPT_BYTES))
-                    begin = file.tell() + _off_the_last_lines(file.read(MOST_BYTES))
+                if may_pass_over and size - begin > MAX_BYTES:
+                    file.seek(size - (MAX_BYTES if before == 0 else KEPT_BYTES))
+                    begin = file.tell() + _off_the_last_lines(file.read(MAX_BYTES))
                 file.seek(begin)
-                data = file.read(min(most_bytes, PIECE_BYTES))
+                data = file.read(min(max_bytes, PIECE_BYTES))
         except OSError:
             return None
         if not data:
@@ -64,7 +64,7 @@ class LogTail:
         data = _first_lines(data)
         self._offset = begin + len(data)
         text = readable(self._decoder.decode(data))
-        return Piece(text=text, anew=begin != before, passed_over=begin > 0 and begin != before)
+        return LogPiece(text=text, anew=begin != before, passed_over=begin > 0 and begin != before)
 
 
 def _first_lines(data: bytes) -> bytes:
@@ -77,7 +77,7 @@ def _first_lines(data: bytes) -> bytes:
 def _off_the_last_lines(data: bytes) -> int:
     """Where in `data` the last whole lines begin, as many as are shown. A line may have begun before."""
     at = len(data)
-    for _ in range(MOST_LINES):
+    for _ in range(MAX_LINES):
         newline = data.rfind(b"\n", 0, at)
         if newline < 0:
             break

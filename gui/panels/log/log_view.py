@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
 
 from .ansi_colours import char_format
-from .file_tail import MOST_LINES, PIECE_BYTES, LogTail
+from .file_tail import MAX_LINES, PIECE_BYTES, FileTail
 from .terminal import PLAIN, Terminal
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ SLACK_LINES = 300
 """Lines are taken away so many at a time: one by one costs twenty times as much."""
 TURN_S = 0.012
 """So long text is taken in at once. What is left waits, so that the window answers."""
-PIECE_S, LEAST_BYTES = 0.003, 1024
+PIECE_S, MIN_BYTES = 0.003, 1024
 """A piece is as large as is shown in such a time, at the speed of the last ones: one in many colours takes longer."""
 LOADING_MS = 25
 """Between two turns until what was there at first is shown; later, they come with the window's beats."""
-MOST_MARKS = 500
+MAX_MARKS = 500
 """Places that are marked at once."""
 STYLE_PROPERTY = QTextCharFormat.Property.UserProperty.value + 1
 """Where a format keeps the number of the style that it stands for."""
@@ -57,10 +57,10 @@ class LogView(QPlainTextEdit):
         self._formats: dict[Style, QTextCharFormat] = {}
         self._styles: list[Style] = []
         """Those of the formats, by their numbers."""
-        self._tail: LogTail | None = None
+        self._tail: FileTail | None = None
         self._terminal = Terminal()
         self._follows, self._moving = True, False
-        self._piece_bytes = LEAST_BYTES
+        self._piece_bytes = MIN_BYTES
         self._wanted = ""
         self.revision = 0
         """Rises whenever the text is another."""
@@ -75,7 +75,7 @@ class LogView(QPlainTextEdit):
 
     def show_file(self, path: Path | None) -> None:
         """Show another file from now on, from its end."""
-        self._tail = LogTail(path) if path else None
+        self._tail = FileTail(path) if path else None
         self._begin_anew()
         self.set_follows(True)
         self.show_over(over=False)
@@ -192,7 +192,7 @@ class LogView(QPlainTextEdit):
             look = QTextCharFormat()
             look.setBackground(QColor(self._theme.warn_soft))
             look.setForeground(QColor(self._theme.warn))
-            for found in islice(self._seen_places(), MOST_MARKS):
+            for found in islice(self._seen_places(), MAX_MARKS):
                 mark = QTextEdit.ExtraSelection()
                 mark.cursor, mark.format = found, look
                 marks.append(mark)
@@ -228,7 +228,7 @@ class LogView(QPlainTextEdit):
         while more and time.perf_counter() < until:
             more = self._take_in_piece()
         if self.revision != revision:
-            self._trim(MOST_LINES + SLACK_LINES)
+            self._trim(MAX_LINES + SLACK_LINES)
             if self._follows:
                 self._to_end()
             else:
@@ -238,7 +238,7 @@ class LogView(QPlainTextEdit):
         return more
 
     def _take_in_piece(self) -> bool:
-        if not self._follows and self.blockCount() > MOST_LINES:
+        if not self._follows and self.blockCount() > MAX_LINES:
             return False  # what is read just now would have to go
         began = time.perf_counter()
         piece = self._tail.read(self._piece_bytes, may_pass_over=self._follows) if self._tail else None
@@ -249,10 +249,10 @@ class LogView(QPlainTextEdit):
         if piece.passed_over and self._tail:
             self._insert(self._terminal.feed(f"\x1b[2m[… what came before is in {self._tail.path}]\x1b[m\n"))
         self._insert(self._terminal.feed(piece.text))
-        self._trim(MOST_LINES + 2 * SLACK_LINES)
+        self._trim(MAX_LINES + 2 * SLACK_LINES)
         took = time.perf_counter() - began
         if took > PIECE_S:
-            self._piece_bytes = max(self._piece_bytes // 2, LEAST_BYTES)
+            self._piece_bytes = max(self._piece_bytes // 2, MIN_BYTES)
         elif took < PIECE_S / 2:
             self._piece_bytes = min(self._piece_bytes * 2, PIECE_BYTES)
         return True
@@ -295,10 +295,10 @@ class LogView(QPlainTextEdit):
             cursor.removeSelectedText()
 
     def _trim(self, most: int) -> None:
-        """Take the first lines away where there are more than `most`, down to `MOST_LINES`."""
+        """Take the first lines away where there are more than `most`, down to `MAX_LINES`."""
         if self.blockCount() > most:
             cursor = QTextCursor(self.document())
-            first = self.document().findBlockByNumber(self.blockCount() - MOST_LINES)
+            first = self.document().findBlockByNumber(self.blockCount() - MAX_LINES)
             cursor.setPosition(first.position(), QTextCursor.MoveMode.KeepAnchor)
             cursor.removeSelectedText()
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_LINE = 2000
+MAX_LINE = 2000
 """Characters of a line; a longer one is cut: a screen full of much longer ones takes too long to paint."""
-MOST_CHUNKS = 250
+MAX_CHUNKS = 250
 """Changes of colour in a line; beyond them it goes on as it is."""
 SCREEN = 60
 """So many lines from the last can still be written over: nested progress bars, live tables."""
@@ -95,7 +95,7 @@ def _extended(codes: list[int]) -> Colour:
     return None
 
 
-class Line:
+class TerminalLine:
     """One line: its text in chunks of one style each."""
 
     __slots__ = ("chunks", "size")
@@ -110,11 +110,11 @@ class Line:
         return "".join(text for text, _ in self.chunks)
 
     def write(self, column: int, text: str, style: Style) -> None:
-        """Put text at a column, over what is there; what goes beyond `MOST_LINE` is lost."""
-        if column >= MOST_LINE:
+        """Put text at a column, over what is there; what goes beyond `MAX_LINE` is lost."""
+        if column >= MAX_LINE:
             return
-        if column + len(text) > MOST_LINE:
-            text = text[: MOST_LINE - column] + CUT
+        if column + len(text) > MAX_LINE:
+            text = text[: MAX_LINE - column] + CUT
         if column == 0 and len(text) >= self.size:
             self.chunks, self.size = [(text, style)], len(text)
             return
@@ -141,7 +141,7 @@ class Line:
     def _add(self, text: str, style: Style) -> None:
         if not text:
             return
-        if self.chunks and (self.chunks[-1][1] == style or len(self.chunks) >= MOST_CHUNKS):
+        if self.chunks and (self.chunks[-1][1] == style or len(self.chunks) >= MAX_CHUNKS):
             self.chunks[-1] = (self.chunks[-1][0] + text, self.chunks[-1][1])
         else:
             self.chunks.append((text, style))
@@ -165,14 +165,14 @@ class Change:
 
     replaced: int
     """So many of the last lines are no more; those that follow come in their place."""
-    lines: tuple[Line, ...]
+    lines: tuple[TerminalLine, ...]
 
 
 class Terminal:
     """Takes what a program prints, in pieces of any size. The last line is the one that is still being written."""
 
     def __init__(self) -> None:
-        self._screen = [Line()]
+        self._screen = [TerminalLine()]
         self._row, self._column = 0, 0
         self._style = PLAIN
         self._changed = 0
@@ -218,7 +218,7 @@ class Terminal:
     def _begin_line(self) -> None:
         self._row, self._column = self._row + 1, 0
         if self._row == len(self._screen):
-            self._screen.append(Line())
+            self._screen.append(TerminalLine())
 
     def _write(self, text: str) -> None:
         self._screen[self._row].write(self._column, text, self._style)

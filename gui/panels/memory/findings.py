@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ("Device", "Before → most → after", "Took", "Verdict")
 FALL, VERDICT = 1, len(COLUMNS) - 1
-LEAST_PX = 150
+MIN_PX = 150
 
 
-class Findings(QWidget):
+class VerdictTable(QWidget):
     """A row of labels for each device, and a sentence below it; nothing is seen where there are none."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ def _labels(finding: Finding) -> tuple[QLabel, ...]:
 def _sentence(finding: Finding) -> QLabel:
     """Across all columns but the first: beside its device, and not in a narrow column of its own."""
     label = _label(finding.sentence, "")
-    label.setMinimumWidth(LEAST_PX)
+    label.setMinimumWidth(MIN_PX)
     return label
 
 

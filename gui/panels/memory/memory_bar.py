@@ -12,7 +12,7 @@ from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, 
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
-    from gui.viewmodels.devices.memory_bars import MemoryRow
+    from gui.viewmodels.devices.memory_bars import MemoryBar
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Under this the model holds the `MemoryRow`."""
@@ -36,7 +36,7 @@ class MemoryBarDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one row."""
-        row: MemoryRow | None = index.data(ROW)
+        row: MemoryBar | None = index.data(ROW)
         if row is None:
             return
         painter.save()
@@ -52,7 +52,7 @@ class MemoryBarDelegate(QStyledItemDelegate):
             self._paint_parts(painter, inside, row)
         painter.restore()
 
-    def _paint_parts(self, painter: QPainter, bar: QRectF, row: MemoryRow) -> None:
+    def _paint_parts(self, painter: QPainter, bar: QRectF, row: MemoryBar) -> None:
         shape = QPainterPath()
         shape.addRoundedRect(bar, ROUND_PX, ROUND_PX)
         painter.setClipPath(shape)

@@ -9,14 +9,14 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from gui.widgets.table import ROW_PX, empty_words
 
-from .findings import Findings
+from .findings import VerdictTable
 from .memory_table import MemoryTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gui.style.theme import Theme
-    from gui.viewmodels.devices.memory_bars import MemoryRow
+    from gui.viewmodels.devices.memory_bars import MemoryBar
     from gui.viewmodels.run.memory_verdicts import Finding
 
 NO_DEVICES = "No device answers yet."
@@ -34,7 +34,7 @@ class MemoryTab(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table within has it
         self.table = MemoryTable(theme)
-        self.findings = Findings()
+        self.findings = VerdictTable()
         self.nothing = empty_words()
         self.empty = empty_words(NO_DEVICES)
         self._content = QWidget()
@@ -48,7 +48,7 @@ class MemoryTab(QScrollArea):
         self.table.currentCellChanged.connect(lambda row, *_: self._follow(row))
         self.show_rows([])
 
-    def show_rows(self, rows: Sequence[MemoryRow]) -> None:
+    def show_rows(self, rows: Sequence[MemoryBar]) -> None:
         """Show who holds the memory of these devices."""
         self.table.show_rows(rows)
         self.table.setVisible(bool(rows))

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QResizeEvent
 
     from gui.style.theme import Theme
-    from gui.viewmodels.devices.memory_bars import MemoryRow
+    from gui.viewmodels.devices.memory_bars import MemoryBar
 
 DEVICE, BAR, FIRST_PART = 0, 1, 2
 COLUMNS = ("Device", "Memory, GB", *PARTS)
-LEAST_PX, NARROW_PX = 240, 560
+MIN_PX, NARROW_PX = 240, 560
 """A table narrower than the last does without the number of what is unclaimed: the bar shows it, and needs the room."""
 MEASURED_PX = 11
 """Qt measures headings in bold, and the theme has these in a regular 12: in bold 11 they are as wide, and not wider."""
@@ -36,7 +36,7 @@ class MemoryTable(QTableWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._rows: list[MemoryRow] = []
+        self._rows: list[MemoryBar] = []
         self._delegate = MemoryBarDelegate(theme, self)
         plain_table(self, "memoryHolders", "Who holds the memory of the devices", COLUMNS)
         self.setItemDelegateForColumn(BAR, self._delegate)
@@ -57,11 +57,11 @@ class MemoryTable(QTableWidget):
                 heading.setFont(measured)
 
     @property
-    def rows(self) -> Sequence[MemoryRow]:
+    def rows(self) -> Sequence[MemoryBar]:
         """What is shown."""
         return self._rows
 
-    def show_rows(self, rows: Sequence[MemoryRow]) -> None:
+    def show_rows(self, rows: Sequence[MemoryBar]) -> None:
         """Show these devices."""
         if rows == self._rows:
             return
@@ -87,7 +87,7 @@ class MemoryTable(QTableWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """As high as its rows."""
-        return QSize(LEAST_PX, HEADING_PX + self.rowCount() * ROW_PX + 4)
+        return QSize(MIN_PX, HEADING_PX + self.rowCount() * ROW_PX + 4)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """As high as its rows, too: what it stands in is scrolled."""
@@ -98,7 +98,7 @@ class MemoryTable(QTableWidget):
         super().resizeEvent(event)
         self.setColumnHidden(FIRST_PART + UNCLAIMED, event.size().width() < NARROW_PX)
 
-    def _fill(self, number: int, row: MemoryRow) -> None:
+    def _fill(self, number: int, row: MemoryBar) -> None:
         brushes = part_brushes(row.colour, self._theme)
         total = "" if row.total_bytes is None else f", {gigabytes(row.total_bytes)} GB in all"
         device = cell(self, number, DEVICE)
@@ -119,7 +119,7 @@ class MemoryTable(QTableWidget):
             )
 
 
-def _spoken(row: MemoryRow) -> str:
+def _spoken(row: MemoryBar) -> str:
     """The bar for who cannot see it."""
     if row.words:
         return f"{row.label}: {row.words}"

@@ -23,7 +23,7 @@ FALLING_AT_FIRST = (AGE, MEMORY)
 WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 84, DEVICE: 104, RUN: 116}
 """The command line takes the rest. What is cut is whole in the tooltip; the columns can be dragged."""
 FALLING, RISING = "▾", "▴"
-LEAST_PX, NARROW_PX, NARROW_DEVICE_PX = 44, 640, 66
+MIN_PX, NARROW_PX, NARROW_DEVICE_PX = 44, 640, 66
 """A table narrower than the second does without the column of runs, its own run's rows being bold all the same, and has
 room for the name of one device."""
 
@@ -41,7 +41,7 @@ class ProcessTable(QTableWidget):
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
-        header.setMinimumSectionSize(LEAST_PX)
+        header.setMinimumSectionSize(MIN_PX)
         for column, width in WIDTHS_PX.items():
             header.resizeSection(column, width)
         header.setSectionResizeMode(COMMAND, QHeaderView.ResizeMode.Stretch)

@@ -14,7 +14,7 @@ from core.catalog import recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import validation
 from core.config.build_spec import default_learning_rate
-from core.config.choices import Choices
+from core.config.choices import RecipeChoices
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms.fields import choice, form, label, select, stacked
 from gui.widgets.forms.strategy_box import StrategyBox
@@ -59,9 +59,9 @@ class RecipeSetup(QWidget):
         self.reread()
         self._connect()
 
-    def choices(self, devices: tuple[str, ...], release: Mapping[str, object], cuda_ids: str) -> Choices:
+    def choices(self, devices: tuple[str, ...], release: Mapping[str, object], cuda_ids: str) -> RecipeChoices:
         """All choices, together with what is chosen elsewhere."""
-        return Choices(
+        return RecipeChoices(
             recipe=self._recipe.reference,
             devices=devices,
             framework=self._framework.currentData(),

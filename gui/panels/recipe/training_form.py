@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
 from core.schema.settings import Training
-from gui.widgets.forms.editors import MOST_CHARACTERS, typed_number
+from gui.widgets.forms.editors import MAX_CHARACTERS, typed_number
 from gui.widgets.forms.fields import line, side_by_side, stacked, whole_number
 
 from .computing_form import ComputingForm
@@ -79,7 +79,7 @@ class TrainingForm(QWidget):
             if isinstance(value, int) and box.minimum() <= value <= box.maximum():
                 box.setValue(value)
         if isinstance(values.get("learning_rate"), str):
-            self._rate.setText(values["learning_rate"][:MOST_CHARACTERS])
+            self._rate.setText(values["learning_rate"][:MAX_CHARACTERS])
         for group in self._groups:
             group.restore(values)
 

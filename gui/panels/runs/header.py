@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from gui.style.theme import mark
-from gui.viewmodels.run.run_header import Forcing, Head
+from gui.viewmodels.run.run_header import Forcing, RunHeader
 from gui.widgets.elided_label import ElidedLabel
 
 from .progress import ProgressLine
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
 
-LEAST_NAME_PX = 96
+MIN_NAME_PX = 96
 
 
-class Header(QWidget):
+class HeaderPanel(QWidget):
     """One row. What its buttons do is said by `buttons`."""
 
     heading_changed = Signal(str)
@@ -34,7 +34,7 @@ class Header(QWidget):
         self._state = QLabel()
         self._state.setObjectName("stateLabel")
         self._state.setProperty("role", "pill")
-        self._name = ElidedLabel(least_px=LEAST_NAME_PX)
+        self._name = ElidedLabel(min_px=MIN_NAME_PX)
         self._name.setProperty("role", "heading")
         self._what = ElidedLabel()
         # As wide as its text; what is left beyond it is for the bar. It is the first to give way, by its stretch.
@@ -44,11 +44,11 @@ class Header(QWidget):
         self._released = QLabel()
         self._released.setObjectName("releasedLabel")
         self._released.setAccessibleName("What became of the memory")
-        self._shown: Head | None = None
+        self._shown: RunHeader | None = None
         self._lay_out()
-        self.show_head(Head())
+        self.show_head(RunHeader())
 
-    def show_head(self, head: Head) -> None:
+    def show_head(self, head: RunHeader) -> None:
         """Show a run's head."""
         if head == self._shown:
             return
@@ -76,7 +76,7 @@ class Header(QWidget):
         self.buttons.set_theme(theme)
         self.again.set_theme(theme)
 
-    def _show_state(self, head: Head) -> None:
+    def _show_state(self, head: RunHeader) -> None:
         if self._state.text() == head.label and self._state.property("tone") == head.tone:
             return
         self._state.setText(head.label)
@@ -85,7 +85,7 @@ class Header(QWidget):
         self._state.setAccessibleDescription(head.sentence)
         mark(self._state, tone=head.tone)
 
-    def _show_released(self, head: Head) -> None:
+    def _show_released(self, head: RunHeader) -> None:
         self._released.setText(head.released)
         self._released.setVisible(bool(head.released))
         if self._released.property("tone") != head.released_tone:

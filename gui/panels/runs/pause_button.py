@@ -12,7 +12,7 @@ from gui.style.icons import GAP_PX, SIDE_PX, glyph
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
-    from gui.viewmodels.run.pause_button import PauseFace
+    from gui.viewmodels.run.pause_button import PauseButtonState
 
 KEYS = "Ctrl+P"
 LONGEST = "Pausing…"
@@ -32,7 +32,7 @@ class PauseButton(QPushButton):
         self._resumes: bool | None = None
         self.clicked.connect(self._pressed)
 
-    def show_face(self, face: PauseFace) -> None:
+    def show_face(self, face: PauseButtonState) -> None:
         """What the button says and does, if anything."""
         if self.text() != face.text:
             self.setText(face.text)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QW
 from gui.style.theme import mark
 
 BAR_PARTS = 1000
-MOST_KEPT_PX = 190
+MAX_KEPT_PX = 190
 BAR_STRETCH = 1000
 """Against 1 for what is left free before it: the bar grows first."""
 
@@ -61,5 +61,5 @@ class ProgressLine(QWidget):
         self.detail.setText(detail)
         if keeps:
             self.detail.setMinimumWidth(
-                max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MOST_KEPT_PX))
+                max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MAX_KEPT_PX))
             )

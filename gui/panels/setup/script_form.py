@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QLabel, QPlainTextEdit, QPushButton, QWidget
 
-from core.catalog.strategies import LAUNCHES
+from core.catalog.strategies import LAUNCH_MODES
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
@@ -18,7 +18,7 @@ from gui.widgets.forms.strategy_box import StrategyBox
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from core.pythons.search import Entry
+    from core.pythons.search import FoundPython
     from core.schema.spec import RunSpec
     from gui.style.theme import Theme
 
@@ -31,7 +31,7 @@ BRIEF = {"one": "one process", "per-device": "per device"}
 """The ways to launch, in few words."""
 SCRIPT_TIP = "A Python file, a folder with a __main__.py, or -m package.module"
 READS_IT = "What the script's source looks like; it is read, not started"
-MOST_CHARACTERS = 32_768
+MAX_CHARACTERS = 32_768
 """No field that was remembered is longer."""
 
 
@@ -67,7 +67,7 @@ class ScriptForm(QWidget):
         self._offered = ""
         self._proposed, self._why = "", ""
         self._chosen_python, self._usual_python = "", ""
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: tuple[FoundPython, ...] = ()
         self._dress()
         self._lay_out()
         self._show_launches()
@@ -127,7 +127,7 @@ class ScriptForm(QWidget):
             self._proposed, self._why = proposed, why
             self._show_launches()
 
-    def show_pythons(self, entries: Sequence[Entry]) -> None:
+    def show_pythons(self, entries: Sequence[FoundPython]) -> None:
         """These have been found."""
         if tuple(entries) != self._entries and not self._python.view().isVisible():  # nothing moves under the mouse
             self._entries = tuple(entries)
@@ -159,7 +159,7 @@ class ScriptForm(QWidget):
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Set again what was remembered; what makes no sense is left out."""
-        texts = {name: value[:MOST_CHARACTERS] for name, value in kept.items() if isinstance(value, str)}
+        texts = {name: value[:MAX_CHARACTERS] for name, value in kept.items() if isinstance(value, str)}
         self._script.setText(texts.get("script", ""))
         self._arguments.setText(texts.get("arguments", ""))
         self._folder.setText(texts.get("working_dir", self._offered))
@@ -176,7 +176,8 @@ class ScriptForm(QWidget):
         title = f"From source: {BRIEF.get(self._proposed, self._proposed)}" if self._proposed else FROM_SOURCE
         rows = [StrategyRow(strategy="", title=title, summary=self._why or READS_IT, obstacle="")]
         rows += [
-            StrategyRow(strategy=row.strategy, title=row.title, summary=row.summary, obstacle="") for row in LAUNCHES
+            StrategyRow(strategy=row.strategy, title=row.title, summary=row.summary, obstacle="")
+            for row in LAUNCH_MODES
         ]
         self._launch.show_rows(rows)
 

@@ -11,24 +11,24 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from core.catalog import recipes
 from core.schema.settings import CUDA_IDS
 from gui.panels.recipe.recipe_setup import RecipeSetup, plain
-from gui.widgets.forms.collapsible_section import More
+from gui.widgets.forms.collapsible_section import CollapsibleSection
 from gui.widgets.forms.fields import FormScroll, stacked
 
 from .naming_form import NamingForm
 from .release_form import ReleaseForm
 from .script_form import ScriptForm
-from .start_status import Verdict
+from .start_status import StartStatus
 from .workload_switch import WorkloadSwitch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.config.choices import Choices
+    from core.config.choices import RecipeChoices
     from core.devices.device import Device
     from core.schema.spec import RunSpec
     from gui.style.theme import Theme
     from gui.viewmodels.setup.script_text import TypedScript
-    from gui.viewmodels.setup.start_check import Outlook
+    from gui.viewmodels.setup.start_check import StartCheck
 
 
 class SetupPanel(QWidget):
@@ -45,9 +45,11 @@ class SetupPanel(QWidget):
         self.script = ScriptForm(theme)
         self._release = ReleaseForm()
         self._naming = NamingForm()
-        self._more = More("More", stacked(self._recipe.more, self.script.more, self._release, self._naming))
+        self._more = CollapsibleSection(
+            "More", stacked(self._recipe.more, self.script.more, self._release, self._naming)
+        )
         self.setups = self._switch.setups
-        self.verdict = Verdict()
+        self.verdict = StartStatus()
         self._has_gpus = False
         self._lay_out()
         self.show_machine(())
@@ -59,7 +61,7 @@ class SetupPanel(QWidget):
         """Whether a script is chosen, not a recipe."""
         return self._switch.is_script
 
-    def choices(self, devices: tuple[str, ...]) -> Choices | TypedScript:
+    def choices(self, devices: tuple[str, ...]) -> RecipeChoices | TypedScript:
         """All choices, together with the devices that are ticked."""
         release = {name: value for name, value in self._release.values().items() if value is not None}
         cuda_ids = str(self._naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
@@ -95,7 +97,7 @@ class SetupPanel(QWidget):
         self._has_gpus = any(device.kind != "cpu" for device in devices)
         self._naming.setVisible(self._has_gpus)
 
-    def show_outlook(self, outlook: Outlook) -> None:
+    def show_outlook(self, outlook: StartCheck) -> None:
         """What would come of pressing Start."""
         self.verdict.show_outlook(outlook)
         if self.is_script and outlook.proposed:

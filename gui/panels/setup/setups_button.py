@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import SignalInstance
     from PySide6.QtGui import QAction
 
-    from core.config.presets import Setup
+    from core.config.presets import Preset
 
 NONE_YET = "None is kept yet"
 
@@ -61,18 +61,18 @@ class SetupsButton(QToolButton):
                 self._offer(self._removing, f"{setup.name}…", setup, self.remove_asked)
 
     @staticmethod
-    def _offer(menu: QMenu, text: str, setup: Setup, asked: SignalInstance) -> QAction:
+    def _offer(menu: QMenu, text: str, setup: Preset, asked: SignalInstance) -> QAction:
         action = menu.addAction(text)
         action.triggered.connect(lambda: asked.emit(str(setup.path)))
         return action
 
 
-def _tell(action: QAction, setup: Setup) -> None:
+def _tell(action: QAction, setup: Preset) -> None:
     action.setEnabled(setup.spec is not None)
     action.setToolTip(setup.problem if setup.spec is None else what(setup))
 
 
-def what(setup: Setup) -> str:
+def what(setup: Preset) -> str:
     """What a setup trains, in a line."""
     spec = setup.spec
     if spec is None:

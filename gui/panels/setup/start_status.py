@@ -10,10 +10,10 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 from gui.style.theme import mark
 
 if TYPE_CHECKING:
-    from gui.viewmodels.setup.start_check import Outlook
+    from gui.viewmodels.setup.start_check import StartCheck
 
 
-class Verdict(QWidget):
+class StartStatus(QWidget):
     """Shows an outlook."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Verdict(QWidget):
         layout.addWidget(self.arithmetic)
         layout.addWidget(self.sentences)
 
-    def show_outlook(self, outlook: Outlook) -> None:
+    def show_outlook(self, outlook: StartCheck) -> None:
         """Show what would come of pressing Start."""
         self.arithmetic.setText(outlook.arithmetic)
         self.arithmetic.setVisible(bool(outlook.arithmetic))

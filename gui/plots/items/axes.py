@@ -95,12 +95,12 @@ def round_spacing(least: float) -> float:
     return next((factor * decade for factor in (1.0, 2.0, 2.5, 5.0) if factor * decade >= least), 10 * decade)
 
 
-def time_spacing(least_s: float) -> float:
+def time_spacing(min_s: float) -> float:
     """The smallest round number of seconds, minutes, hours or days that is at least `least_s`."""
-    if least_s <= 1:
-        return round_spacing(least_s)
+    if min_s <= 1:
+        return round_spacing(min_s)
     day = 86400
-    return next((step for step in TIME_STEPS_S if step >= least_s), day * round_spacing(least_s / day))
+    return next((step for step in TIME_STEPS_S if step >= min_s), day * round_spacing(min_s / day))
 
 
 def log_positions(lo: float, hi: float, most: int) -> list[float]:

@@ -53,7 +53,7 @@ class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no type
             painter.drawPolygon(polygon)
 
 
-class Band:
+class BandItem:
     """`x` and `y` are what is shown now: the positions twice, first with the least values and then the greatest."""
 
     def __init__(self, plot: pg.PlotItem, *, depth: int = 0) -> None:

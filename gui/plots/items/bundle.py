@@ -20,7 +20,7 @@ FEW = 8
 """Points of a path that are put one by one faster than all at once."""
 
 
-class Strand:
+class LineData:
     """One line of a bundle, one pixel wide. A point without neighbours gets a marker, or it could not be seen.
 
     `x` and `y` are what is shown now, shape (n,) each.
@@ -69,12 +69,12 @@ class Strand:
         return self.x[marked], self.y[marked]
 
 
-class Bundle(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
+class MultiLineItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
     """The lines of a plot, by name; those that came later lie above."""
 
     def __init__(self, plot: pg.PlotItem) -> None:
         super().__init__()
-        self.strands: dict[str, Strand] = {}
+        self.strands: dict[str, LineData] = {}
         self._marks = pg.ScatterPlotItem(size=MARK_PX, pen=None)
         for item in (self, self._marks):
             plot.addItem(item, ignoreBounds=True)

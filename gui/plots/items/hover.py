@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class HoverRow:
     """A name and what was measured, or just words."""
 
     label: str
@@ -41,11 +41,11 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class HoverReading:
     """What there is at a place of the x axis."""
 
     x: float
-    rows: tuple[Row, ...]
+    rows: tuple[HoverRow, ...]
 
     @property
     def text(self) -> str:
@@ -53,10 +53,10 @@ class Reading:
         return "\n".join(row.text for row in self.rows)
 
 
-class Hover:
+class HoverReadout:
     """Shows the reading next to the mouse, on one canvas."""
 
-    def __init__(self, canvas: Canvas, read: Callable[[float], Reading | None], theme: Theme) -> None:
+    def __init__(self, canvas: Canvas, read: Callable[[float], HoverReading | None], theme: Theme) -> None:
         self._canvas = canvas
         self._theme = theme
         self._read = read

@@ -47,7 +47,7 @@ class _Curve(pg.PlotCurveItem):  # type: ignore[misc]  # pyqtgraph ships no type
         return self.ends[ax]
 
 
-class Line:
+class LineItem:
     """One curve. A point without neighbours gets a marker, or it could not be seen; so do all, if `marked`.
 
     `x` and `y` are what is shown now, `y` as it was measured, also on a logarithmic scale.

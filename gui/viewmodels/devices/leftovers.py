@@ -9,13 +9,13 @@ from gui.style.formatting import age, listed, one_line, some
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from core.runs.leftovers import Leftover
+    from core.runs.leftovers import OrphanedProcess
 
-MOST_NAMES, MOST_LINES, MOST_REASONS = 3, 8, 4
+MAX_NAMES, MAX_LINES, MAX_REASONS = 3, 8, 4
 COMMAND_LENGTH = 90
 
 
-def found_words(found: Sequence[Leftover], names: Mapping[str, str]) -> str:
+def found_words(found: Sequence[OrphanedProcess], names: Mapping[str, str]) -> str:
     """`2 processes of the run X, which is over, are still there: ...`; no text for none. `names`: by run id."""
     if not found:
         return ""
@@ -27,18 +27,18 @@ def found_words(found: Sequence[Leftover], names: Mapping[str, str]) -> str:
     )
     alone = len(found) == 1
     what, verb, they = ("1 process", "is", "It") if alone else (f"{len(found)} processes", "are", "They")
-    who = some([f"{each.name} (pid {each.process.pid})" for each in found], MOST_NAMES)
+    who = some([f"{each.name} (pid {each.process.pid})" for each in found], MAX_NAMES)
     return f"{what} of {of} {verb} still there: {listed(who)}. {they} may hold memory of a device."
 
 
-def confirmation(found: Sequence[Leftover]) -> tuple[str, str]:
+def confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """The question before they are ended, and who they are."""
     question = "End what was left over?" if len(found) > 1 else f"End {found[0].name} (pid {found[0].process.pid})?"
     lines = [
         f"pid {each.process.pid}  {each.name}  ({age(each.age_s)} old): {one_line(each.command, COMMAND_LENGTH)}"
         for each in found
     ]
-    reasons = some(list(dict.fromkeys(each.why for each in found)), MOST_REASONS, "more runs are over as well.")
+    reasons = some(list(dict.fromkeys(each.why for each in found)), MAX_REASONS, "more runs are over as well.")
     they = "They are" if len(found) > 1 else "It is"
     how = f"{they} asked to end (SIGTERM), and some seconds later killed (SIGKILL)."
-    return question, "\n".join([*some(lines, MOST_LINES), "", *reasons, how])
+    return question, "\n".join([*some(lines, MAX_LINES), "", *reasons, how])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from core.devices.device import Device, Sample, Survey
-    from core.system.process_info import Holder
+    from core.system.process_info import ProcessInfo
 
 PARTS = ("This run", "Other runs", "Others", "Unclaimed", "Free")
 THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))
@@ -19,14 +19,14 @@ TIPS = (
     "In use, and booked on no process: the driver's own reserve, mostly",
     "What is not in use",
 )
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """Of a device's memory: who holds less is not said to hold the device. A desktop holds a little of every GPU."""
 
 Bytes = int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRow:
+class MemoryBar:
     """One device, ready to be shown."""
 
     id: str
@@ -60,10 +60,10 @@ class MemoryRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class MemoryKnowledge:
     """What the bars are made from, beside the readings."""
 
-    holders: Sequence[Holder]
+    holders: Sequence[ProcessInfo]
     """One for each process and device."""
     run_id: str | None
     """The run that is looked at."""
@@ -76,19 +76,19 @@ class Known:
     """The devices that living runs are on, but the one that is looked at."""
 
 
-def memory_rows(survey: Survey, colours: Mapping[str, str], known: Known) -> list[MemoryRow]:
+def memory_rows(survey: Survey, colours: Mapping[str, str], known: MemoryKnowledge) -> list[MemoryBar]:
     """A row for each device, in the order of the survey."""
     samples = {sample.device_id: sample for sample in survey.samples}
     return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
 
 
-def largest_others(survey: Survey, holders: Sequence[Holder], living: Collection[str]) -> dict[str, str]:
+def largest_others(survey: Survey, holders: Sequence[ProcessInfo], living: Collection[str]) -> dict[str, str]:
     """By device id, who of all that are no run of ours holds most: `blender (anna)`. `living`: ids of runs.
 
     Who holds an amount that is not told is named only where a good part of the device is in use that nobody else has.
     """
     used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
-    by_device: dict[str | None, list[Holder]] = {}
+    by_device: dict[str | None, list[ProcessInfo]] = {}
     for holder in holders:
         by_device.setdefault(holder.device_id, []).append(holder)
     found = {}
@@ -96,7 +96,7 @@ def largest_others(survey: Survey, holders: Sequence[Holder], living: Collection
         on_it = by_device.get(device.id)
         if not on_it:
             continue
-        least = LEAST_SHARE * (device.memory_total_bytes or 0)
+        least = MIN_SHARE * (device.memory_total_bytes or 0)
         strangers = [holder for holder in on_it if holder.run_id not in living]
         told = [holder for holder in strangers if (holder.memory_used_bytes or 0) > 0]
         largest = max(told, key=lambda each: each.memory_used_bytes or 0, default=None)
@@ -109,14 +109,14 @@ def largest_others(survey: Survey, holders: Sequence[Holder], living: Collection
     return found
 
 
-def holder_words(holder: Holder) -> str:
+def holder_words(holder: ProcessInfo) -> str:
     """`blender (anna)`; one that is not known here by its number."""
     if holder.name is None:
         return holder.words
     return f"{holder.name} ({holder.user})" if holder.user else holder.name
 
 
-def _row(device: Device, sample: Sample | None, colour: str, known: Known) -> MemoryRow:
+def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowledge) -> MemoryBar:
     words = _why_no_bar(device, sample, known)
     total = device.memory_total_bytes
     if words or sample is None:
@@ -125,10 +125,10 @@ def _row(device: Device, sample: Sample | None, colour: str, known: Known) -> Me
         parts = _of_machine(device, known)
     else:
         parts = _of_gpu(device, sample, known)
-    return MemoryRow(id=device.id, label=device.label, colour=colour, total_bytes=total, parts=parts, words=words)
+    return MemoryBar(id=device.id, label=device.label, colour=colour, total_bytes=total, parts=parts, words=words)
 
 
-def _why_no_bar(device: Device, sample: Sample | None, known: Known) -> str:
+def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -> str:
     """What stands in the place of the bar; no text where there is one."""
     if sample is None:
         return "not read yet"
@@ -144,7 +144,7 @@ def _why_no_bar(device: Device, sample: Sample | None, known: Known) -> str:
     return next((words for applies, words in reasons if applies), "")
 
 
-def _of_gpu(device: Device, sample: Sample, known: Known) -> tuple[Bytes, ...]:
+def _of_gpu(device: Device, sample: Sample, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     used, total = sample.memory_used_bytes or 0, device.memory_total_bytes or 0
     on_it = [holder for holder in known.holders if holder.device_id == device.id]
     mine = _sum([each for each in on_it if _is_this(each, known)])
@@ -158,7 +158,7 @@ def _of_gpu(device: Device, sample: Sample, known: Known) -> tuple[Bytes, ...]:
     return mine, runs, others, unclaimed, max(total - used, 0)
 
 
-def _of_machine(device: Device, known: Known) -> tuple[Bytes, ...]:
+def _of_machine(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     """A CPU device has the machine's own memory, which all of them share."""
     own = known.memory_of_run.get(device.id)
     mine = int(own) if own is not None else _sum([each for each in _on(device, known) if _is_this(each, known)])
@@ -171,15 +171,15 @@ def _of_machine(device: Device, known: Known) -> tuple[Bytes, ...]:
     return mine, runs, others, None, known.available_bytes
 
 
-def _on(device: Device, known: Known) -> list[Holder]:
+def _on(device: Device, known: MemoryKnowledge) -> list[ProcessInfo]:
     return [holder for holder in known.holders if holder.device_id == device.id]
 
 
-def _is_this(holder: Holder, known: Known) -> bool:
+def _is_this(holder: ProcessInfo, known: MemoryKnowledge) -> bool:
     return holder.run_id is not None and holder.run_id == known.run_id
 
 
-def _sum(holders: Sequence[Holder]) -> Bytes:
+def _sum(holders: Sequence[ProcessInfo]) -> Bytes:
     """Of those that say how much they hold; None when there are some and none of them does, 0 when there are none."""
     told = [holder.memory_used_bytes for holder in holders if holder.memory_used_bytes is not None]
     return None if holders and not told else sum(told)

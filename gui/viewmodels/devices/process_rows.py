@@ -13,8 +13,8 @@ from gui.style.formatting import DASH, age, gigabytes, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from core.runs.leftovers import Leftover
-    from core.system.process_info import Holder
+    from core.runs.leftovers import OrphanedProcess
+    from core.system.process_info import ProcessInfo
 
 COLUMNS = ("PID", "User", "Name", "Command", "Age", "Memory", "Device", "Run")
 PID, USER, NAME, COMMAND, AGE, MEMORY, DEVICE, RUN = range(len(COLUMNS))
@@ -23,14 +23,14 @@ COMMAND_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class ProcessEntry:
     """A process that is on devices, or that a run has left behind."""
 
-    holder: Holder
+    holder: ProcessInfo
     """As it was described; `memory_used_bytes` over all its devices, or resident where it is on none but the CPU."""
     devices: tuple[str, ...]
     """Ids; none where it is on none, or on some that is not known."""
-    leftover: Leftover | None = None
+    leftover: OrphanedProcess | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Runs:
 class ProcessRow:
     """One process, ready to be shown."""
 
-    person: Person
+    person: ProcessEntry
     texts: tuple[str, ...]
     """As `COLUMNS`."""
     of_this_run: bool
@@ -57,7 +57,7 @@ class ProcessRow:
     """Why it is not to be ended from here, in a sentence; no text where it may be."""
 
     @property
-    def holder(self) -> Holder:
+    def holder(self) -> ProcessInfo:
         """Who it is."""
         return self.person.holder
 
@@ -67,7 +67,7 @@ class ProcessRow:
         return self.holder.pid, self.holder.created
 
 
-def process_rows(people: Sequence[Person], labels: Mapping[str, str], runs: Runs) -> list[ProcessRow]:
+def process_rows(people: Sequence[ProcessEntry], labels: Mapping[str, str], runs: Runs) -> list[ProcessRow]:
     """A row for each process. `labels`: what people call the devices."""
     return [
         ProcessRow(
@@ -88,7 +88,7 @@ def ordered(rows: Sequence[ProcessRow], column: int, *, falling: bool) -> list[P
     return [*sorted(known, key=key, reverse=falling), *unknown]  # type: ignore[arg-type]  # one kind a column
 
 
-def why_not_end(person: Person, runs: Runs) -> str:
+def why_not_end(person: ProcessEntry, runs: Runs) -> str:
     """Why a process is not to be ended from here, in a sentence; no text where it may be."""
     holder = person.holder
     if holder.name is None or holder.created is None:
@@ -102,7 +102,7 @@ def why_not_end(person: Person, runs: Runs) -> str:
     return "" if person.leftover is not None else _of_a_run(holder, runs)
 
 
-def _of_a_run(holder: Holder, runs: Runs) -> str:
+def _of_a_run(holder: ProcessInfo, runs: Runs) -> str:
     if holder.run_id is None:
         return ""
     name = runs.names.get(holder.run_id, holder.run_id)
@@ -135,7 +135,7 @@ def memory_words(value_bytes: float | None) -> str:
     return f"{gigabytes(value_bytes)} GB"
 
 
-def _texts(person: Person, labels: Mapping[str, str], runs: Runs) -> tuple[str, ...]:
+def _texts(person: ProcessEntry, labels: Mapping[str, str], runs: Runs) -> tuple[str, ...]:
     holder = person.holder
     return (
         str(holder.pid),
@@ -149,13 +149,13 @@ def _texts(person: Person, labels: Mapping[str, str], runs: Runs) -> tuple[str, 
     )
 
 
-def _command(holder: Holder) -> str:
+def _command(holder: ProcessInfo) -> str:
     if holder.command:
         return " ".join(holder.command.split())
     return DASH if holder.name else "of another namespace, or gone"
 
 
-def _run_words(person: Person, runs: Runs) -> str:
+def _run_words(person: ProcessEntry, runs: Runs) -> str:
     run_id = person.holder.run_id
     if run_id is None:
         return ""
@@ -165,7 +165,7 @@ def _run_words(person: Person, runs: Runs) -> str:
     return name if person.leftover is None else f"{name}, left over"
 
 
-def _is_of(holder: Holder, run_id: str | None) -> bool:
+def _is_of(holder: ProcessInfo, run_id: str | None) -> bool:
     return run_id is not None and holder.run_id == run_id
 
 

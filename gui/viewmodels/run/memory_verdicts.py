@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.runs.states import RunState, row
+from core.runs.states import RunState, state_info
 from core.runs.verdicts import BADNESS, Release, Verdict
 from gui.style.formatting import fine_gigabytes, listed, moment, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from core.runs.facts import Facts
+    from core.runs.facts import RunFacts
 
 TONES = {
     Verdict.RELEASED: "good",
@@ -49,23 +49,23 @@ class Finding:
     sentence: str
 
 
-def worst(facts: Facts) -> Release | None:
+def worst(facts: RunFacts) -> Release | None:
     """The worst finding of a run; among equals the one that took longest. None before there is any."""
     found = facts.releases.values()
     return max(found, key=lambda each: (BADNESS.index(each.verdict), each.seconds), default=None)
 
 
-def head_words(facts: Facts) -> tuple[str, str]:
+def head_words(facts: RunFacts) -> tuple[str, str]:
     """`memory released in 1.2 s` and its tone, once the run is over; no words where nothing was found out."""
     found = worst(facts)
-    if found is None or not row(facts.state).over:
+    if found is None or not state_info(facts.state).over:
         return "", ""
     if found.verdict is Verdict.RELEASED:
         return f"memory released in {seconds(found.seconds)}", TONES[found.verdict]
     return SHORT[found.verdict], TONES[found.verdict]
 
 
-def note(facts: Facts, labels: Mapping[str, str]) -> tuple[str, str]:
+def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
     """`✓ released in 1.8 s on both devices` and its tone: what stands beside the end of the plot of memory."""
     found = worst(facts)
     if _is_watched(facts):
@@ -82,7 +82,7 @@ def note(facts: Facts, labels: Mapping[str, str]) -> tuple[str, str]:
     return f"{found.verdict.value}: {listed(where)}", TONES[found.verdict]
 
 
-def sentences(facts: Facts) -> tuple[list[str], str]:
+def sentences(facts: RunFacts) -> tuple[list[str], str]:
     """What must be told of memory that is not back, the worst first, and the tone of it; nothing while all is well."""
     found = sorted(
         (each for each in facts.releases.values() if each.verdict in TO_BE_SAID),
@@ -92,12 +92,12 @@ def sentences(facts: Facts) -> tuple[list[str], str]:
     return list(dict.fromkeys(each.sentence for each in found)), TONES[found[0].verdict] if found else ""
 
 
-def seen_words(facts: Facts, now: float) -> str:
+def seen_words(facts: RunFacts, now: float) -> str:
     """`as of 18:04`: when what is said of the memory of a run that is over was seen; no text while it is not over."""
-    return f"as of {moment(facts.ended, now)}" if row(facts.state).over and facts.ended is not None else ""
+    return f"as of {moment(facts.ended, now)}" if state_info(facts.state).over and facts.ended is not None else ""
 
 
-def findings(facts: Facts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[Finding]:
+def findings(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[Finding]:
     """All findings of a run, in the order of its devices."""
     order = [*facts.devices, *(device for device in facts.releases if device not in facts.devices)]
     return [
@@ -107,7 +107,7 @@ def findings(facts: Facts, labels: Mapping[str, str], colours: Mapping[str, str]
     ]
 
 
-def ended_words(facts: Facts) -> str:
+def ended_words(facts: RunFacts) -> str:
     """Who had to be ended, in a sentence; no text when nobody had."""
     ended = [
         f"{each.name or 'a process'} (pid {each.pid}, {each.signal}, by the {each.by})"
@@ -117,7 +117,7 @@ def ended_words(facts: Facts) -> str:
     return f"What outlived the training {verb} ended: {listed(ended)}." if ended else ""
 
 
-def nothing_words(facts: Facts, *, looked_at: bool) -> str:
+def nothing_words(facts: RunFacts, *, looked_at: bool) -> str:
     """Why there are no findings, or not those of all devices yet; no text when they are all there."""
     if not looked_at:
         return "No run is shown. What became of a run's memory is told here."
@@ -127,12 +127,12 @@ def nothing_words(facts: Facts, *, looked_at: bool) -> str:
         return ""
     if facts.state is RunState.LOST:
         return "Nobody watched the memory of this run: its supervisor ended before that."
-    if row(facts.state).over:
+    if state_info(facts.state).over:
         return "The memory of this run was not watched: nothing is claimed."
     return "When training ends, the memory is watched until it is back; what is found out is told here."
 
 
-def _is_watched(facts: Facts) -> bool:
+def _is_watched(facts: RunFacts) -> bool:
     """Whether a device is still waited for: what is found out is told of each at once."""
     return facts.state is RunState.RELEASING and (not facts.releases or len(facts.releases) < len(facts.devices))
 

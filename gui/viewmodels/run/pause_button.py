@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.runs.states import row
+from core.runs.states import state_info
 from gui.style.formatting import moment
 
 if TYPE_CHECKING:
-    from core.runs.facts import Checkpoint, Facts
+    from core.runs.facts import Checkpoint, RunFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PauseFace:
+class PauseButtonState:
     """One face of the button."""
 
     text: str
@@ -23,35 +23,35 @@ class PauseFace:
     """Pressed, it resumes; else it pauses."""
 
 
-NO_RUN = PauseFace(text="Pause", tip="No run is going on that could be paused")
-NOT_NOW = PauseFace(text="Pause", tip="This run cannot be paused now")
+NO_RUN = PauseButtonState(text="Pause", tip="No run is going on that could be paused")
+NOT_NOW = PauseButtonState(text="Pause", tip="This run cannot be paused now")
 
 
-def pause_face(
-    facts: Facts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None, refusal: str = ""
-) -> PauseFace:
+def pause_button_state(
+    facts: RunFacts, asked: str, *, resuming: bool, now: float, spec_problem: str | None = None, refusal: str = ""
+) -> PauseButtonState:
     """The face for a run. `asked`: what its workers have yet to answer; `resuming`: its supervisor is coming up;
     `spec_problem`: why what was asked of the run cannot be read; `refusal`: why it cannot be asked."""
-    state = row(facts.state)
+    state = state_info(facts.state)
     if refusal:
-        return PauseFace(text="Pause", tip=refusal) if state.can_pause or state.can_resume else NOT_NOW
+        return PauseButtonState(text="Pause", tip=refusal) if state.can_pause or state.can_resume else NOT_NOW
     if resuming:
-        return PauseFace(text="Resume", tip="The run is coming up again", resumes=True)
+        return PauseButtonState(text="Resume", tip="The run is coming up again", resumes=True)
     if state.can_resume:
         return _resume_face(facts, now, spec_problem)
     if not state.can_pause:
         return NOT_NOW
     if asked == "pause":
-        return PauseFace(text="Pausing…", tip="The run saves first; then it ends and frees its devices")
-    return PauseFace(
+        return PauseButtonState(text="Pausing…", tip="The run saves first; then it ends and frees its devices")
+    return PauseButtonState(
         text="Pause", enabled=True, tip="Pause this run: it saves a checkpoint, ends, and frees its devices"
     )
 
 
-def _resume_face(facts: Facts, now: float, spec_problem: str | None) -> PauseFace:
+def _resume_face(facts: RunFacts, now: float, spec_problem: str | None) -> PauseButtonState:
     if spec_problem:
-        return PauseFace(text="Resume", tip=f"This run cannot be resumed: {spec_problem}", resumes=True)
-    return PauseFace(text="Resume", enabled=True, tip=_from_where(facts.checkpoint, now), resumes=True)
+        return PauseButtonState(text="Resume", tip=f"This run cannot be resumed: {spec_problem}", resumes=True)
+    return PauseButtonState(text="Resume", enabled=True, tip=_from_where(facts.checkpoint, now), resumes=True)
 
 
 def saved_words(checkpoint: Checkpoint | None, now: float) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.states import RunState, row
+from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
-    from core.runs.facts import Facts, Plan
-    from core.runs.facts import Progress as Told
+    from core.runs.facts import Plan, RunFacts
+    from core.runs.facts import RunProgress as Told
     from core.schema.events import Event
     from core.series.min_max_tree import Floats
     from core.series.series import Series
@@ -22,16 +22,16 @@ PACE_S = 5.0
 """The throughput is that of the last so many seconds."""
 FORECAST_S = 60.0
 """The time left goes by the last so many, which hold validation and other pauses as well."""
-LEAST_S = 1.0
+MIN_S = 1.0
 """Of a shorter run there is no saying how fast it went: steps are reported in batches."""
-LEAST_STEPS = 4
+MIN_STEPS = 4
 """Slow steps are looked at over as many, however long they take."""
-MOST_TOLD = 600
+MAX_TOLD = 600
 """A script tells where it is about once a second: this is more than the longest time that is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ProgressView:
     """Where a run stands. None where there is nothing to go by."""
 
     done: float
@@ -47,13 +47,13 @@ class Progress:
     """Only of a run that is over."""
 
 
-class Strides:
+class ScriptProgress:
     """When a script told how far it is. It may begin anew: another epoch's bar, another count."""
 
     def __init__(self) -> None:
         self._counted: tuple[float, str] | None = None
         self._first: tuple[float, float] = (0.0, 0.0)
-        self._latest: deque[tuple[float, float]] = deque(maxlen=MOST_TOLD)
+        self._latest: deque[tuple[float, float]] = deque(maxlen=MAX_TOLD)
 
     def take_in(self, event: Event) -> None:
         """What `progress` events tell; of those that cannot be read, the run's facts tell."""
@@ -81,7 +81,9 @@ class Strides:
         return _Leg(steps=done, times=times)
 
 
-def progress(facts: Facts, losses: Series | None, now: float, strides: Strides | None = None) -> Progress | None:
+def progress_view(
+    facts: RunFacts, losses: Series | None, now: float, strides: ScriptProgress | None = None
+) -> ProgressView | None:
     """The progress of a run at `now`, unix seconds; None until it is known how much there is to do."""
     if facts.plan is not None and facts.plan.steps > 0:
         return _of_plan(facts, facts.plan, losses, now)
@@ -90,12 +92,12 @@ def progress(facts: Facts, losses: Series | None, now: float, strides: Strides |
     return None
 
 
-def _of_plan(facts: Facts, plan: Plan, losses: Series | None, now: float) -> Progress:
-    over = row(facts.state).over
+def _of_plan(facts: RunFacts, plan: Plan, losses: Series | None, now: float) -> ProgressView:
+    over = state_info(facts.state).over
     leg = _last_leg(facts, losses)
     pace = leg.whole_pace() if over else leg.pace(PACE_S, now)
     forecast = leg.pace(FORECAST_S, now) if facts.state is RunState.RUNNING else None
-    return Progress(
+    return ProgressView(
         done=epoch_of(plan, facts.step, over=over),
         total=plan.epochs,
         unit="epochs",
@@ -107,15 +109,15 @@ def _of_plan(facts: Facts, plan: Plan, losses: Series | None, now: float) -> Pro
     )
 
 
-def _of_script(facts: Facts, told: Told, leg: _Leg, now: float) -> Progress | None:
+def _of_script(facts: RunFacts, told: Told, leg: _Leg, now: float) -> ProgressView | None:
     """As it tells. Whoever has begun the last of ten epochs may tell that ten are done: then there is no forecast."""
-    over = row(facts.state).over
+    over = state_info(facts.state).over
     if over and told.unit == IN_EPOCH:
         return None  # where it was in its last epoch says nothing of the whole
     pace = leg.whole_pace() if over else leg.pace(PACE_S, now)
     forecast = leg.pace(FORECAST_S, now) if facts.state is RunState.RUNNING and told.done < told.total else None
     since_s = max(now - float(leg.times[-1]), 0.0) if len(leg.times) else 0.0
-    return Progress(
+    return ProgressView(
         done=told.done,
         total=told.total,
         unit=told.unit,
@@ -133,13 +135,13 @@ def epoch_of(plan: Plan, step: int, *, over: bool) -> int:
     return min(begun, plan.epochs)
 
 
-def took_s(facts: Facts) -> float | None:
+def took_s(facts: RunFacts) -> float | None:
     """How long the run was under way, all its legs together: while it was paused, it took no time."""
     took, began = 0.0, None
     for time, state in facts.history:
         if state is RunState.STARTING:
             began = time
-        elif row(state).over and began is not None:
+        elif state_info(state).over and began is not None:
             took, began = took + time - began, None
     return took or None
 
@@ -157,7 +159,7 @@ class _Leg:
         if len(times) < 2:
             return None
         first = int(np.searchsorted(times, times[-1] - window_s))
-        first = max(min(first, len(times) - 1 - LEAST_STEPS), 0)
+        first = max(min(first, len(times) - 1 - MIN_STEPS), 0)
         took = float(times[-1] - times[first])
         if took <= 0 or now - float(times[-1]) > max(2 * window_s, 3 * took):
             return None
@@ -165,12 +167,12 @@ class _Leg:
 
     def whole_pace(self) -> float | None:
         """Steps a second over all of it."""
-        if len(self.times) < 2 or self.times[-1] - self.times[0] < LEAST_S:
+        if len(self.times) < 2 or self.times[-1] - self.times[0] < MIN_S:
             return None
         return float(self.steps[-1] - self.steps[0]) / float(self.times[-1] - self.times[0])
 
 
-def _last_leg(facts: Facts, losses: Series | None) -> _Leg:
+def _last_leg(facts: RunFacts, losses: Series | None) -> _Leg:
     if losses is None:
         return _NO_LEG
     began = max((time for time, state in facts.history if state is RunState.STARTING), default=0.0)

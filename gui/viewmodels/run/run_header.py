@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 from core.catalog import frameworks, strategies
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.requests import unanswered
-from core.runs.states import RunState, row
-from core.schema.settings import StopLadder, rungs
+from core.runs.states import RunState, state_info
+from core.schema.settings import StopTimeouts, escalation_steps
 from gui.style.formatting import DASH, duration, number, rate, step_rate
 
 from .memory_verdicts import head_words
-from .pause_button import NO_RUN, PauseFace, pause_face, saved_words
+from .pause_button import NO_RUN, PauseButtonState, pause_button_state, saved_words
 from .progress import took_s
 from .run_rows import state_sentence
 
 if TYPE_CHECKING:
-    from core.runs.facts import Facts
+    from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
 
-    from .progress import Progress
+    from .progress import ProgressView
 
 SECOND_THOUGHT_S = 0.8
 """Nothing can be forced sooner: the second half of a double click is no decision."""
 FRESH_S = 5.0
 """So long it is said that a checkpoint was written which somebody asked for."""
-RUNG_NAMES = tuple(name for name, _, _ in rungs(StopLadder()))
+RUNG_NAMES = tuple(name for name, _, _ in escalation_steps(StopTimeouts()))
 
 
 class Forcing(Enum):
@@ -42,7 +42,7 @@ class Forcing(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class RunHeader:
     """All that the head shows; without a run, as its defaults say."""
 
     label: str = "No run"
@@ -64,7 +64,7 @@ class Head:
     can_force: bool = False
     stopping: Forcing | None = None
     """Stop has been asked for, or training has ended: the button is for forcing this."""
-    pause: PauseFace = NO_RUN
+    pause: PauseButtonState = NO_RUN
     can_save: bool = False
     saving: bool = False
     save_refusal: str = ""
@@ -76,11 +76,11 @@ class RunSnapshot:
     """The run that the window shows, at one moment."""
 
     id: str
-    facts: Facts
+    facts: RunFacts
     spec: RunSpec | None = None
     spec_problem: str | None = None
     """Why the spec cannot be read, in a sentence."""
-    progress: Progress | None = None
+    progress: ProgressView | None = None
     asked: str = ""
     """`pause` or `save` while the run has yet to answer that request; else the empty string."""
     stop_asked: float | None = None
@@ -96,16 +96,16 @@ class RunSnapshot:
         return unanswered(self.spec, what) if self.spec else ""
 
 
-def head(run: RunSnapshot | None, *, resuming: bool = False) -> Head:
+def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
     """Return the header of a run. `resuming`: the run is being resumed."""
     if run is None:
-        return Head()
-    facts, state, now = run.facts, row(run.facts.state), time.time()
+        return RunHeader()
+    facts, state, now = run.facts, state_info(run.facts.state), time.time()
     progress = run.progress
     since_asked = time.monotonic() - run.stop_asked if run.stop_asked is not None else None
     forcing = _forcing(facts, now, asked=since_asked is not None)
     released, released_tone = head_words(facts)
-    return Head(
+    return RunHeader(
         label=state.label,
         tone=state.colour,
         sentence=state_sentence(facts.state, is_script=run.is_script),
@@ -120,7 +120,7 @@ def head(run: RunSnapshot | None, *, resuming: bool = False) -> Head:
         can_stop=state.can_stop and since_asked is None,
         can_force=bool(forcing and state.can_force) and (since_asked is None or since_asked > SECOND_THOUGHT_S),
         stopping=forcing,
-        pause=pause_face(
+        pause=pause_button_state(
             facts,
             run.asked,
             resuming=resuming,
@@ -134,9 +134,9 @@ def head(run: RunSnapshot | None, *, resuming: bool = False) -> Head:
     )
 
 
-def _forcing(facts: Facts, now: float, *, asked: bool) -> Forcing | None:
+def _forcing(facts: RunFacts, now: float, *, asked: bool) -> Forcing | None:
     """What there is to force; `asked`: whether this window has asked the run to stop."""
-    state = row(facts.state)
+    state = state_info(facts.state)
     if facts.state is RunState.RELEASING:
         since_s = now - facts.history[-1][0] if facts.history else SECOND_THOUGHT_S
         # Mostly it is over sooner. Less than 0: the clock was set back, and is not waited for.
@@ -148,7 +148,7 @@ def _what(spec: RunSpec) -> str:
     """`PyTorch, data parallel (DDP) on 2 devices`, `Keras, one device`, `Script, one process on 2 devices`."""
     count = f" on {len(spec.devices)} device{'s' if len(spec.devices) != 1 else ''}"
     try:
-        cell = strategies.cell_of(spec)
+        cell = strategies.strategy_of(spec)
         what = "Script" if spec.script else frameworks.framework(spec.framework).title
     except ValueError:  # a run of a version that had it
         return f"{spec.framework}, {spec.strategy}{count}"
@@ -156,7 +156,7 @@ def _what(spec: RunSpec) -> str:
     return f"{what}, {how}{'' if cell.parallel == 'one' else count}"
 
 
-def _place(progress: Progress) -> str:
+def _place(progress: ProgressView) -> str:
     """`epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, `epoch 2.34 of 3`, `91 of 100 in this epoch`."""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
     if progress.unit == IN_EPOCH:
@@ -168,26 +168,26 @@ def _detail(run: RunSnapshot, now: float) -> str:
     facts, progress = run.facts, run.progress
     if facts.state is RunState.STOPPING and facts.rungs:
         return ladder_text(facts, now)
-    if row(facts.state).can_save and run.asked == "save":
+    if state_info(facts.state).can_save and run.asked == "save":
         return "saving …"
     if _tells_where_saved(facts, now):
         return saved_words(facts.checkpoint, now)
     if progress is not None:
         return _pace(facts, progress)
-    took = took_s(facts) if run.spec and run.spec.script and row(facts.state).over else None
+    took = took_s(facts) if run.spec and run.spec.script and state_info(facts.state).over else None
     return "" if took is None else f"took {duration(took)}"
 
 
-def _tells_where_saved(facts: Facts, now: float) -> bool:
+def _tells_where_saved(facts: RunFacts, now: float) -> bool:
     """What was asked for is answered: for as long as it is news, or for as long as the run is paused."""
     written = facts.checkpoint
     if written is None:
         return False
     fresh = written.reason == "asked" and now - written.time < FRESH_S
-    return facts.state is RunState.PAUSED or (fresh and row(facts.state).can_save)
+    return facts.state is RunState.PAUSED or (fresh and state_info(facts.state).can_save)
 
 
-def _pace(facts: Facts, progress: Progress) -> str:
+def _pace(facts: RunFacts, progress: ProgressView) -> str:
     verdict_stands_beside = bool(facts.releases) and progress.took_s is not None
     speed = ""
     if progress.samples_per_s is not None:
@@ -203,7 +203,7 @@ def _pace(facts: Facts, progress: Progress) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def ladder_text(facts: Facts, now: float) -> str:
+def ladder_text(facts: RunFacts, now: float) -> str:
     """The rungs that were taken, and when the next follows: `asked · SIGINT in 7 s`."""
     taken = [rung.name for rung in facts.rungs]
     last = facts.rungs[-1]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.runs.states import row
+from core.runs.states import state_info
 
 from .memory_verdicts import seen_words, sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.runs.facts import Facts
+    from core.runs.facts import RunFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +25,13 @@ class Message:
     """Whether there is more to read."""
 
 
-def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None, now: float) -> Message:
+def run_message(facts: RunFacts, strays: Sequence[str], spec_problem: str | None, now: float) -> Message:
     """What went wrong, what runs where it should not, whose memory is not back; or else what is merely to be known.
 
     `strays`: sentences on processes of the run that are on devices which were not ticked; `now`: unix seconds.
     """
     error = _error(facts, spec_problem)
-    held, held_tone = sentences(facts) if row(facts.state).over else ([], "")
+    held, held_tone = sentences(facts) if state_info(facts.state).over else ([], "")
     seen = seen_words(facts, now)
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # it may be long ago
     grave = [*([error] if error else []), *strays, *held]
@@ -42,7 +42,7 @@ def run_message(facts: Facts, strays: Sequence[str], spec_problem: str | None, n
     return Message(text=" ".join(told), tone="bad" if bad else "warn", details=bool(facts.error))
 
 
-def _error(facts: Facts, spec_problem: str | None) -> str:
+def _error(facts: RunFacts, spec_problem: str | None) -> str:
     """A run whose spec cannot be used comes to nothing for that reason, whatever else is known of it."""
     never_came_up = facts.supervisor is None
     told = (spec_problem, None if spec_problem and never_came_up else facts.error)

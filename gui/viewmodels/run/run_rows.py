@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.runs.states import RunState, row
+from core.runs.states import RunState, state_info
 from core.schema.spec import read_spec
 from gui.style.formatting import moment
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from core.runs.index import Summary
+    from core.runs.index import RunSummary
 
 
 SHORT_REASON = 60
@@ -38,7 +38,7 @@ class RunRow:
     tip: str
 
 
-def run_rows(summaries: Iterable[Summary], now: float) -> list[RunRow]:
+def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
     """The rows, in the order of the summaries; `now` in unix seconds."""
     return [
         RunRow(
@@ -52,29 +52,29 @@ def run_rows(summaries: Iterable[Summary], now: float) -> list[RunRow]:
     ]
 
 
-def _sentence(summary: Summary) -> str:
+def _sentence(summary: RunSummary) -> str:
     return state_sentence(summary.state, is_script=summary.is_script)
 
 
-def run_title(summary: Summary, now: float) -> str:
+def run_title(summary: RunSummary, now: float) -> str:
     """`18:03 digits_cnn`."""
     return f"{moment(summary.started, now)} {summary.name}" if summary.started else summary.name
 
 
-def tone(summary: Summary) -> str:
+def tone(summary: RunSummary) -> str:
     """A role of the theme: that of the state, but no good one for a run whose loss came to be no number."""
-    return "warn" if _doubt(summary) else row(summary.state).colour
+    return "warn" if _doubt(summary) else state_info(summary.state).colour
 
 
-def _doubt(summary: Summary) -> str:
+def _doubt(summary: RunSummary) -> str:
     """Why a run that went through to its end is not a good one all the same."""
     void = summary.last_loss is not None and not math.isfinite(summary.last_loss)
     return "Its last loss is not a number." if void and summary.state is RunState.FINISHED else ""
 
 
-def outcome(summary: Summary) -> str:
+def outcome(summary: RunSummary) -> str:
     """What a run came to, or where it is."""
-    label = row(summary.state).label.lower()
+    label = state_info(summary.state).label.lower()
     match summary.state:
         case RunState.FINISHED:
             detail = f"loss {summary.last_loss:.3g}" if summary.last_loss is not None else ""
@@ -95,29 +95,29 @@ def short_reason(sentence: str) -> str:
     return first if len(first) <= SHORT_REASON else first[:SHORT_REASON].rstrip() + "…"
 
 
-def _epoch(summary: Summary) -> str:
+def _epoch(summary: RunSummary) -> str:
     """As the head of the window counts; no text before it is known how many there are."""
     if summary.plan is None:
         return ""
-    return f"epoch {epoch_of(summary.plan, summary.step, over=row(summary.state).over)} of {summary.plan.epochs}"
+    return f"epoch {epoch_of(summary.plan, summary.step, over=state_info(summary.state).over)} of {summary.plan.epochs}"
 
 
-def _step(summary: Summary) -> str:
+def _step(summary: RunSummary) -> str:
     """Of a script, which tells of no epochs; no text before its first step was seen."""
     return f"step {summary.step}" if summary.step else ""
 
 
-class Occupancy:
+class DeviceUsers:
     """Which devices the live runs are on. A run's spec is read once."""
 
     def __init__(self) -> None:
         self._devices: dict[Path, tuple[str, ...]] = {}
 
-    def on_devices(self, summaries: Iterable[Summary]) -> dict[str, tuple[Summary, ...]]:
+    def on_devices(self, summaries: Iterable[RunSummary]) -> dict[str, tuple[RunSummary, ...]]:
         """By device id, the live runs that are on it, in the order of the summaries."""
-        found: dict[str, tuple[Summary, ...]] = {}
+        found: dict[str, tuple[RunSummary, ...]] = {}
         for summary in summaries:
-            if not row(summary.state).over:
+            if not state_info(summary.state).over:
                 for device in self._of(summary.dir):
                     found[device] = (*found.get(device, ()), summary)
         return found
@@ -144,4 +144,4 @@ OF_SCRIPT = {
 
 def state_sentence(state: RunState, *, is_script: bool) -> str:
     """The sentence for a state."""
-    return OF_SCRIPT.get(state, row(state).sentence) if is_script else row(state).sentence
+    return OF_SCRIPT.get(state, state_info(state).sentence) if is_script else state_info(state).sentence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.devices.device import Survey
-    from core.runs.index import Summary
+    from core.runs.index import RunSummary
     from core.schema.spec import RunSpec
 
     Neighbour = tuple[str, Path]
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class SharedDeviceQuestion:
     """What is asked before a run shares devices with others."""
 
     question: str
@@ -36,15 +36,15 @@ class Beside:
     """The spec, where it is not the one that is chosen now: a run is started again."""
 
 
-def beside(
+def shared_device_question(
     verb: str,
     spec: RunSpec,
     survey: Survey,
-    on_devices: Mapping[str, Sequence[Summary]],
+    on_devices: Mapping[str, Sequence[RunSummary]],
     *,
     agreed: frozenset[Neighbour],
     own: Path | None = None,
-) -> Beside | None:
+) -> SharedDeviceQuestion | None:
     """What is to be asked before this run shares its devices; None when nobody is there but who was `agreed` to.
 
     `verb`: what is done with the run, `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: the folder
@@ -58,7 +58,7 @@ def beside(
     now = time.time()
     runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
     who, alone = listed(list(runs.values())), len(runs) == 1
-    return Beside(
+    return SharedDeviceQuestion(
         question=f"{verb} {spec.name} beside {who}?",
         words=f"{who} {'is' if alone else 'are'} on {where} and would share memory and time with {spec.name}: "
         f"{'both' if alone else 'all'} take longer, and {'either' if alone else 'any'} may run out of memory.",

@@ -10,14 +10,14 @@ from .strategy_rows import StrategyRow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.pythons.facts import Facts, Package
-    from core.pythons.search import Entry
+    from core.pythons.facts import Package, PythonInfo
+    from core.pythons.search import FoundPython
 
 ASKED = "It is being asked what it has …"
 AUTOMATIC = "That of the active environment, or the one beside the script; else Trainyard's own"
 
 
-def python_rows(entries: Sequence[Entry], chosen: str, usual: str) -> list[StrategyRow]:
+def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list[StrategyRow]:
     """All of them, those that can be used first; `chosen`: also this one, be it known or not.
 
     `usual`: the one that is taken where none is chosen; no text while that is not known.
@@ -37,7 +37,7 @@ def python_rows(entries: Sequence[Entry], chosen: str, usual: str) -> list[Strat
     return [usual_row(entries, usual), *rows]
 
 
-def usual_row(entries: Sequence[Entry], usual: str) -> StrategyRow:
+def usual_row(entries: Sequence[FoundPython], usual: str) -> StrategyRow:
     """The row for no choice: with what it comes to, once that is known."""
     if not usual:
         return StrategyRow(strategy="", title="Usual", summary=AUTOMATIC, obstacle="")
@@ -53,14 +53,14 @@ def short(path: str) -> str:
     return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
 
 
-def _title(path: str, facts: Facts | None, *, own: bool = False) -> str:
+def _title(path: str, facts: PythonInfo | None, *, own: bool = False) -> str:
     """`.venv · Python 3.11.7`; this application's own is called Trainyard's."""
     folder = Path(path).parent.parent
     name = "Trainyard's" if own else folder.name if folder.name not in {"", "usr", "local"} else short(path)
     return f"{name} · {facts.title}" if facts else name
 
 
-def _summary(entry: Entry) -> str:
+def _summary(entry: FoundPython) -> str:
     """Where it is, and which frameworks it has, in which builds."""
     if entry.facts is None:
         return f"{short(entry.found.path)}\n{ASKED}"

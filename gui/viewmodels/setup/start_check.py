@@ -6,19 +6,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from core.catalog.strategies import cell_of, launch
+from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
-from core.config.script_check import filled
+from core.config.script_check import fill_in
 from gui.style.formatting import gigabytes, listed, memory, percent, some
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from core.config.choices import Choices, ScriptChoices
-    from core.config.script_check import Answer
+    from core.config.choices import RecipeChoices, ScriptChoices
+    from core.config.script_check import ScriptCheckResult
     from core.devices.device import Device, Sample, Survey
-    from core.runs.facts import Facts
+    from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
 
     HeldBy = Mapping[str, str]
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
 """Of a GPU's memory, and of its time: who trains where others have taken as much is told of it."""
-MOST_TAKEN = 3
+MAX_TAKEN = 3
 """Devices that are told of so one by one."""
 NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class StartConditions:
     """What choices are judged by, whatever they are."""
 
     survey: Survey
@@ -47,7 +47,7 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class StartCheck:
     """The answer to a person's choices."""
 
     spec: RunSpec | None = None
@@ -72,7 +72,7 @@ class Outlook:
     """Whether that sentence is to be read before Start is pressed."""
 
 
-def outlook(choices: Choices, now: Circumstances) -> Outlook:
+def check_start(choices: RecipeChoices, now: StartConditions) -> StartCheck:
     """Judge the choices."""
     try:
         spec = compose(choices, now.survey.devices)
@@ -81,7 +81,7 @@ def outlook(choices: Choices, now: Circumstances) -> Outlook:
     return replace(_judged(spec, (), now), arithmetic=validation.batch_arithmetic(spec))
 
 
-def script_outlook(choices: ScriptChoices, answer: Answer | None, now: Circumstances) -> Outlook:
+def check_script_start(choices: ScriptChoices, answer: ScriptCheckResult | None, now: StartConditions) -> StartCheck:
     """The same for a script. `answer`: what was found out about it; None while that is under way."""
     if answer is None:
         name = choices.module or PurePath(choices.script).name
@@ -89,11 +89,11 @@ def script_outlook(choices: ScriptChoices, answer: Answer | None, now: Circumsta
     return replace(_answered(choices, answer, now), usual_python=answer.usual_python)
 
 
-def _answered(choices: ScriptChoices, answer: Answer, now: Circumstances) -> Outlook:
+def _answered(choices: ScriptChoices, answer: ScriptCheckResult, now: StartConditions) -> StartCheck:
     if answer.spec is None:
         return refused(now.folder_problem, *answer.problems)
     try:
-        spec = filled(answer, choices, now.survey.devices)
+        spec = fill_in(answer, choices, now.survey.devices)
     except ValueError as error:
         return refused(now.folder_problem, str(error))
     told = _launch_words(spec, answer, guessed=choices.launch is None)
@@ -101,12 +101,12 @@ def _answered(choices: ScriptChoices, answer: Answer, now: Circumstances) -> Out
     return replace(judged, arithmetic=told, proposed=answer.proposed, why=answer.why)
 
 
-def refused(*problems: str | None) -> Outlook:
+def refused(*problems: str | None) -> StartCheck:
     """For choices that make no spec."""
-    return Outlook(problems=tuple(text for text in problems if text))
+    return StartCheck(problems=tuple(text for text in problems if text))
 
 
-def _judged(spec: RunSpec, problems: Sequence[str], now: Circumstances) -> Outlook:
+def _judged(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> StartCheck:
     """Of a spec; `problems`: what is in its way already."""
     survey = now.survey
     chosen = [device for device in survey.devices if device.id in spec.devices]
@@ -119,17 +119,17 @@ def _judged(spec: RunSpec, problems: Sequence[str], now: Circumstances) -> Outlo
     busy = tuple(_used(chosen, now.used_by))
     doubts = _doubts(chosen, survey, now.old_s, now.held_by)
     ready = "" if found or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
-    return Outlook(spec=spec, problems=found, busy=busy, ready=ready, wary=bool(ready and doubts))
+    return StartCheck(spec=spec, problems=found, busy=busy, ready=ready, wary=bool(ready and doubts))
 
 
-def _launch_words(spec: RunSpec, answer: Answer, *, guessed: bool) -> str:
+def _launch_words(spec: RunSpec, answer: ScriptCheckResult, *, guessed: bool) -> str:
     """`One process. It uses torch.nn.DataParallel.`; with a choice that differs from the source, what that says."""
-    per_device = cell_of(spec).processes == "per_device"
+    per_device = strategy_of(spec).processes == "per_device"
     count = len(spec.devices)
     how = f"{count} processes, one per device" if per_device and count > 1 else "One process"
     if guessed or spec.strategy == answer.proposed:
         return f"{how}. {answer.why}"
-    return f"{how}, as you chose; its source looks like {launch(answer.proposed).title.lower()}. {answer.why}"
+    return f"{how}, as you chose; its source looks like {find_launch_mode(answer.proposed).title.lower()}. {answer.why}"
 
 
 def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:
@@ -178,7 +178,7 @@ def _doubts(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int], 
         which, age_s = listed(some([device.label for device in old], 3)), max(old_s[device.id] for device in old)
         last = "the last reading of {} is" if len(old) == 1 else "the last readings of {} are up to"
         return f"{last.format(which)} {age_s} s old"
-    return "; ".join(some(_taken(chosen, survey, held_by), MOST_TAKEN))
+    return "; ".join(some(_taken(chosen, survey, held_by), MAX_TAKEN))
 
 
 def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[str]:
@@ -212,7 +212,7 @@ def _ready(chosen: Sequence[Device], survey: Survey) -> str:
     """Nothing is in the way; and what there is room for, as far as that is known now."""
     names = listed([device.label for device in chosen]) if len(chosen) <= 3 else f"{len(chosen)} devices"
     alone = len(chosen) == 1
-    free = _least_free_bytes(chosen, survey)
+    free = _min_free_bytes(chosen, survey)
     room = "" if free is None else f"{gigabytes(free)} GB{'' if alone else ' or more each'}"
     if _nobody_is_on(chosen, survey):
         return f"Ready: {names} {'is' if alone else 'are'} free{room and f', {room}'}."
@@ -225,7 +225,7 @@ def _nobody_is_on(chosen: Sequence[Device], survey: Survey) -> bool:
     return all(device.kind == "cpu" or listed_on.get(device.id) == () for device in chosen)
 
 
-def _least_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
+def _min_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
     """None when it is not known of each device. What a CPU device has is shared with all else on the machine."""
     used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
     free = []
@@ -237,7 +237,7 @@ def _least_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
     return min(free, default=None)
 
 
-def resume_problems(spec: RunSpec, facts: Facts, survey: Survey) -> list[str]:
+def resume_problems(spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:
     """Sentences; the run can be resumed when there are none."""
     present = {device.id for device in survey.devices}
     gone = [_label(device, facts) for device in spec.devices if device not in present]
@@ -250,7 +250,7 @@ def resume_problems(spec: RunSpec, facts: Facts, survey: Survey) -> list[str]:
     ]
 
 
-def _label(device: str, facts: Facts) -> str:
+def _label(device: str, facts: RunFacts) -> str:
     """`GPU 1 (GPU-5a...)`, as the run knew it."""
     label = facts.devices.get(device, {}).get("label")
     return f"{label} ({device})" if label and label != device else device

@@ -34,6 +34,6 @@ def strategy_rows(framework: str, devices: Sequence[Device]) -> list[StrategyRow
             summary=cell.summary,
             obstacle=validation.obstacle(cell, devices),
         )
-        for cell in strategies.strategies(framework)
+        for cell in strategies.strategies_of(framework)
     ]
     return sorted(rows, key=lambda row: bool(row.obstacle))

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 
-class More(QWidget):
+class CollapsibleSection(QWidget):
     """A small button above the part it unfolds."""
 
     def __init__(self, title: str, part: QWidget) -> None:

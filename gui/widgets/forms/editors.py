@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from core.schema.settings import SettingValue
 
-MOST_CHARACTERS = 40
+MAX_CHARACTERS = 40
 """No number that was typed is longer: it is not brought back."""
-MOST_DIGITS = 18
+MAX_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def number(name: str, title: str, tip: str, changed: Callable[[], None], *, empt
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         shown = "" if value is None else str(value)
-        if not isinstance(value, bool) and len(shown) <= MOST_CHARACTERS:
+        if not isinstance(value, bool) and len(shown) <= MAX_CHARACTERS:
             edit.setText(shown)
 
     return Editor(widget=edit, value=lambda: typed_number(edit.text()), set_value=set_value)
@@ -102,7 +102,7 @@ def typed_number(typed: str) -> float | str | None:
     typed = typed.strip()
     if not typed:
         return None
-    if typed.isdecimal() and len(typed) <= MOST_DIGITS:
+    if typed.isdecimal() and len(typed) <= MAX_DIGITS:
         return int(typed)
     try:
         return float(typed.replace(",", "."))

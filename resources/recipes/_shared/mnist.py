@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from resources.recipes._shared.fetch import fetch, folder
+from .fetch import fetch, folder
 
 MAGIC = b"\x00\x00\x08"  # of an IDX file of bytes; the number of dimensions follows
 PREFIX = {"train": "train", "val": "t10k"}

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ...context import Context
-    from ...controller import Course
-    from ...metrics_reporter import Meter
+    from ...controller import TrainingController
+    from ...metrics_reporter import MetricsReporter
     from .._loop import Task
 
 
 class StageValidation(LockstepValidation):
     """The means over a validation set."""
 
-    def __init__(self, task: Task, context: Context, flow: Flow, course: Course, meter: Meter) -> None:
+    def __init__(
+        self, task: Task, context: Context, flow: Flow, course: TrainingController, meter: MetricsReporter
+    ) -> None:
         super().__init__(task, context, task.model, course, meter)
         self._flow = flow
 

@@ -9,14 +9,18 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
 
-    from core.schema.settings import Rungs
+    from core.schema.settings import EscalationSteps
 
 
-class Ladder:
+class StopEscalation:
     """Climbs when it is time; the caller says when all is over by no longer calling `tick`."""
 
     def __init__(
-        self, steps: Rungs, *, send: Callable[[signal.Signals], None], record: Callable[[str, float | None], None]
+        self,
+        steps: EscalationSteps,
+        *,
+        send: Callable[[signal.Signals], None],
+        record: Callable[[str, float | None], None],
     ) -> None:
         self._steps = list(steps)
         self._send, self._record = send, record
