@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from core.devices.cores import CORES_VARIABLE
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.devices.nvidia import preflight
+from core.schema.paths import LOG_FILE
 from core.system.processes import RUN_DIR, TAG
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def launch(
     training along. It leads a process group, so that its data-loader workers can be ended with it.
     `names`: see `cuda_names`. Raises `OSError` when the interpreter or the working folder is not there.
     """
-    with (run_dir / "log.txt").open("ab") as log:
+    with (run_dir / LOG_FILE).open("ab") as log:
         return subprocess.Popen(
             [spec.python, str(BOOT), str(run_dir), placement.to_text()],
             stdin=subprocess.PIPE,

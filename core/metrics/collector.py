@@ -16,7 +16,7 @@ from core.metrics.file_owners import FileOwners
 from core.metrics.files.found import MetricFileFinder
 from core.metrics.rank_reader import RankReader
 from core.schema.events import RecordError, Writer
-from core.schema.paths import COLLECTOR_EVENTS, EVENTS, metrics_file
+from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
 
 if TYPE_CHECKING:
     from core.schema.spec import RunSpec
@@ -97,7 +97,7 @@ def collect(run_dir: Path, spec: RunSpec, *, until_closed: int, tells: int) -> i
 
 def _finder(run_dir: Path, spec: RunSpec) -> MetricFileFinder:
     """What is in the files by now is not of this run."""
-    ours = [run_dir / EVENTS, run_dir / "control", metrics_file(run_dir, 0)]
+    ours = [run_dir / EVENTS, run_dir / CONTROL, metrics_file(run_dir, 0)]
     writers = FileOwners(run_dir.name, Path(spec.working_dir))
     finder = MetricFileFinder(
         [run_dir, Path(spec.working_dir)], since=time.time(), without=ours, is_ours=writers.is_ours

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.schema.events import FULL
-from core.schema.paths import EVENTS, SOCKETS
+from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, SOCKETS
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
 
@@ -33,7 +33,7 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
     window that stays open for weeks gathers no zombies, and one that is closed leaves none behind.
     It starts in the folder that holds `core`, so that no `core` of the user's can take its place.
     """
-    with (run_dir / "log.txt").open("ab") as log:
+    with (run_dir / LOG_FILE).open("ab") as log:
         shell = subprocess.run(
             [
                 "/bin/sh",
@@ -64,7 +64,7 @@ def new_directory(runs_root: Path, name: str) -> Path:
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
     run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
     run_dir.mkdir(mode=0o700)
-    for part in (EVENTS, "control", "checkpoints"):
+    for part in (EVENTS, CONTROL, CHECKPOINTS):
         (run_dir / part).mkdir(mode=0o700)
     return run_dir
 

@@ -17,7 +17,7 @@ from core.runs.run import Run, mark
 from core.runs.states import RunState, state_info
 from core.schema.events import Tail, parse
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
-from core.schema.paths import EVENTS, SPEC_FILE
+from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
 
 if TYPE_CHECKING:
     from core.runs.run import Mark
@@ -136,7 +136,7 @@ class _SummaryReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._run = Run(path, only=("supervisor.jsonl",))
+        self._run = Run(path, only=(SUPERVISOR_EVENTS,))
         self._plan: Plan | None = None
 
     def summary(self) -> RunSummary:
@@ -170,7 +170,7 @@ def _what(path: Path) -> tuple[str, bool]:
 
 def _measured(path: Path) -> Path:
     """Where rank 0's measurements are: in its own log, or, of a script, in that of who reads them."""
-    own = path / EVENTS / "worker-0.jsonl"
+    own = path / EVENTS / worker_events(0)
     return own if own.exists() else path / EVENTS / COLLECTED
 
 

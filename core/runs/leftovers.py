@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from core.runs.run import Run
 from core.runs.states import state_info
+from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import process_info, procfs
 from core.system.own_processes import SUPERVISOR, is_panel
 from core.system.processes import RUN_DIR, TAG, ProcessId
@@ -141,7 +142,7 @@ def _over(seen: _Seen, roots: Sequence[Path]) -> tuple[Path | None, str] | None:
             continue
         except OSError:
             return None
-        run = Run(folder, only=("supervisor.jsonl",))
+        run = Run(folder, only=(SUPERVISOR_EVENTS,))
         run.catch_up()
         state = state_info(run.facts.state)
         return (folder, f"Run {seen.run_id} is over ({state.label.lower()}).") if state.over else None

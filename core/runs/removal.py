@@ -14,7 +14,7 @@ from core.runs import leftovers
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.states import state_info
-from core.schema.paths import EVENTS, SPEC_FILE
+from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def why_not(run_dir: Path) -> str:
         return f"{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm)."
     if not _is_run_folder(run_dir):
         return f"{run_dir} is not the folder of a run, and is left alone."
-    run = Run(run_dir, only=("supervisor.jsonl",))
+    run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
     state = state_info(run.facts.state)
     if not state.over:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from core.schema.paths import CONTROL
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -33,7 +35,7 @@ class Requests:
     """The requests of one run. `stop` and `force` are the supervisor's to answer, `pause` and `save` the workers'."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._control = run_dir / "control"
+        self._control = run_dir / CONTROL
         self._recorded = ""
         self._told_to_stop = False
 

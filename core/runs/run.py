@@ -24,7 +24,7 @@ from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
 from core.schema import paths
 from core.schema.events import Event, Log, make_reserve
-from core.schema.paths import EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
+from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system import processes
 
@@ -179,7 +179,7 @@ class Run:
         Raises `RunError` with a sentence when the request cannot be written.
         """
         assert what in REQUESTS, what
-        control = self.dir / "control"
+        control = self.dir / CONTROL
         try:
             (control / what).touch()
         except OSError as error:

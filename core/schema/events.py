@@ -12,7 +12,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from .paths import EVENTS, RESERVE
+from .paths import EVENTS, EVENTS_SUFFIX, RESERVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -275,7 +275,7 @@ class Log:
 
     def _names(self) -> list[str]:
         try:
-            names = sorted(name for name in os.listdir(self._folder) if name.endswith(".jsonl"))  # noqa: PTH208 (names only)
+            names = sorted(name for name in os.listdir(self._folder) if name.endswith(EVENTS_SUFFIX))  # noqa: PTH208 (names only)
         except FileNotFoundError:
             return []
         except OSError as error:

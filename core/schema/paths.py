@@ -1,5 +1,19 @@
 """The layout of a run directory: the name of every file and folder in it.
 
+    spec.json                   what was asked for, written once
+    events/supervisor.jsonl     life-cycle, written by the supervisor
+    events/worker-N.jsonl       measurements of rank N of a recipe
+    events/collector.jsonl      measurements of a script, written by the metrics process
+    events/devices.jsonl        readings of the devices
+    events/guard.jsonl          what the guard had to terminate
+    events/reserve              space that is given up when the disk is full
+    log.txt, log.N.txt          output of rank 0 and of the supervisor; output of rank N of a script
+    metrics.jsonl, metrics.N.jsonl   measurements that a script itself appends
+    control/                    requests: one file each
+    checkpoints/                one folder each
+    rendezvous                  where ranks meet; exists only while they run
+    pymp-*                      sockets of data-loader workers; exist only while they run
+
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
@@ -10,41 +24,40 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-METRICS_VARIABLE = "TRAINYARD_METRICS"
-"""The variable that names a file to which the program may append its measurements, a JSON object a line."""
-
-
-def metrics_file(run_dir: Path, rank: int) -> Path:
-    """Where a rank may append its measurements."""
-    return run_dir / (f"metrics.{rank}.jsonl" if rank else "metrics.jsonl")
-
-
 SPEC_FILE = "spec.json"
 
-
-EVENTS = "events"  # the folder of the logs inside a run directory
-RESERVE = "reserve"  # a file inside it, given up when the disk is full, so that the last words fit
-
-
-CHECKPOINTS = "checkpoints"
-
-
+EVENTS = "events"
+"""The folder of the event files."""
 SUPERVISOR_EVENTS = "supervisor.jsonl"
+COLLECTOR_EVENTS = "collector.jsonl"
+DEVICE_EVENTS = "devices.jsonl"
+GUARD_EVENTS = "guard.jsonl"
+EVENTS_SUFFIX = ".jsonl"
+RESERVE = "reserve"
+"""A file in the events folder. It is deleted when the disk is full, so that the last events fit."""
 
-
+CONTROL = "control"
+"""The folder of requests to the run."""
+CHECKPOINTS = "checkpoints"
+RENDEZVOUS = "rendezvous"
 SOCKETS = "pymp-*"
-
+"""A pattern: folders that Python's multiprocessing makes for sockets."""
 
 LOG_FILE = "log.txt"
+METRICS_VARIABLE = "TRAINYARD_METRICS"
+"""The environment variable that names the file to which a script may append measurements, one JSON object per line."""
+
+
+def worker_events(rank: int) -> str:
+    """Return the name of the event file of a rank, inside the events folder."""
+    return f"worker-{rank}{EVENTS_SUFFIX}"
 
 
 def log_of_rank(run_dir: Path, rank: int) -> Path:
-    """Where a rank of a script prints to; rank 0 into the run's own log, like the supervisor."""
+    """Return the output file of a rank of a script. Rank 0 shares the run's own log with the supervisor."""
     return run_dir / (f"log.{rank}.txt" if rank else LOG_FILE)
 
 
-COLLECTOR_EVENTS = "collector.jsonl"
-
-
-GUARD_EVENTS = "guard.jsonl"
+def metrics_file(run_dir: Path, rank: int) -> Path:
+    """Return the file to which a rank of a script may append its measurements."""
+    return run_dir / (f"metrics.{rank}.jsonl" if rank else "metrics.jsonl")

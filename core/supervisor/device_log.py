@@ -9,7 +9,7 @@ from core.devices.device import Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
 from core.schema.events import Writer
-from core.schema.paths import EVENTS
+from core.schema.paths import DEVICE_EVENTS, EVENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ class DeviceLog:
     ) -> None:
         """`clock`: any steady one, in seconds."""
         self._sampler, self._device_ids, self._clock = sampler, device_ids, clock
-        self._writer = Writer(run_dir / EVENTS / "devices.jsonl")
+        self._writer = Writer(run_dir / EVENTS / DEVICE_EVENTS)
         self._recorded = True
         self.survey = Survey()
         """All that is known of the devices by now, those among them that are not the run's."""

@@ -11,7 +11,7 @@ from core.runs.directory import remove_sockets
 from core.runs.lock import PATIENCE_S, not_cleared
 from core.runs.requests import Requests
 from core.schema.events import FULL, Writer, make_reserve
-from core.schema.paths import EVENTS, SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
 from core.system import process_info, processes, terminate
 from core.system.process_info import TerminatedProcess, ended_fields
 
@@ -39,7 +39,7 @@ def clear(run_dir: Path) -> None:
     Whom it ended it writes down. Raises `RunError` when something could not be ended, or when the disk is full.
     """
     Requests(run_dir).clear()
-    (run_dir / "rendezvous").unlink(missing_ok=True)
+    (run_dir / RENDEZVOUS).unlink(missing_ok=True)
     _end_remnants(run_dir)
     remove_sockets(run_dir)
     try:

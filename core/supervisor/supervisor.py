@@ -22,7 +22,7 @@ from core.runs.facts import RunFacts, fold
 from core.runs.requests import Requests
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.schema.events import RecordError, Writer
-from core.schema.paths import EVENTS, RESERVE
+from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
 from core.supervisor.device_log import DeviceLog
 from core.supervisor.stop_escalation import StopEscalation
@@ -59,7 +59,7 @@ class Supervisor:
 
     def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None) -> None:
         self._run_dir, self._spec, self._job = run_dir, spec, job
-        self._events = Writer(run_dir / EVENTS / "supervisor.jsonl")
+        self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
         self._readings = DeviceLog(run_dir, sampler, spec.devices)
         self._requests = Requests(run_dir)
         self._workers = WorkerGroup(run_dir)
@@ -293,7 +293,7 @@ class Supervisor:
         self._workers.close()
         self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
-        for name in (f"{EVENTS}/{RESERVE}", "rendezvous"):
+        for name in (f"{EVENTS}/{RESERVE}", RENDEZVOUS):
             (self._run_dir / name).unlink(missing_ok=True)
         self._readings.close()
         self._events.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.schema.events import Event, Tail
-from core.schema.paths import EVENTS
+from core.schema.paths import EVENTS, worker_events
 from core.system import processes
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class WorkerGroup:
 
     def add(self, placement: RankAssignment, launch: Callable[[RankAssignment], subprocess.Popen[bytes]]) -> Worker:
         """Start a worker and take charge of it. What an earlier leg of the run said is not its word."""
-        tail = Tail(self._run_dir / EVENTS / f"worker-{placement.rank}.jsonl")
+        tail = Tail(self._run_dir / EVENTS / worker_events(placement.rank))
         tail.skip()  # before the start: its first word must not be missed
         process = launch(placement)
         serves = any(member.placement.role == "chief" for member in self.members)

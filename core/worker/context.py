@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..schema.events import Writer, metrics_line
-from ..schema.paths import EVENTS
+from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class Context:
         self.spec: RunSpec = read_spec(self.run_dir)
         self.paused = False
         """Whether training ends here to be resumed."""
-        log = self.run_dir / EVENTS / f"worker-{placement.rank}.jsonl"
+        log = self.run_dir / EVENTS / worker_events(placement.rank)
         self.resumed = log.exists() and log.stat().st_size > 0
         """Whether this worker goes on where an earlier one of the run ended."""
         self._writer = Writer(log)
-        self._control = os.path.join(run_dir, "control")  # noqa: PTH118 (asked for on the hot path)
+        self._control = os.path.join(run_dir, CONTROL)  # noqa: PTH118 (asked for on the hot path)
 
     @property
     def training(self) -> Training:

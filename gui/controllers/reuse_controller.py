@@ -12,6 +12,7 @@ from core.config import presets
 from core.config.script_check import ScriptCheckRequest
 from core.config.shell_command import shell_line
 from core.runs.run import Run
+from core.schema.paths import SUPERVISOR_EVENTS
 from gui.services.script_checker import ScriptChecker
 from gui.style.formatting import listed
 from gui.widgets.confirm_dialog import ask
@@ -110,7 +111,7 @@ class ReuseController(QObject):
             self.said.emit(f"{listed(gone)} {is_are} not in this machine now, so {it_they} not ticked.", "warn")
 
     def _copy(self, spec: RunSpec, run_dir: Path) -> None:
-        run = Run(run_dir, only=("supervisor.jsonl",))
+        run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
         run.catch_up()
         cores = {name: tuple(told.get("cores") or ()) for name, told in run.facts.devices.items()}
         QGuiApplication.clipboard().setText(shell_line(spec, cores))

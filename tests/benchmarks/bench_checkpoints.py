@@ -14,6 +14,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from core.catalog import frameworks
 from core.config import validation
 from core.devices.cpu import cpu_devices
 from tests.benchmarks.panel import Work, under_the_panel
@@ -35,7 +36,7 @@ def cases() -> dict[str, Work]:
     cells = [("pytorch", "single", 1), ("pytorch", "fsdp", 2), ("tensorflow", "single", 1), ("keras", "single", 1)]
     every = {}
     for framework, strategy, count in cells:
-        if not validation.is_installed(validation.framework(framework)) or count > len(devices):
+        if not validation.is_installed(frameworks.framework(framework)) or count > len(devices):
             continue
         base = Work(recipe="digits_cnn", devices=devices[:count], framework=framework, strategy=strategy, epochs=30)
         every[f"{framework}.{strategy}, digits_cnn"] = base

@@ -19,7 +19,7 @@ from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
 from tests.benchmarks.report import table, write_json
-from tests.running import make_spec
+from tests.support.running import make_spec
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.catalog import frameworks
 from core.catalog.strategies import STRATEGIES, Strategy
 from core.config import validation
 from core.devices.cpu import cpu_devices
@@ -76,7 +77,7 @@ def cases() -> list[Case]:
 def _is_available(row: Strategy) -> bool:
     chosen = _devices(row)
     return (
-        validation.is_installed(validation.framework(row.framework))
+        validation.is_installed(frameworks.framework(row.framework))
         and not row.unavailable()
         and not validation.obstacle(row, chosen)
     )

@@ -9,6 +9,7 @@ from core.errors import RunError
 from core.runs import index
 from core.runs.run import Run
 from core.runs.states import state_info
+from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system import process_info
 from core.units import size
@@ -101,7 +102,7 @@ def _looked_at(run_dir: Path) -> _Live | None:
         devices = read_spec(run_dir).devices
     except ValueError:
         return None
-    run = Run(run_dir, only=("supervisor.jsonl",))
+    run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
     return _Live(run.id, tuple(devices), frozenset(each.process.pid for each in run.facts.workers.values()))
 

@@ -22,6 +22,7 @@ from core.runs import index
 from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
+from core.schema.paths import CHECKPOINTS, CONTROL
 from core.scripts.analysis import analyse_script
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def save(given: Namespace) -> int:
         written = _answer(asked, asked.facts.checkpoint)
     except KeyboardInterrupt:
         raise RunError(f"Run {asked.id} has been asked to save and will; nobody waits for it now.") from None
-    path = asked.dir / "checkpoints" / written.name
+    path = asked.dir / CHECKPOINTS / written.name
     if given.json:
         say_json({"run": asked.id, "checkpoint": written.name, "step": written.step, "path": str(path)})
     else:
@@ -229,7 +230,7 @@ def _answer(asked: Run, before: Checkpoint | None) -> Checkpoint:
 
 
 def _is_asked(asked: Run, what: str) -> bool:
-    return (asked.dir / "control" / what).exists()
+    return (asked.dir / CONTROL / what).exists()
 
 
 def _last_notice(asked: Run) -> str:

@@ -12,6 +12,8 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]  # documen
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from ...schema.paths import RENDEZVOUS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -30,7 +32,7 @@ def join(context: Context) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine; its name need not resolve
     dist.init_process_group(
         "gloo" if context.placement.kind == "cpu" else "nccl",
-        store=FileStore(str(context.run_dir / "rendezvous"), context.world_size),
+        store=FileStore(str(context.run_dir / RENDEZVOUS), context.world_size),
         rank=context.rank,
         world_size=context.world_size,
     )

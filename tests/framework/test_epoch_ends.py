@@ -1,0 +1,352 @@
+"""Ends of epochs at which ranks do not wait for each other: nothing is lost, doubled or out of order; all is answered.
+
+The meter is that of several ranks, of which this process is all there are; the last tests are of real ranks.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs.directory import new_directory
+from core.runs.states import RunState
+from core.schema import checkpoint
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.schema.rank import RankAssignment
+from core.schema.spec import write_spec
+from core.series.run_series import RunSeries
+from core.worker.context import Context
+from core.worker.controller import TrainingController
+from core.worker.metrics_reporter import RankedMetricsReporter
+from tests.framework.test_numbers import AWKWARD, assert_close
+from tests.process.test_checkpoints import DROPS, resumed
+from tests.support.running import make_spec, train, write_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.support.running import Followed
+
+ALONE = RankAssignment(
+    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
+)
+BEST_EPOCH = 4
+"""From which on the validation's loss rises."""
+
+
+class Every(RankedMetricsReporter):
+    """Reports after so many steps, once the first is done."""
+
+    def __init__(self, context: Context, steps: int) -> None:
+        super().__init__(context)
+        self._wanted = steps
+        self.meetings = 0
+
+    @property
+    def put_off_so_far(self) -> int:
+        """Ends of epochs that no report has told yet."""
+        return len(self._ends)
+
+    def _next_interval(self) -> int:
+        return self._wanted
+
+    def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
+        self.meetings += 1
+        return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
+
+
+class Numbers:
+    """A saver with next to nothing to save."""
+
+    def save(self, folder: Path) -> None:
+        (folder / "model").write_text("weights")
+
+    def load(self, folder: Path) -> None:
+        assert (folder / "model").read_text() == "weights"
+
+
+class Played:
+    """A training of which each step's loss and each epoch's validation are known beforehand."""
+
+    def __init__(self, run_dir: Path, *, per_epoch: int, reports_every: int, validates: bool = True) -> None:
+        self.dir = run_dir
+        self.context = Context(str(run_dir), ALONE)
+        self.meter = Every(self.context, reports_every)
+        self._per_epoch, self._validates = per_epoch, validates
+        self.course = TrainingController(
+            self.context, self.meter, Numbers(), steps_per_epoch=per_epoch, samples_per_epoch=4, validates=validates
+        )
+
+    def train(self, after_step: Callable[[int], object] = lambda _: None) -> bool:
+        """As a loop does; whether it went to its end, and was not broken off: by `after_step`, if that is true."""
+        self.course.begin(0.1)
+        for _ in self.course.epochs():
+            for _ in range(self.course.done_in_epoch, self._per_epoch):
+                if self.course.stepped(loss(self.course.step + 1)) or after_step(self.course.step):
+                    return False
+            self.course.epoch_trained(0.1)
+            means = self.course.conclude([2 * validation(self.course.epoch), 2.0], mean) if self._validates else {}
+            if self.course.validated(means):
+                return False
+        self.course.end()
+        return True
+
+    def ask(self, request: str) -> None:
+        (self.dir / "control" / request).touch()
+
+    def book(self) -> RunSeries:
+        book = RunSeries()
+        book.fold(self.events())
+        return book
+
+    def events(self) -> list[dict]:
+        return Tail(self.dir / EVENTS / "worker-0.jsonl").read()
+
+    def checkpoints(self) -> list[checkpoint.TrainingPosition]:
+        """The oldest first."""
+        return [checkpoint.read(path) for path in reversed(checkpoint.folders(self.dir))]
+
+
+def loss(step: int) -> float:
+    return 1 / step
+
+
+def validation(epoch: int) -> float:
+    return 1.0 + abs(epoch - BEST_EPOCH)
+
+
+def mean(sums: Sequence[float]) -> dict[str, list[float]]:
+    total, items = sums
+    return {"val_loss": [total / items]}
+
+
+@pytest.fixture
+def new(runs_root: Path) -> Callable[..., Path]:
+    """A run's folder with such settings."""
+
+    def make(epochs: int, **checkpoints: object) -> Path:
+        run_dir = new_directory(runs_root, "played")
+        write_spec(run_dir, make_spec("digits_mlp", epochs=epochs, checkpoints={"unit": "never", **checkpoints}))
+        return run_dir
+
+    return make
+
+
+@pytest.mark.parametrize("reports_every", [1, 2, 7, 1000])
+@pytest.mark.parametrize("per_epoch", [1, 3, 20])
+def test_every_step_and_every_validation_is_recorded_once_and_in_order(
+    new: Callable[..., Path], per_epoch: int, reports_every: int
+) -> None:
+    played = Played(new(epochs=9), per_epoch=per_epoch, reports_every=reports_every)
+    assert played.train()
+    lines = [event for event in played.events() if event["kind"] == "metrics"]
+    for metric in ("loss", "val_loss"):
+        own = [line for line in lines if metric in line["values"]]
+        steps = [line["first"] + at for line in own for at in range(len(line["values"][metric]))]
+        assert steps == (
+            list(range(1, 9 * per_epoch + 1))
+            if metric == "loss"
+            else list(range(per_epoch, 9 * per_epoch + 1, per_epoch))
+        )
+        times = [time for line in own for time in (line["since"], line["t"])]
+        assert times == sorted(times)
+    book = played.book()
+    assert book.metrics["loss"].values.tolist() == pytest.approx([loss(step) for step in range(1, 9 * per_epoch + 1)])
+    assert book.metrics["val_loss"].values.tolist() == [validation(epoch) for epoch in range(9)]
+    ends, losses = book.metrics["val_loss"], book.metrics["loss"]
+    for step, ended in zip(ends.steps, ends.times, strict=True):
+        assert losses.times[int(step) - 1] <= ended  # its last step was before it
+        assert step == losses.steps[-1] or ended <= losses.times[int(step)]  # and the next after it
+
+
+@pytest.mark.parametrize("validates", [True, False])
+def test_ends_of_short_epochs_cost_no_meeting(new: Callable[..., Path], *, validates: bool) -> None:
+    """The first is met, since nobody knows yet how long a validation takes, and the last."""
+    played = Played(new(epochs=200), per_epoch=3, reports_every=100, validates=validates)
+    assert played.train()
+    reports = 6  # after the first step, and after each hundred since
+    ends = 3 if validates else 1  # the first; the last, before and after its validation
+    assert played.meter.meetings == reports + ends + 1  # and what `end` reports
+
+
+def test_ends_of_long_epochs_are_told_at_once(new: Callable[..., Path]) -> None:
+    played = Played(new(epochs=5), per_epoch=40, reports_every=5)
+    untold: list[int] = []
+    assert played.train(lambda step: untold.append(played.meter.put_off_so_far))
+    assert not any(untold)
+
+
+@pytest.mark.parametrize("validates", [True, False])
+def test_automatic_checkpoints_fall_on_ends_of_epochs_and_have_their_value(
+    new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, *, validates: bool
+) -> None:
+    monkeypatch.setattr("core.worker.controller.SHARE", 1e6)  # whatever they cost, it is little
+    monkeypatch.setattr("core.worker.controller.FIRST_GUESS_S", 0.0)
+    played = Played(new(epochs=60, unit="auto", keep=1000), per_epoch=3, reports_every=20, validates=validates)
+    assert played.train()
+    stands = played.checkpoints()
+    assert 6 <= len(stands) < 60  # one for each time that rank 0 could tell that it was due
+    for stand in stands:
+        assert stand.done_in_epoch == 0
+        epoch = stand.epoch - 1
+        last_steps = [loss(step) for step in range(3 * epoch + 1, 3 * epoch + 4)]
+        assert stand.value == pytest.approx(validation(epoch) if validates else sum(last_steps) / 3)
+
+
+@pytest.mark.parametrize(("per_epoch", "waits"), [(3, True), (1000, False)])
+def test_a_checkpoint_by_the_clock_waits_for_the_end_of_a_short_epoch(
+    new: Callable[..., Path], *, per_epoch: int, waits: bool
+) -> None:
+    played = Played(new(epochs=20, unit="minutes", keep=1000), per_epoch=per_epoch, reports_every=7)
+
+    def let_it_be_due(step: int) -> None:
+        if step == 5:
+            played.course._saved -= 3600
+
+    assert played.train(let_it_be_due)
+    by_clock, _ = played.checkpoints()
+    assert (by_clock.done_in_epoch == 0) == waits
+    assert by_clock.value == (validation(by_clock.epoch - 1) if waits else None)
+    assert by_clock.step <= 15
+
+
+@pytest.mark.parametrize("request_", ["stop", "pause", "save"])
+def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], request_: str) -> None:
+    """By the next report, which tells the ends before it, and saves what they have brought."""
+    run_dir = new(epochs=12)
+    played = Played(run_dir, per_epoch=3, reports_every=8)
+    asked_at: list[int] = []
+
+    def ask(step: int) -> None:
+        if played.meter.put_off_so_far == 2 and not asked_at:
+            asked_at.append(step)
+            played.ask(request_)
+
+    to_its_end = played.train(ask)
+    assert asked_at
+    ended_before = asked_at[0] // 3 + (asked_at[0] % 3 != 0) - 1
+    assert played.book().metrics["val_loss"].values.tolist()[:ended_before] == list(
+        map(validation, range(ended_before))
+    )
+    if request_ == "stop":
+        assert not to_its_end
+        assert played.course.step < asked_at[0] + 8
+        assert played.checkpoints() == []
+        return
+    stand = played.checkpoints()[0]
+    assert asked_at[0] < stand.step < asked_at[0] + 8
+    so_far = [validation(epoch) for epoch in range(stand.epoch)]
+    assert stand.progress["best"] == min(so_far)
+    assert stand.progress["since_best"] == len(so_far) - 1 - so_far.index(min(so_far))
+    assert played.context.paused == (request_ == "pause")
+    if request_ == "save":
+        assert to_its_end
+        assert not (run_dir / "control" / "save").exists()
+    else:
+        (run_dir / "control" / "pause").unlink()
+        played = Played(run_dir, per_epoch=3, reports_every=8)
+        assert played.train()
+    assert_complete(played.book(), epochs=12, per_epoch=3)
+
+
+@pytest.mark.parametrize("validates", [True, False])
+def test_a_training_that_is_killed_with_an_end_untold_goes_on_as_if_it_never_was(
+    new: Callable[..., Path], *, validates: bool
+) -> None:
+    """Wherever it is killed: what the last checkpoint stands on is on record, and what is not comes anew."""
+    shape = {"per_epoch": 3, "reports_every": 50, "validates": validates}
+    whole = Played(new(epochs=8, unit="steps", every=10, keep=1000), **shape)
+    assert whole.train()
+    untold = 0
+    for last in range(1, 24):
+        run_dir = new(epochs=8, unit="steps", every=10, keep=1000)
+        killed = Played(run_dir, **shape)
+        assert not killed.train(lambda step, last=last: step == last)
+        untold += killed.meter.put_off_so_far
+        again = Played(run_dir, **shape)
+        assert again.train()
+        assert_complete(again.book(), epochs=8, per_epoch=3, validates=validates)
+        assert again.checkpoints() == whole.checkpoints()
+    assert untold >= 12
+
+
+def assert_complete(book: RunSeries, *, epochs: int, per_epoch: int, validates: bool = True) -> None:
+    losses = [loss(step) for step in range(1, epochs * per_epoch + 1)]
+    assert book.metrics["loss"].steps.tolist() == list(range(1, epochs * per_epoch + 1))
+    assert book.metrics["loss"].values.tolist() == pytest.approx(losses)
+    if validates:
+        assert book.metrics["val_loss"].steps.tolist() == list(range(per_epoch, epochs * per_epoch + 1, per_epoch))
+        assert book.metrics["val_loss"].values.tolist() == list(map(validation, range(epochs)))
+
+
+OF_ONE_STEP = {"epochs": 200, "batch_size": 66, "learning_rate": 0.01, "checkpoints": {"unit": "epochs", "every": 70}}
+
+
+@pytest.fixture(scope="module")
+def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    """The curve that those of two ranks are compared with."""
+    root = tmp_path_factory.mktemp("one")
+    return train(make_spec(write_recipe(root, AWKWARD, "awkward"), **OF_ONE_STEP), root / "runs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
+def test_epochs_of_one_step_are_complete_on_two_ranks(
+    runs_root: Path, tmp_path: Path, on_one_device: Followed, strategy: str
+) -> None:
+    single, awkward = on_one_device, write_recipe(tmp_path, AWKWARD, "awkward")
+    followed = train(make_spec(awkward, strategy=strategy, devices="cpu:0,cpu:1", **OF_ONE_STEP), runs_root)
+    assert followed.state is RunState.FINISHED
+    for metric in ("loss", "val_loss", "val_accuracy"):
+        one, other = followed.book.metrics[metric], single.book.metrics[metric]
+        assert one.steps.tolist() == list(range(1, 201))
+        assert_close(one.values.tolist(), other.values.tolist(), relative=1e-4)  # rounding adds up over 200 steps
+    saved = [json.loads((path / checkpoint.MANIFEST).read_text()) for path in checkpoint.folders(followed.run.dir)]
+    values = followed.book.metrics["val_loss"].values
+    assert {each["epoch"] for each in saved} >= {140, 200}
+    assert all(each["value"] == pytest.approx(values[each["epoch"] - 1]) for each in saved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "pipeline"])
+def test_a_rank_that_is_killed_right_after_an_epoch_is_resumed_exactly(
+    runs_root: Path, tmp_path: Path, strategy: str
+) -> None:
+    """The last rank, in the first step of an epoch: nobody has told the end of the one before yet."""
+    flag = tmp_path / "kills"
+    source = (
+        DROPS
+        + f"""
+    def loss():
+        import os, signal
+        from pathlib import Path
+        calls = []
+        def measure(output, target):
+            trains = torch.is_grad_enabled()
+            calls.append(trains)
+            begun = sum(now and not before for before, now in zip(calls, calls[1:]))
+            if trains and begun == 30 and Path({str(flag)!r}).exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            return nn.functional.cross_entropy(output, target)
+        return measure
+"""
+    )
+    recipe = write_recipe(tmp_path, source, "killed")
+    settings = {"strategy": strategy, "devices": "cpu:0,cpu:1", "epochs": 40, "batch_size": 16, "micro_batches": 2}
+    often = {"unit": "steps", "every": 7}
+    whole = train(make_spec(recipe, checkpoints=often, **settings), runs_root)
+    flag.touch()
+    killed = train(make_spec(recipe, checkpoints=often, **settings), runs_root)
+    assert killed.state is RunState.FAILED
+    assert killed.run.facts.step < 200
+    flag.unlink()
+    again = resumed(killed.run.dir)
+    assert again.state is RunState.FINISHED
+    for metric in ("loss", "val_loss"):
+        one, other = again.book.metrics[metric], whole.book.metrics[metric]
+        assert one.steps.tolist() == other.steps.tolist()
+        assert_close(one.values.tolist(), other.values.tolist())

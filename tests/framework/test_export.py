@@ -1,0 +1,230 @@
+"""A trained model leaves: loaded again by its framework alone, it is the one that was trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__
+from core.errors import RunError
+from core.launchers.export_model import export_model
+from core.runs.checkpoints import listed
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.series.report import export_csv
+from core.series.run_series import RunSeries
+from core.worker import export as exporter
+from tests.support.running import LONG, Followed, make_spec, train, write_recipe
+
+if TYPE_CHECKING:
+    from core.runs.run import Run
+
+
+def trained(runs_root: Path, recipe: str, **settings: object) -> Run:
+    followed = train(make_spec(recipe, epochs=1, **settings), runs_root)
+    assert followed.state is RunState.FINISHED, followed.run.facts.error
+    return followed.run
+
+
+def python(folder: Path, code: str) -> str:
+    """What these lines print, run in `folder` without anything of ours at hand."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], cwd=folder, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def left_beside(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.parent.iterdir() if folder.name in path.name)
+
+
+def test_a_pytorch_model_is_loaded_without_us(runs_root: Path, tmp_path: Path) -> None:
+    """Also of a recipe whose neighbours it needs."""
+    run = trained(runs_root, "digits_cnn", settings={"width": 4})
+    folder = tmp_path / "out" / "model"
+    exported = export_model(run.dir, folder)
+    assert (exported.checkpoint, exported.step, exported.format) == ("step-00000023", 23, "state_dict")
+    assert {"model.pt", "recipe.py", "settings.json", "load.py"} <= set(exported.files)
+    assert left_beside(folder) == ["model"]
+    moved = folder.rename(tmp_path / "elsewhere")
+    code = f"""
+        import sys
+        from load import model
+        import torch
+        assert not [name for name in sys.modules if name.partition(".")[0] in ("core", "resources", "_trainyard")]
+        saved = torch.load({str(listed(run.dir)[0].path / "model.pt")!r}, weights_only=True)
+        assert all(torch.equal(saved[name], tensor) for name, tensor in model.state_dict().items())
+        print(model(torch.zeros(3, 1, 8, 8)).shape[0], model[0].out_channels, model.training)
+    """
+    assert python(moved, code) == "3 4 False"
+    assert json.loads((moved / "settings.json").read_text())["training"]["seed"] == 0
+
+
+def test_a_pipelines_parts_are_united(runs_root: Path, tmp_path: Path) -> None:
+    run = trained(runs_root, "digits_mlp", devices="cpu:0,cpu:1", strategy="pipeline")
+    folder = tmp_path / "model"
+    export_model(run.dir, folder)
+    names = python(folder, "from load import model; print(*model.state_dict())").split()
+    parts = [
+        python(path.parent, f"import torch; print(*torch.load({path.name!r}, weights_only=True))").split()
+        for path in sorted(listed(run.dir)[0].path.glob("model-*.pt"))
+    ]
+    assert len(parts) == 2
+    assert sorted(parts[0] + parts[1]) == sorted(names)
+
+
+@pytest.fixture(scope="module")
+def keras_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trained(tmp_path_factory.mktemp("runs"), "digits_mlp", framework="tensorflow")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_name", ["keras", "saved_model"])
+def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, format_name: str) -> None:
+    run = keras_run
+    folder = tmp_path / "model"
+    exported = export_model(run.dir, folder, format_name=format_name)
+    assert exported.format == format_name
+    loads = {
+        "keras": "import keras; weights = keras.saving.load_model('model.keras').get_weights()",
+        "saved_model": "import tensorflow as tf; weights = [each.numpy() for each in"
+        " tf.saved_model.load('saved_model').variables]",
+    }
+    code = f"""
+        import numpy as np
+        {loads[format_name]}
+        saved = np.load({str(listed(run.dir)[0].path / "model.npz")!r})
+        print(all(any(np.array_equal(saved[name], each) for each in weights) for name in saved.files))
+    """
+    assert python(folder, code) == "True"
+    counts = {"keras": "len(model.weights)", "saved_model": "len(model.variables)"}
+    assert int(python(folder, f"from load import model; print({counts[format_name]})")) >= 2
+
+
+def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+    source = Path(write_recipe(tmp_path, LONG))
+    run = trained(runs_root, str(source), checkpoints={"unit": "steps", "every": 1, "keep": 9, "best": False})
+    folder = tmp_path / "model"
+    first, *_ = every = listed(run.dir)
+    names = ", ".join(each.path.name for each in every)
+
+    with pytest.raises(ValueError, match="PyTorch model is not exported as keras"):
+        export_model(run.dir, folder, format_name="keras")
+    with pytest.raises(ValueError, match=f"has no checkpoint 'step-7'. Choose from: {names}"):
+        export_model(run.dir, folder, checkpoint_name="step-7")
+    with pytest.raises(ValueError, match="exists already and is not an empty folder"):
+        export_model(run.dir, tmp_path)
+    source.write_text(f"{LONG}\ndef model():\n    return nn.Linear(4, 3)\n")
+    with pytest.raises(RunError, match=f"could not be exported: Checkpoint {first.path.name} is of another model"):
+        export_model(run.dir, folder)
+    source.write_text(f"{LONG}\nraise RuntimeError('not today')\n")
+    with pytest.raises(RunError, match="could not be exported: RuntimeError: not today"):
+        export_model(run.dir, folder)
+    source.write_text(f"{LONG}\nimport os\nprint('a last word', flush=True)\nos._exit(3)\n")
+    with pytest.raises(RunError, match="It printed last: a last word"):
+        export_model(run.dir, folder)
+    with (first.path / "model.pt").open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(ValueError, match=f"Checkpoint {first.path.name} is broken: model.pt has"):
+        export_model(run.dir, folder)
+    assert left_beside(folder) == []
+
+
+def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = trained(runs_root, write_recipe(tmp_path, LONG), checkpoints={"unit": "never"})
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code = __main__.main(["export", run.id, *arguments, "--runs", str(runs_root)])
+        except SystemExit as left:
+            code = int(left.code or 0)
+        return code, *capsys.readouterr()
+
+    code, _, err = call("--model", str(tmp_path / "model"))
+    assert code == 2
+    assert f"Run {run.id} has no checkpoint. `trainyard save` writes one while it runs." in err
+    code, _, err = call("--model", str(tmp_path / "model"), "--csv", "-")
+    assert code == 2
+    assert "not allowed with argument" in err
+    code, _, err = call("--csv", "-", "--checkpoint", "best")
+    assert code == 2
+    assert "--format and --checkpoint are of a model's export" in err
+    assert call()[0] == 2
+
+
+def test_the_best_checkpoint_is_found(runs_root: Path) -> None:
+    followed = train(make_spec("digits_mlp", epochs=3, checkpoints={"unit": "epochs"}), runs_root)
+    exported = export_model(followed.run.dir, followed.run.dir.parent / "best", checkpoint_name="best")
+    losses = Followed(followed.run.attach(followed.run.dir)).until_over().book.metrics["val_loss"]
+    best = int(losses.steps[losses.values.argmin()])
+    assert exported.step == best
+
+
+def fill(folder: Path) -> None:
+    """Take all room that there is."""
+    fd = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
+    os.posix_fallocate(fd, 0, os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize)
+    os.close(fd)
+
+
+def test_measurements_that_do_not_fit_leave_no_file(small_disk: Path) -> None:
+    book = RunSeries()
+    book.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    export_csv(book, small_disk / "fits.csv")
+    assert (small_disk / "fits.csv").read_text().startswith("metric,step,time,value\nloss,1,")
+    fill(small_disk)
+    with pytest.raises(RunError, match=r"a\.csv cannot be written: The disk is full\. Free some space\.$"):
+        export_csv(book, small_disk / "a.csv")
+    assert not (small_disk / "a.csv").exists()
+
+
+def test_a_full_disk_is_told_whatever_the_framework_says(small_disk: Path) -> None:
+    error = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 1984 vs 1936.")
+    assert not exporter._is_full(small_disk, error)
+    fill(small_disk)
+    assert exporter._is_full(small_disk, error)
+    assert not exporter._is_full(small_disk, PermissionError(13, "Permission denied"))
+
+
+def test_a_model_that_does_not_fit_on_the_disk_is_told_so(
+    runs_root: Path, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = runs_root / "one"
+    run_dir.mkdir(parents=True)
+    write_spec(run_dir, make_spec("digits_mlp"))
+    monkeypatch.setattr("core.launchers.export_model.whole", lambda *_: tmp_path)
+
+    def refused(_: object, request: str) -> str:
+        Path(json.loads(request)["answer"]).write_text(json.dumps({"error": "unexpected pos", "full": True}))
+        return ""
+
+    monkeypatch.setattr("core.launchers.export_model._run", refused)
+    with pytest.raises(RunError, match=r"is full\. Free some space, or name a folder on another disk"):
+        export_model(run_dir, small_disk / "model")
+    assert list(small_disk.iterdir()) == []
+
+
+def test_a_checkpoint_that_gave_way_meanwhile_is_said_to_have(tmp_path: Path) -> None:
+    """The run under way keeps its newest alone, and the exporter has its framework to load first."""
+    request = {
+        "run_dir": str(tmp_path), "checkpoint": str(tmp_path / "checkpoints" / "step-00000007"),
+        "folder": str(tmp_path), "format": "state_dict", "answer": str(tmp_path / "answer.json"),
+    }  # fmt: skip
+    write_spec(tmp_path, make_spec("digits_mlp"))
+    boot = Path(exporter.__file__).with_name("boot.py")
+    command = [sys.executable, str(boot), "--export", json.dumps(request)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        assert process.wait(60) == 1
+    told = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
+    assert told["error"].startswith("Checkpoint step-00000007 gave way to newer ones before it was read. Export again")

@@ -1,0 +1,206 @@
+"""Another Python than ours, of another version, in which nothing of ours is installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import core
+from core.cli import __main__
+from core.config.requirements import recipe_problems
+from core.pythons.discovery import find
+from core.pythons.facts import MIN_FOR_RECIPES, ask
+from core.runs.states import RunState
+from tests.support.pythons import install, make_environment, of_version, packages_of, write_program
+from tests.support.running import make_spec, script_spec, train, write_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.pythons.discovery import Found
+    from core.pythons.facts import PythonInfo
+
+TELLS = """\
+import json, sys
+for step in range(1, 4):
+    print(f"step {step}: loss {1 / step:.3f}")
+try:
+    import core
+except ImportError:
+    core = None
+json.dump({"version": sys.version_info[:2], "ours": core is not None, "path": sys.path}, open(sys.argv[1], "w"))
+"""
+
+
+@pytest.fixture(scope="module")
+def foreign() -> str:
+    """The oldest other Python of this machine under which recipes may run, without PyTorch."""
+    found = sorted((facts.version, facts.path) for facts in map(_facts, find(None)) if facts and _is_foreign(facts))
+    if not found:
+        pytest.skip("This machine has no Python of another version from 3.10 on.")
+    return found[0][1]
+
+
+@pytest.fixture(scope="module")
+def foreign_with() -> Callable[[str], str]:
+    """Gives another Python, of another version rather than ours, in which somebody installed a framework.
+
+    It is one of this machine's, or lies beside the project.
+    """
+    told = [each for each in map(_facts, find(Path(core.__file__).parent)) if each is not None]
+
+    def choose(framework: str) -> str:
+        module = {"pytorch": "torch"}.get(framework, framework)
+        fit = [
+            each.path
+            for each in sorted(told, key=lambda each: (each.version[:2] == sys.version_info[:2], each.version))
+            if getattr(each, module) and each.prefix != sys.prefix and each.too_old(MIN_FOR_RECIPES) is None
+        ]
+        lacking = [path for path in fit if recipe_problems(replace(make_spec("digits_mlp"), python=path))]
+        if fit == lacking:
+            pytest.skip(
+                f"No other Python from 3.10 on with {module} and numpy is on this machine or beside the project."
+            )
+        return next(path for path in fit if path not in lacking)
+
+    return choose
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Another environment of our own version: with the frameworks, and nothing of ours or that only we need."""
+    python = make_environment(tmp_path_factory.mktemp("apart") / "env")
+    ours = ("pyside6", "shiboken6", "pyqtgraph", "platformdirs", "pynvml", "nvidia_ml_py", "trainyard", "psutil")
+    for each in packages_of(Path(sys.executable)).iterdir():
+        if not each.name.lower().startswith((*ours, "__editable__", "_pytest", "pytest")) and each.suffix != ".pth":
+            (packages_of(python) / each.name).symlink_to(each)
+    return str(python)
+
+
+def _facts(found: Found) -> PythonInfo | None:
+    try:
+        return ask(found.path)
+    except ValueError:  # it does not answer: another one may
+        return None
+
+
+def _is_foreign(facts: PythonInfo) -> bool:
+    is_ours = facts.version[:2] == sys.version_info[:2]
+    return facts.too_old(MIN_FOR_RECIPES) is None and not is_ours and facts.torch is None
+
+
+def test_a_script_runs_under_it_and_is_measured(tmp_path: Path, runs_root: Path, foreign: str) -> None:
+    (tmp_path / "tells.py").write_text(TELLS)
+
+    ended = train(script_spec("tells.py", "told.json", cwd=tmp_path, python=foreign), runs_root)
+
+    assert ended.state is RunState.FINISHED, ended.run.log_end()
+    assert ended.losses() == [1.0, 0.5, 0.333]
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told["version"] != list(sys.version_info[:2])
+    assert told["ours"] is False
+
+
+def test_a_worker_comes_up_under_it_and_asks_for_its_framework_alone(runs_root: Path, foreign: str) -> None:
+    """All that a worker loads before its framework is the standard library and ours, in words that it understands."""
+    spec = replace(make_spec("digits_mlp"), python=foreign)
+
+    ended = train(spec, runs_root)
+
+    assert ended.state is RunState.FAILED
+    assert f"pytorch could not be imported by {foreign}: ModuleNotFoundError: No module named 'torch'" in str(
+        ended.run.facts.error
+    )  # fmt: skip
+
+
+def test_a_recipe_is_refused_where_its_framework_is_missing(
+    runs_root: Path, foreign: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--runs", str(runs_root), "run", "digits_mlp", "--devices", "cpu:0", "--python", foreign]
+    assert __main__.main(words) == 2
+    assert f"PyTorch is not installed in {foreign}. Install it there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy", "devices"),
+    [("pytorch", "single", "cpu:0"), ("pytorch", "ddp", "cpu:0,cpu:1"), ("tensorflow", "single", "cpu:0"),
+     ("keras", "mirrored", "cpu:0,cpu:1")],
+)  # fmt: skip
+def test_a_recipe_trains_under_it_as_under_our_own(
+    runs_root: Path, foreign_with: Callable[[str], str], framework: str, strategy: str, devices: str
+) -> None:
+    """Other versions of Python, of the framework and of numpy, on one device and on two: the same curve."""
+    spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices=devices, epochs=1)
+
+    theirs = train(replace(spec, python=foreign_with(framework)), runs_root)
+
+    assert theirs.state is RunState.FINISHED, theirs.run.log_end()
+    ours = train(make_spec("digits_mlp", framework=framework, epochs=1), runs_root)
+    assert len(theirs.losses()) == 23
+    assert theirs.losses() == pytest.approx(ours.losses(), rel=1e-4)
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "keras"])
+def test_a_recipe_trains_where_nothing_of_ours_is_installed(runs_root: Path, apart: str, framework: str) -> None:
+    spec = make_spec("digits_mlp", framework=framework, epochs=1)
+
+    ended = train(replace(spec, python=apart), runs_root)
+
+    assert ended.state is RunState.FINISHED, ended.run.log_end()
+    assert len(ended.losses()) == 23
+
+
+def test_a_package_that_a_recipe_needs_is_named_before_the_start(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PyTorch is installed without numpy, which the digits are kept with."""
+    python = make_environment(tmp_path / "env")
+    install(python, "torch", "2.6.0")
+
+    assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
+
+    said = capsys.readouterr().err
+    assert "digits_mlp.py needs the package numpy, which Python 3." in said
+    assert f"at {python} does not have. Install it (uv pip install --python {python} numpy)" in said
+    assert "torch" not in said
+    assert not runs_root.exists()
+
+
+def test_a_recipe_of_ones_own_is_looked_at_too(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        """
+        import torch, nowhere_to_be_found
+
+        def model(): ...
+        def train_data(): ...
+        """,
+    )
+    assert __main__.main(_run(recipe, Path(sys.executable), runs_root)) == 2
+    assert "recipe.py needs the package nowhere_to_be_found, which Python" in capsys.readouterr().err
+
+
+def test_one_that_is_too_old_for_recipes_is_refused(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = of_version(3, 9)
+    python = write_program(tmp_path / "env" / "bin" / "python", f'#!/bin/sh\nexec {old} "$@"\n')
+    for name in ("torch", "numpy"):  # seen where an environment has them, and not by this Python
+        (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name).mkdir(parents=True)
+        (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name / "__init__.py").touch()
+
+    assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
+
+    assert f"{python} is Python 3.9." in (said := capsys.readouterr().err)
+    assert "and recipes need Python 3.10 or later" in said
+
+
+def _run(recipe: str, python: Path, runs_root: Path) -> list[str]:
+    return ["--runs", str(runs_root), "run", recipe, "--devices", "cpu:0", "--python", str(python)]

@@ -1,0 +1,199 @@
+"""Keras' own `fit`: each step's own loss, batches that do not divide, and training that is left and taken up again.
+
+The cells themselves are compared in `test_matrix`. This process never imports Keras.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs.run import Run
+from core.runs.states import RunState
+from tests.support.running import Followed, make_spec, start, train, train_both, write_recipe
+
+if TYPE_CHECKING:
+    from core.schema.spec import RunSpec
+
+AWKWARD = """\
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras import layers
+
+    def model(dropout=0.0, nap_s=0.0):
+        regular = keras.regularizers.L2(1e-3)
+        parts = [
+            layers.Dense(8, activation="tanh", kernel_regularizer=regular), layers.Dropout(dropout), layers.Dense(3)
+        ]
+        return keras.Sequential([keras.Input((20,)), *([Nap(nap_s)] if nap_s else []), *parts])
+
+    class Nap(layers.Layer):
+        '''Slow, and much slower in a validation.'''
+
+        def __init__(self, nap_s):
+            super().__init__()
+            self.nap_s = nap_s
+
+        def call(self, inputs, training=False):
+            import time
+            nap_s = self.nap_s if training else 4 * self.nap_s
+            awake = tf.numpy_function(lambda: time.sleep(nap_s), [], [])
+            with tf.control_dependencies([awake]):
+                return tf.identity(inputs)
+
+    def made(items, as_dataset):
+        generator = np.random.default_rng(items)
+        inputs = generator.normal(size=(items, 20)).astype("float32")
+        targets = (inputs[:, 0] > 0) * 1 + (inputs[:, 1] > 0.5)
+        return tf.data.Dataset.from_tensor_slices((inputs, targets)) if as_dataset else (inputs, targets)
+
+    def train_data(as_dataset=False):
+        return made(65, as_dataset)
+
+    def val_data(as_dataset=False):
+        return made(33, as_dataset)
+
+    def optimizer(learning_rate=0.05):
+        return keras.optimizers.Adam(learning_rate)
+
+    def metrics():
+        return {"accuracy": keras.metrics.sparse_categorical_accuracy}
+"""
+"""65 items in batches of 16: the last has one item, which two devices cannot share; so has the last of validation."""
+
+BY_HAND = """
+import json, sys
+import keras, tensorflow as tf
+sys.path.insert(0, sys.argv[1])
+import awkward
+keras.utils.set_random_seed(0)
+model = awkward.model(dropout=0.5)
+inputs, targets = awkward.train_data()
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
+model.compile(awkward.optimizer(), loss, metrics=[accuracy], jit_compile=False)
+found = {"loss": [], "val_loss": [], "val_accuracy": []}
+for epoch in range(13):
+    order = tf.random.experimental.stateless_shuffle(tf.range(65), seed=[epoch, 0]).numpy()
+    for index in [order[at : at + 16] for at in range(0, 65, 16)]:
+        found["loss"].append(float(model.train_on_batch(inputs[index], targets[index], return_dict=True)["loss"]))
+    means = model.evaluate(*awkward.val_data(), batch_size=16, verbose=0, return_dict=True)
+    found["val_loss"].append(float(means["loss"]))
+    found["val_accuracy"].append(float(means["accuracy"]))
+print(json.dumps(found))
+"""
+
+EPOCHS, STEPS = 13, 65
+SETTINGS = {"epochs": EPOCHS, "batch_size": 16}
+TWO = "cpu:0,cpu:1"
+
+
+@pytest.fixture
+def awkward(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, AWKWARD, "awkward")
+
+
+def spec_of(recipe: str, strategy: str = "single", **keywords: object) -> RunSpec:
+    return make_spec(recipe, framework="keras", strategy=strategy, **{**SETTINGS, **keywords})  # type: ignore[arg-type]
+
+
+def measured(followed: Followed) -> dict[str, list[float]]:
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    return {name: series.values.tolist() for name, series in followed.book.metrics.items()}
+
+
+def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], relative: float) -> None:
+    for metric in ("loss", "val_loss", "val_accuracy"):
+        assert len(found[metric]) == {"loss": STEPS}.get(metric, EPOCHS)
+        assert found[metric] == pytest.approx(wanted[metric], rel=relative), metric
+
+
+def test_each_step_has_its_own_loss_the_one_of_a_hand_written_loop(runs_root: Path, awkward: str) -> None:
+    followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)  # meanwhile, by hand:
+    command = [sys.executable, "-c", BY_HAND, str(Path(awkward).parent)]
+    by_hand = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    ours = measured(followed.until_over())
+    assert_close(ours, json.loads(by_hand.splitlines()[-1]), 1e-6)
+
+
+CLIPPED = {"gradient_clip": 0.2, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 7}
+READ = {"settings": {"as_dataset": True}}
+
+
+@pytest.fixture(scope="module")
+def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followed]:
+    """The curves that those of two devices are compared with."""
+    root = tmp_path_factory.mktemp("one")
+    recipe = write_recipe(root, AWKWARD, "awkward")
+    clipped, read = train_both(spec_of(recipe, **CLIPPED), spec_of(recipe, devices="cpu:1", **READ), root / "runs")
+    return {"clipped": clipped, "read": read}
+
+
+def test_parts_of_a_batch_are_weighted_by_their_size(
+    runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
+) -> None:
+    wanted = measured(on_one_device["clipped"])
+    for strategy, changes in [
+        ("mirrored", {"devices": TWO, "accumulation": 4}),
+        ("placement", {"devices": TWO, "accumulation": 2}),
+    ]:
+        assert_close(measured(train(spec_of(awkward, strategy, **CLIPPED, **changes), runs_root)), wanted, 1e-5)
+
+
+def test_a_data_set_that_is_read_comes_in_the_same_order_on_two_devices(
+    runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
+) -> None:
+    one = measured(on_one_device["read"])
+    two = measured(train(spec_of(awkward, "mirrored", devices=TWO, **READ), runs_root))
+    assert_close(two, one, 1e-5)
+    assert len(set(one["loss"])) == STEPS
+
+
+def test_a_pause_in_an_epoch_and_one_in_a_validation_leave_no_trace(runs_root: Path, awkward: str) -> None:
+    slow = {"settings": {"dropout": 0.5, "nap_s": 0.05}, "epochs": 3, "batch_size": 4, "schedule": "cosine"}
+    uninterrupted = start(spec_of(awkward, devices="cpu:1", **slow), runs_root)
+
+    followed = start(spec_of(awkward, **slow), runs_root).until_trained(17)  # told before the validation begins
+    followed.run.request("pause")
+    followed.until_over()
+    assert (followed.state, followed.run.facts.step) == (RunState.PAUSED, 17)
+    assert "val_loss" not in followed.book.metrics  # it was cut short
+
+    again = Followed(Run.resume(followed.run.dir)).until_trained(18)
+    again.run.request("pause")
+    again.until_over()
+    assert again.state is RunState.PAUSED
+    assert 18 <= again.run.facts.step < 34
+    assert again.book.metrics["val_loss"].count == 1  # the one that was owed, and none of the epoch that was left
+
+    resumed = Followed(Run.resume(followed.run.dir)).until_over()
+    assert measured(resumed) == measured(uninterrupted.until_over())
+
+
+def test_a_model_with_a_step_of_its_own_trains_on_one_device_and_is_refused_where_that_cannot_be(
+    runs_root: Path, tmp_path: Path
+) -> None:
+    source = f"""{AWKWARD}
+    class Own(keras.Sequential):
+        def train_step(self, data):
+            inputs, targets = data
+            with tf.GradientTape() as tape:
+                loss = self.compute_loss(inputs, targets, self(inputs, training=True))
+            variables = self.trainable_variables
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+            return {{"loss": loss}}
+
+    def model():
+        return Own([keras.Input((20,)), layers.Dense(3)])
+    """
+    recipe = write_recipe(tmp_path, source, "own")
+    trained, refused = train_both(spec_of(recipe), spec_of(recipe, accumulation=2, devices="cpu:1"), runs_root)
+    assert len(measured(trained)["loss"]) == STEPS
+    assert refused.state is RunState.FAILED
+    assert "with a train_step of its own, which cannot weight the parts of a batch" in str(refused.run.facts.error)

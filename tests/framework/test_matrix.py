@@ -1,0 +1,88 @@
+"""Every available cell on two CPU devices walks its framework's curve of one device, and leaves nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.catalog import strategies
+from core.config import validation
+from core.runs.states import RunState
+from tests.support.cells import EPOCHS, STEPS, TWO, spec_of
+from tests.support.running import CAME_UP, Followed, train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.catalog.strategies import Strategy
+    from tests.support.cells import CellRuns
+
+TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
+ASYNCHRONOUS = {"parameter_server"}
+
+
+def is_available(cell: Strategy) -> bool:
+    return not validation.obstacle(cell, TWO[: cell.max_devices])
+
+
+AVAILABLE = [cell for cell in strategies.STRATEGIES if is_available(cell)]
+SYNCHRONOUS = [cell for cell in AVAILABLE if cell.strategy not in ASYNCHRONOUS]
+
+
+def name(cell: Strategy) -> str:
+    return f"{cell.framework}-{cell.strategy}"
+
+
+def check_whole(followed: Followed, epochs: int = EPOCHS) -> None:
+    """It ran to its end, and every step is there."""
+    steps = epochs * STEPS // EPOCHS
+    assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
+    assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
+    assert followed.book.metrics["loss"].steps.tolist() == list(range(1, steps + 1))
+    assert followed.book.metrics["val_accuracy"].count == epochs
+
+
+def check_curve(followed: Followed, baseline: Followed, relative: float) -> None:
+    losses, wanted = followed.losses(), baseline.losses()
+    differences = [abs(one - other) / other for one, other in zip(losses, wanted, strict=True)]
+    assert max(differences) < relative, f"step {differences.index(max(differences)) + 1}: {max(differences):.2g}"
+    for metric in ("val_loss", "val_accuracy"):
+        values, others = (each.book.metrics[metric].values.tolist() for each in (followed, baseline))
+        assert values == pytest.approx(others, rel=relative), metric
+
+
+def test_the_table_is_the_one_that_is_promised() -> None:
+    assert [name(cell) for cell in AVAILABLE] == [
+        "pytorch-single", "pytorch-ddp", "pytorch-fsdp", "pytorch-pipeline", "pytorch-placement",
+        "tensorflow-single", "tensorflow-mirrored", "tensorflow-central_storage", "tensorflow-multi_worker_mirrored",
+        "tensorflow-parameter_server", "tensorflow-towers", "tensorflow-placement",
+        "keras-single", "keras-mirrored", "keras-placement",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cell", "accumulation"),
+    # `single` itself is the curve of one device.
+    [(cell, many) for cell in SYNCHRONOUS for many in (1, 2) if many > 1 or cell.strategy != "single"],
+    ids=lambda value: value if isinstance(value, int) else name(value),
+)
+def test_every_synchronous_cell_walks_the_curve_of_one_device(
+    cell: Strategy, accumulation: int, cell_runs: CellRuns
+) -> None:
+    followed = cell_runs[cell.framework, cell.strategy, accumulation]
+    check_whole(followed)
+    check_curve(followed, cell_runs[cell.framework, "single", 1], TOLERANCE[cell.framework])
+
+
+@pytest.mark.slow
+def test_the_asynchronous_cell_learns_as_much(runs_root: Path) -> None:
+    """At the end of a training that is long enough: on the way there no two asynchronous runs are alike."""
+    followed, baseline = (
+        train(spec_of("tensorflow", strategy, epochs=10), runs_root) for strategy in ("parameter_server", "single")
+    )
+    check_whole(followed, epochs=10)
+    assert any("asynchronous" in text for text in followed.run.facts.notices)
+    accuracy, wanted = (each.book.metrics["val_accuracy"].values[-3:].mean() for each in (followed, baseline))
+    assert accuracy > wanted - 0.02

@@ -1,0 +1,265 @@
+"""The numbers are right: one device and two walk the same curve, and it is the curve of a hand-written loop."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+from resources import ROOT
+from tests.support.running import make_spec, train, train_both, write_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AWKWARD = """
+    import torch
+    from torch import nn
+
+    def model(dropout=0.0):
+        return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 3))
+
+    def train_data(items=65):
+        generator = torch.Generator().manual_seed(7)
+        return torch.randn(items, 6, generator=generator), torch.randint(0, 3, (items,), generator=generator)
+
+    def val_data():
+        return train_data(items=21)
+
+    def optimizer(params, learning_rate=0.1):
+        return torch.optim.SGD(params, lr=learning_rate, momentum=0.9)
+
+    def metrics():
+        return {"accuracy": lambda output, target: (output.argmax(1) == target).float().mean()}
+"""
+"""65 items in batches of 16: the last batch has one item, so one of two ranks has none."""
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # as in a worker pinned to one core, so that results are equal to the bit
+
+
+@pytest.fixture
+def awkward(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, AWKWARD, "awkward")
+
+
+def trainyard(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "core.cli", *arguments], capture_output=True, text=True, check=False)
+
+
+def exported(run: str, runs_root: Path) -> dict[str, list[tuple[int, float]]]:
+    """What `export --csv` writes, by metric."""
+    file = runs_root / f"{run}.csv"
+    assert trainyard("export", run, "--csv", str(file), "--runs", str(runs_root)).returncode == 0
+    rows: dict[str, list[tuple[int, float]]] = {}
+    with file.open(newline="") as lines:
+        for row in csv.DictReader(lines):
+            assert float(row["time"]) > 1.7e9
+            rows.setdefault(row["metric"], []).append((int(row["step"]), float(row["value"])))
+    return rows
+
+
+def assert_close(losses: list[float], others: list[float], relative: float = 1e-5) -> None:
+    assert len(losses) == len(others)
+    for step, (one, other) in enumerate(zip(losses, others, strict=True), start=1):
+        assert one == pytest.approx(other, rel=relative), f"step {step}"
+
+
+@pytest.mark.slow
+def test_one_device_and_two_walk_the_same_curve_from_the_command_line(runs_root: Path) -> None:
+    curves = []
+    for strategy, devices in (("ddp", "cpu:0,cpu:1"), ("single", "cpu:0")):
+        command = trainyard(
+            "run", "digits_cnn", "--framework", "pytorch", "--strategy", strategy, "--devices", devices,
+            "--epochs", "5", "--batch-size", "64", "--seed", "0", "--json", "--runs", str(runs_root),
+        )  # fmt: skip
+        assert command.returncode == 0, command.stderr
+        shown = json.loads(command.stdout)
+        assert shown["state"] == "finished"
+        assert shown["steps"] == shown["metrics"]["loss"]["count"] == 115
+        assert shown["metrics"]["val_accuracy"]["last"] >= 0.95
+        curves.append(exported(shown["run"], runs_root)["loss"])
+    assert [step for step, _ in curves[0]] == list(range(1, 116))
+    assert_close(*[[loss for _, loss in curve] for curve in curves])
+
+
+def test_single_is_the_hand_written_loop_to_the_bit(runs_root: Path, tmp_path: Path) -> None:
+    """With batch normalisation and dropout, which behave differently in training and in validation."""
+    recipe = write_recipe(
+        tmp_path,
+        AWKWARD.replace("nn.Tanh(), nn.Dropout(dropout)", "nn.BatchNorm1d(16), nn.Tanh(), nn.Dropout(0.5)").replace(
+            "items=65", "items=64"
+        ),
+        "normalised",
+    )
+    followed = train(make_spec(recipe, epochs=3, batch_size=16, seed=5), runs_root)
+    losses, val_losses = hand_written(Path(recipe), seed=5, epochs=3, batch_size=16)
+    assert_close(followed.losses(), losses, relative=1e-8)  # nine digits are kept
+    assert_close(followed.book.metrics["val_loss"].values.tolist(), val_losses, relative=1e-6)
+
+
+def hand_written(recipe: Path, *, seed: int, epochs: int, batch_size: int) -> tuple[list[float], list[float]]:
+    """The loop anyone would write."""
+    functions: dict[str, object] = {}
+    exec(compile(recipe.read_text(), recipe, "exec"), functions)
+    inputs, targets = functions["train_data"]()  # type: ignore[operator]
+    val_inputs, val_targets = functions["val_data"]()  # type: ignore[operator]
+    torch.manual_seed(seed)
+    model = functions["model"]()  # type: ignore[operator]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses, val_losses = [], []
+    for epoch in range(epochs):
+        model.train()
+        order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed * 1_000_003 + epoch))
+        for index in order.split(batch_size):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs[index]), targets[index])
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        model.eval()
+        with torch.no_grad():
+            val_losses.append(nn.functional.cross_entropy(model(val_inputs), val_targets).item())
+    return losses, val_losses
+
+
+def test_a_batch_that_does_not_divide_is_weighted_by_its_size_on_every_rank(runs_root: Path, awkward: str) -> None:
+    one = train(make_spec(awkward, epochs=3, batch_size=16), runs_root)
+    two = train(make_spec(awkward, epochs=3, batch_size=16, devices="cpu:0,cpu:1"), runs_root)
+    losses, _ = hand_written(Path(awkward), seed=0, epochs=3, batch_size=16)
+    assert len(losses) == 15
+    assert_close(one.losses(), losses, relative=1e-8)
+    assert_close(two.losses(), losses)
+    for metric in ("val_loss", "val_accuracy"):
+        assert_close(two.book.metrics[metric].values.tolist(), one.book.metrics[metric].values.tolist())
+
+
+def test_gradient_accumulation_changes_nothing_but_memory(runs_root: Path, awkward: str) -> None:
+    plain, accumulated = train_both(
+        make_spec(awkward, epochs=3, batch_size=16),
+        make_spec(awkward, epochs=3, batch_size=16, accumulation=4, devices="cpu:1"),
+        runs_root,
+    )
+    both = train(make_spec(awkward, epochs=3, batch_size=16, accumulation=2, devices="cpu:0,cpu:1"), runs_root)
+    assert_close(accumulated.losses(), plain.losses())
+    assert_close(both.losses(), plain.losses())
+
+
+def test_loader_workers_change_nothing(runs_root: Path, awkward: str) -> None:
+    settings = {"dropout": 0.5}
+    without, with_workers = train_both(
+        make_spec(awkward, epochs=2, batch_size=16, settings=settings),
+        make_spec(awkward, epochs=2, batch_size=16, settings=settings, loader_workers=2, devices="cpu:1"),
+        runs_root,
+    )
+    assert with_workers.losses() == without.losses()
+
+
+def test_bfloat16_computes_in_bfloat16(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        AWKWARD
+        + """
+    def loss():
+        def measure(output, target):
+            assert output.dtype is torch.bfloat16, output.dtype
+            return nn.functional.cross_entropy(output, target)
+        return measure
+""",
+        "half",
+    )
+    followed = train(make_spec(recipe, epochs=3, batch_size=16, precision="bfloat16"), runs_root)
+    assert followed.run.facts.error is None
+    losses, _ = hand_written(Path(recipe), seed=0, epochs=3, batch_size=16)
+    assert followed.losses() == pytest.approx(losses, rel=0.05)
+    assert followed.losses() != pytest.approx(losses, rel=1e-5)
+
+
+def test_ranks_drop_different_units(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        """
+        import os
+        import torch
+        from pathlib import Path
+        from torch import nn
+        import torch.distributed as dist
+
+        class Kept(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.drop, self.linear = nn.Dropout(0.5), nn.Linear(64, 2)
+            def forward(self, inputs):
+                kept = self.drop(inputs)
+                (Path(__file__).parent / f"kept{dist.get_rank()}").write_text(str(kept[0].tolist()))
+                return self.linear(kept)
+
+        def model():
+            return Kept()
+
+        def train_data():
+            return torch.ones(2, 64), torch.zeros(2).long()
+        """,
+        "drops",
+    )
+    train(make_spec(recipe, epochs=1, batch_size=2, devices="cpu:0,cpu:1"), runs_root)
+    masks = [(tmp_path / f"kept{rank}").read_text() for rank in (0, 1)]
+    assert masks[0] != masks[1]
+
+
+def test_the_learning_rate_is_the_one_that_was_asked_for(runs_root: Path, tmp_path: Path) -> None:
+    """A recipe whose optimizer keeps the rate to itself: groups keep their proportions."""
+    recipe = write_recipe(
+        tmp_path,
+        AWKWARD.replace(
+            "(params, learning_rate=0.1)",
+            "(params)",
+        ).replace("lr=learning_rate, momentum=0.9", "lr=0.5"),
+        "own_rate",
+    )
+    own, asked = train_both(
+        make_spec(recipe, epochs=1, batch_size=16),
+        make_spec(recipe, epochs=1, batch_size=16, learning_rate=0.01, devices="cpu:1"),
+        runs_root,
+    )
+    assert own.book.metrics["learning_rate"].values.tolist() == [0.5]
+    assert asked.book.metrics["learning_rate"].values.tolist() == [0.01]
+
+
+def test_the_digits_are_split_stratified_by_seed() -> None:
+    sys.path.insert(0, str(ROOT / "recipes" / "pytorch"))
+    try:
+        from _data import digits as split
+    finally:
+        sys.path.pop(0)
+    (images, labels), (val_images, val_labels) = split(0, "train"), split(0, "val")
+    assert len(labels) + len(val_labels) == 1797
+    assert images.shape[1:] == val_images.shape[1:] == (1, 8, 8)
+    shares = val_labels.bincount() / (val_labels.bincount() + labels.bincount())
+    assert ((shares > 0.19) & (shares < 0.21)).all()
+    assert not torch.equal(split(1, "val")[0][:10], val_images[:10])
+    assert whole_digits(split, 0) == whole_digits(split, 1)  # every image is in one of the two parts, whatever the seed
+
+
+def whole_digits(split: Callable[[int, str], tuple[torch.Tensor, torch.Tensor]], seed: int) -> list[list[float]]:
+    """All images of both parts, in an order of their own."""
+    return sorted(torch.cat([split(seed, part)[0] for part in ("train", "val")]).flatten(1).tolist())
+
+
+def test_a_batch_larger_than_the_data_takes_it_whole_and_says_so(runs_root: Path, awkward: str) -> None:
+    one = train(make_spec(awkward, epochs=3, batch_size=512), runs_root)
+    two = train(make_spec(awkward, epochs=3, batch_size=512, devices="cpu:0,cpu:1"), runs_root)
+    losses, _ = hand_written(Path(awkward), seed=0, epochs=3, batch_size=512)
+    assert_close(one.losses(), losses, relative=1e-8)
+    assert_close(two.losses(), losses)
+    for followed in (one, two):
+        assert followed.run.facts.notices == ("The batch is 512, but there are 65 items: each step takes them all.",)

@@ -1,0 +1,157 @@
+"""What a recipe may return, and the sentence when it returns something else."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs.directory import new_directory
+from core.runs.states import RunState
+from core.schema.rank import RankAssignment
+from core.schema.spec import write_spec
+from core.worker.context import Context
+from core.worker.pytorch import single
+from core.worker.recipe import LoadedRecipe
+from tests.support.running import LONG, make_spec, train, train_both, write_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    ContextOf = Callable[[str], Context]
+
+ALONE = RankAssignment(
+    rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
+)
+
+
+def data(returned: str) -> str:
+    return f"{LONG}\nimport numpy\ndef train_data():\n    return {returned}\n"
+
+
+@pytest.fixture
+def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContextOf]:
+    """A worker's context for a recipe of these lines, in this process: no other has to load torch for a sentence."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the recipe's folder is added
+    contexts: list[Context] = []
+
+    def make(source: str) -> Context:
+        run_dir = new_directory(runs_root, "wrong")
+        write_spec(run_dir, make_spec(write_recipe(tmp_path, source, "wrong"), epochs=1))
+        contexts.append(Context(str(run_dir), ALONE))
+        return contexts[-1]
+
+    yield make
+    for context in contexts:
+        context.close()
+    sys.modules.pop("wrong", None)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (data("None"), "train_data() returned NoneType. Return a map-style torch Dataset"),
+        (data("(torch.zeros(8, 4),)"), "train_data() returned (Tensor). Return two or more tensors"),
+        (data("(numpy.zeros((8, 4)), numpy.zeros(8))"), "torch.from_numpy() makes a tensor of an array."),
+        (data("(torch.zeros(8, 4), torch.zeros(7).long())"), "returned tensors of [8, 7] items"),
+        (data("[torch.zeros(4)] * 8"), "The dataset's items came as Tensor."),
+        (data("[{'x': torch.zeros(4), 'y': 1}] * 8"), "The dataset's items came as dict."),
+        (data("[]"), "train_data() returned an empty list. There is nothing to train on."),
+        (f"{LONG}\ndef model():\n    return 5\n", "model() of wrong returned int. Return a torch.nn.Module."),
+        (
+            f"{LONG}\ndef loss(output, target):\n    return 0\n",
+            "wants output, target. It is called with no arguments, and every other argument needs a default. Return",
+        ),
+        (
+            f"{LONG}\ndef val_data():\n    return train_data()\ndef metrics():\n    return {{'loss': None}}\n",
+            "has a metric called loss, which is the loss's own name. Rename it.",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_a_sentence(context_of: ContextOf, source: str, words: str) -> None:
+    context = context_of(source)
+    with pytest.raises((TypeError, ValueError)) as refused:
+        single.train(LoadedRecipe(context.spec), context)
+    assert words in str(refused.value)
+
+
+def test_a_run_whose_recipe_cannot_be_used_fails_with_that_sentence(runs_root: Path, tmp_path: Path) -> None:
+    followed = train(make_spec(write_recipe(tmp_path, data("None"), "wrong"), epochs=1), runs_root)
+    assert followed.state is RunState.FAILED
+    assert "train_data() returned NoneType. Return a map-style torch Dataset" in str(followed.run.facts.error)
+
+
+def test_unused_parameters_are_named(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+class Partly(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.spare = nn.Linear(4, 2), nn.Linear(4, 2)
+    def forward(self, inputs):
+        return self.used(inputs)
+
+def model():
+    return Partly()
+""",
+        "partly",
+    )
+    followed = train(make_spec(recipe, epochs=3, devices="cpu:0,cpu:1"), runs_root)
+    assert "These parameters take no part in the loss: spare.weight, spare.bias." in str(followed.run.facts.error)
+
+
+def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+
+        class Noise(torch.utils.data.Dataset):
+            def __len__(self):
+                return 4
+            def __getitem__(self, index):
+                return torch.randn(4), torch.tensor(0)
+
+        def model():
+            return nn.Linear(4, 2)
+
+        def train_data():
+            return Noise()
+        """,
+        "noise",
+    )
+    common = {"epochs": 2, "batch_size": 4, "loader_workers": 1}
+    one, other = train_both(
+        make_spec(recipe, seed=0, **common), make_spec(recipe, seed=1, devices="cpu:1", **common), runs_root
+    )
+    again = train(make_spec(recipe, seed=0, **common), runs_root)
+    assert again.losses() == one.losses()
+    assert other.losses()[1] != one.losses()[1]
+
+
+def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(tmp_path: Path) -> None:
+    folder, runs = tmp_path / "my folder #2", tmp_path / "runs #3"
+    one, other = (
+        make_spec(write_recipe(folder, LONG, name), epochs=1, devices=device)
+        for name, device in (("random", "cpu:0"), ("json", "cpu:1"))
+    )
+    assert [followed.state for followed in train_both(one, other, runs)] == [RunState.FINISHED] * 2
+    meeting = make_spec(write_recipe(folder, LONG, "it's a näme #1"), epochs=1, devices="cpu:0,cpu:1")
+    assert train(meeting, runs).state is RunState.FINISHED
+
+
+def test_a_huge_seed_is_no_trouble(runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=1, seed=2**63 - 1)
+    assert train(spec, runs_root).run.facts.error is None
+
+
+def test_an_epoch_of_one_step_is_not_a_line_each(runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=2000, batch_size=64)
+    followed = train(spec, runs_root)
+    lines = (followed.run.dir / "events" / "worker-0.jsonl").read_text().splitlines()
+    assert followed.book.metrics["loss"].count == 2000
+    assert len(lines) < 200

@@ -1,0 +1,168 @@
+"""The settings that all share: schedule, weight decay, clipping, early stopping, losses that are no number."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from core.runs.states import RunState
+from tests.process.test_checkpoints import DROPS
+from tests.support.running import make_spec, train, train_both, write_recipe
+
+PLAIN = DROPS.replace("nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5)", "nn.Tanh()").replace(
+    "torch.optim.Adam(params, lr=learning_rate)", "torch.optim.SGD(params, lr=learning_rate, momentum=0.9)"
+)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, PLAIN, "plain")
+
+
+def by_hand(recipe: str, steps: int, change: object) -> list[float]:
+    """Losses of a hand-written loop; `change(model, optimizer, step)` is called between backward and step."""
+    torch.set_num_threads(1)
+    functions: dict[str, object] = {}
+    exec(compile(Path(recipe).read_text(), recipe, "exec"), functions)
+    inputs, targets = functions["train_data"]()  # type: ignore[operator]
+    torch.manual_seed(0)
+    model = functions["model"]()  # type: ignore[operator]
+    optimizer = functions["optimizer"](model.parameters())  # type: ignore[operator]
+    losses: list[float] = []
+    for epoch in range(steps // 5):
+        for index in torch.randperm(len(inputs), generator=torch.Generator().manual_seed(epoch)).split(16):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs[index]), targets[index])
+            loss.backward()
+            change(model, optimizer, len(losses) + 1)  # type: ignore[operator]
+            optimizer.step()
+            losses.append(loss.item())
+    return losses[:steps]
+
+
+def test_weight_decay_is_adamws(runs_root: Path, tmp_path: Path) -> None:
+    """Decoupled: with Adam it is torch's own AdamW, step by step."""
+    adam = write_recipe(tmp_path, DROPS.replace(", nn.Dropout(0.5)", ""), "adam")
+    adamw = write_recipe(
+        tmp_path,
+        Path(adam)
+        .read_text()
+        .replace("Adam(params, lr=learning_rate)", "AdamW(params, learning_rate, weight_decay=0.3)"),
+        "adamw",
+    )
+    common = {"epochs": 3, "batch_size": 16}
+    for ours, theirs in [
+        (make_spec(adam, **common, weight_decay=0.3), make_spec(adamw, **common, devices="cpu:1")),
+        (make_spec(adamw, **common, weight_decay=0.0), make_spec(adam, **common, devices="cpu:1")),
+    ]:
+        one, other = train_both(ours, theirs, runs_root)
+        assert len(one.losses()) == 15
+        assert one.losses() == pytest.approx(other.losses(), rel=1e-6)
+
+
+@pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
+def test_the_gradient_of_the_global_batch_is_clipped(runs_root: Path, plain: str, devices: str) -> None:
+    followed = train(make_spec(plain, epochs=3, batch_size=16, gradient_clip=0.05, devices=devices), runs_root)
+
+    def clip(model: nn.Module, _: object, __: int) -> None:
+        nn.utils.clip_grad_norm_(model.parameters(), 0.05)
+
+    assert followed.losses() == pytest.approx(by_hand(plain, 15, clip), rel=1e-5)
+
+
+def test_warm_up_and_cosine_are_recorded_for_every_step(runs_root: Path, plain: str) -> None:
+    followed = train(make_spec(plain, epochs=3, batch_size=16, warmup_steps=5, schedule="cosine"), runs_root)
+    rates = followed.book.metrics["learning_rate"]
+    warm = [0.01 * step / 5 for step in range(1, 6)]
+    down = [0.01 * 0.5 * (1 + math.cos(math.pi * step / 10)) for step in range(10)]
+    assert rates.steps.tolist() == list(range(1, 16))
+    assert rates.values.tolist() == pytest.approx([*warm, *down], rel=1e-7)
+
+    def schedule(_: object, optimizer: torch.optim.Optimizer, step: int) -> None:
+        optimizer.param_groups[0]["lr"] = [*warm, *down][step - 1]
+
+    assert followed.losses() == pytest.approx(by_hand(plain, 15, schedule), rel=1e-6)
+
+
+def test_early_stopping_ends_the_run_as_finished(runs_root: Path, plain: str) -> None:
+    """At a rate that makes it worse, training ends two epochs after the best."""
+    followed = train(make_spec(plain, epochs=40, batch_size=16, learning_rate=3.0, patience=2), runs_root)
+    assert followed.state is RunState.FINISHED
+    losses = followed.book.metrics["val_loss"].values.tolist()
+    best = losses.index(min(losses))
+    assert len(losses) == best + 3 < 40
+    assert any(
+        text.startswith(f"Early stopping after epoch {len(losses)}: none of the last 2")
+        for text in followed.run.facts.notices
+    )
+
+
+EXPLODES = (
+    PLAIN
+    + """
+    class Explodes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = model(), 0
+        def forward(self, inputs):
+            self.calls += 1
+            return self.inner(inputs) * (float("nan") if self.calls >= 4 and self.training else 1.0)
+"""
+)
+
+
+def test_a_loss_that_is_no_number_is_told_with_its_step(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        EXPLODES.replace(
+            "def model(width=16):", "def model(width=16):\n        return Explodes()\n\n    def inner(width=16):"
+        ).replace("model(), 0", "inner(), 0"),
+        "explodes",
+    )
+    common = {"epochs": 2, "batch_size": 16}
+    told, stopped = train_both(
+        make_spec(recipe, **common), make_spec(recipe, **common, stop_on_nan=True, devices="cpu:1"), runs_root
+    )
+    assert told.state is RunState.FINISHED
+    assert told.run.facts.notices[0].startswith("The loss is nan at step 4. Training goes on. A lower learning rate")
+    assert stopped.state is RunState.FAILED
+    assert "The loss is nan at step 4. Training was to stop at it." in str(stopped.run.facts.error)
+    assert math.isnan(stopped.losses()[3])
+
+
+def test_compiled_training_walks_the_same_curve(runs_root: Path, plain: str) -> None:
+    compiled = train(make_spec(plain, epochs=2, batch_size=16, compile=True), runs_root)
+    assert compiled.run.facts.error is None
+    assert compiled.losses() == pytest.approx(by_hand(plain, 10, lambda *_: None), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            (", 3, (items,)", ", 5, (items,)"),
+            "is not among the model's outputs: they are counted from 0. Check the labels",
+        ),
+        (("nn.Linear(6, width)", "nn.Linear(6, 10**15)"), "Device cpu:0 ran out of memory"),
+        (("import torch", "import torch, tensorflow_is_not_here"), "ModuleNotFoundError"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_a_sentence(
+    runs_root: Path, tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
+    recipe = write_recipe(tmp_path, PLAIN.replace(*change), "wrong")
+    followed = train(make_spec(recipe, epochs=2, batch_size=16), runs_root)
+    assert followed.state is RunState.FAILED
+    assert words in str(followed.run.facts.error)
+
+
+def test_one_item_is_enough(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, PLAIN.replace("items=70", "items=1"), "one")
+    one = train(make_spec(recipe, epochs=3, batch_size=16), runs_root)
+    two = train(make_spec(recipe, epochs=3, batch_size=16, devices="cpu:0,cpu:1"), runs_root)
+    assert one.losses() == pytest.approx(two.losses(), rel=1e-5)
+    assert len(one.losses()) == 3

@@ -1,0 +1,320 @@
+"""TensorFlow's own loops: one curve on any devices, resumed to the bit, and sentences for what cannot be used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from core.runs.states import RunState
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.schema.spec import read_spec
+from tests.process.test_checkpoints import EVERY_STEP, broken_off, resumed, whole_and_stepwise
+from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec, start, train, train_both, write_recipe
+
+if TYPE_CHECKING:
+    from core.runs.run import Run
+    from core.schema.spec import RunSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+TWO = "cpu:0,cpu:1"
+PARALLEL = ("mirrored", "central_storage", "multi_worker_mirrored", "towers", "placement")
+
+AWKWARD = """
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras import layers, losses
+
+    def model(dropout=0.0, outputs=3):
+        return keras.Sequential([
+            layers.Embedding(20, 8), layers.Flatten(),
+            layers.Dense(16, activation="tanh", kernel_regularizer=keras.regularizers.L2(0.01)),
+            layers.Dropout(dropout), layers.Dense(outputs),
+        ])
+
+    def train_data(items=65, read=False):
+        words = np.random.default_rng(0).integers(0, 20, (items, 6)).astype("int32")
+        arrays = words, words.sum(axis=1) % 3
+        return tf.data.Dataset.from_tensor_slices(arrays) if read else arrays
+
+    def val_data(read=False):
+        return train_data(33, read)
+
+    def loss():
+        mean = losses.SparseCategoricalCrossentropy(from_logits=True)
+        return lambda target, output: mean(target, output)
+
+    def optimizer(learning_rate=0.05):
+        return keras.optimizers.SGD(learning_rate, momentum=0.9)
+
+    def metrics():
+        return {"accuracy": keras.metrics.sparse_categorical_accuracy}
+"""
+"""65 items in batches of 16: of two devices, one has no item of the last. Sparse gradients, regularisation, and a loss
+within a function, which Keras would divide by the number of replicas."""
+
+
+@pytest.fixture
+def awkward(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, AWKWARD, "awkward")
+
+
+def spec(recipe: str, strategy: str = "single", **more: Any) -> Any:
+    devices = "cpu:0" if strategy == "single" else TWO
+    chosen = {"batch_size": 16, "devices": devices} | more
+    return make_spec(recipe, framework="tensorflow", strategy=strategy, **chosen)
+
+
+def assert_same_curve(one: Followed, other: Followed, relative: float = 1e-5) -> None:
+    assert other.run.facts.error is None
+    for metric, series in one.book.metrics.items():
+        values = other.book.metrics[metric].values.tolist()
+        assert values == pytest.approx(series.values.tolist(), rel=relative), metric
+
+
+def outside(lines: str) -> Any:
+    """What these lines print as JSON, in a process of their own: this one never loads TensorFlow."""
+    command = [sys.executable, "-c", f"import core.worker.tensorflow\n{textwrap.dedent(lines)}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+BY_HAND = """
+    import json, runpy
+    import keras, tensorflow as tf
+    recipe = runpy.run_path({recipe!r})
+    inputs, targets = map(tf.constant, recipe["train_data"]())
+    keras.utils.set_random_seed(5)
+    model, optimizer = recipe["model"](), recipe["optimizer"]()
+    cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    losses = []
+    for epoch in range(3):
+        order = tf.random.experimental.stateless_shuffle(tf.range(65), seed=[5 * 1_000_003 + epoch, 0])
+        for index in (order[start : start + 16] for start in range(0, 65, 16)):
+            with tf.GradientTape() as tape:
+                output = model(tf.gather(inputs, index), training=True)
+                loss = cross_entropy(tf.gather(targets, index), output) + sum(model.losses)
+            optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_weights), model.trainable_weights))
+            losses.append(float(loss))
+    print(json.dumps(losses))
+"""
+
+
+def test_single_is_the_hand_written_loop(runs_root: Path, awkward: str) -> None:
+    followed = start(spec(awkward, epochs=3, seed=5), runs_root)
+    by_hand = outside(BY_HAND.format(recipe=awkward))  # meanwhile
+    assert followed.until_over().losses() == pytest.approx(by_hand, rel=1e-6)
+
+
+STRICT = {"epochs": 13, "gradient_clip": 0.1, "weight_decay": 0.1, "warmup_steps": 5}
+
+
+@pytest.fixture(scope="module")
+def strict_runs(tmp_path_factory: pytest.TempPathFactory) -> Trained[str]:
+    """Finished runs by strategy; on one device without accumulation, which must change nothing."""
+    root = tmp_path_factory.mktemp("strict")
+    recipe = write_recipe(root, AWKWARD, "awkward")
+
+    def spec_of(strategy: str) -> RunSpec:
+        return spec(recipe, strategy, **(STRICT | {"accumulation": 1 if strategy == "single" else 2}))
+
+    return Trained(spec_of, root / "runs")
+
+
+@pytest.mark.parametrize("strategy", PARALLEL)
+def test_parts_of_a_batch_are_weighted_and_clipped_as_a_whole(strict_runs: Trained[str], strategy: str) -> None:
+    followed = strict_runs[strategy]
+    assert followed.state is RunState.FINISHED
+    assert followed.book.metrics["loss"].count == 65
+    assert_same_curve(strict_runs["single"], followed)
+
+
+def test_a_rate_that_the_recipe_changes_is_read_at_each_epochs_end(runs_root: Path, tmp_path: Path) -> None:
+    falling = AWKWARD.replace("def optimizer(learning_rate=0.05)", "def optimizer()").replace(
+        "SGD(learning_rate, momentum=0.9)", "SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.5))"
+    )
+    plain, falls = train_both(
+        spec(write_recipe(tmp_path, AWKWARD, "plain"), epochs=3, learning_rate=0.25),
+        spec(write_recipe(tmp_path, falling, "falling"), epochs=3, devices="cpu:1"),
+        runs_root,
+    )
+
+    assert plain.book.metrics["learning_rate"].values.tolist() == [0.25]
+    assert falls.book.metrics["learning_rate"].steps.tolist() == [5, 10, 15]
+    assert falls.book.metrics["learning_rate"].values.tolist() == pytest.approx([0.25, 0.125, 0.0625])
+
+
+def test_a_data_set_that_is_read_is_split_alike(runs_root: Path, awkward: str) -> None:
+    one, two = (
+        train(spec(awkward, strategy, epochs=3, settings={"read": True}), runs_root)
+        for strategy in ("single", "mirrored")
+    )
+    assert one.book.metrics["loss"].count == 15
+    assert_same_curve(one, two)
+
+
+def events(run: Run, kind: str) -> list[dict[str, Any]]:
+    return [event for event in Tail(run.dir / EVENTS / "worker-0.jsonl").read() if event["kind"] == kind]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_the_parts_of_a_placed_model_are_on_the_devices_ticked(
+    runs_root: Path, strict_runs: Trained[str], *, own: bool
+) -> None:
+    """Where the recipe puts them, or a row of layers cut in two of about the same size."""
+    recipe = str(ROOT / "resources" / "recipes" / "keras" / "two_branch_lstm.py")
+    placed = spec(recipe, "placement", epochs=1, settings={"items": 65})
+    followed = train(placed, runs_root) if own else strict_runs["placement"]
+    first, second = events(followed.run, "parts")
+    assert [part["device"] for part in (first, second)] == ["cpu:0", "cpu:1"]
+    assert [part["where"][-5:] for part in (first, second)] == ["CPU:0", "CPU:1"]
+    assert first["parameters"]
+    assert second["parameters"]
+    assert not set(first["parameters"]) & set(second["parameters"])
+
+
+DROPS = AWKWARD.replace("layers.Dropout(dropout)", "layers.BatchNormalization(), layers.Dropout(0.5)").replace(
+    "keras.optimizers.SGD(learning_rate, momentum=0.9)", "keras.optimizers.Adam(learning_rate)"
+)
+SCHEDULED = {"epochs": 3, "schedule": "cosine", "warmup_steps": 4, "weight_decay": 0.1, "gradient_clip": 0.5}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
+    return whole_and_stepwise(partial(spec, **SCHEDULED), DROPS, tmp_path_factory.mktemp("finished"))
+
+
+def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
+    """From the middle of an epoch, and from its last step before the validation."""
+    whole, stepwise = finished
+    assert stepwise.losses() == whole.losses()
+    for step in (3, 5):
+        again = resumed(broken_off(stepwise, step, runs_root))
+        assert again.state is RunState.FINISHED, again.run.facts.error
+        for metric, series in whole.book.metrics.items():
+            assert again.book.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
+
+
+@pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
+def test_many_devices_resume_within_rounding(runs_root: Path, awkward: str, strategy: str) -> None:
+    settings = SCHEDULED | {"settings": {"read": True}}
+    stepwise = train(spec(awkward, strategy, checkpoints=EVERY_STEP, **settings), runs_root)
+    assert_same_curve(stepwise, resumed(broken_off(stepwise, 7, runs_root)), relative=1e-6)
+
+
+@pytest.mark.parametrize("strategy", ["single", "multi_worker_mirrored", "parameter_server"])
+def test_a_stop_is_heard_in_the_middle_by_all_that_take_part(runs_root: Path, awkward: str, strategy: str) -> None:
+    followed = start(spec(awkward, strategy, epochs=FOREVER, checkpoints={"unit": "never"}), runs_root)
+    followed.until_trained(20)
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    assert followed.book.metrics["loss"].count >= 20
+
+
+def test_the_asynchronous_cell_says_so_and_goes_on_from_a_pause(runs_root: Path, awkward: str) -> None:
+    followed = start(spec(awkward, "parameter_server", epochs=60), runs_root).until_trained(10)
+    followed.run.request("pause")
+    assert followed.until_over().state is RunState.PAUSED
+    again = resumed(followed.run.dir)
+    assert again.state is RunState.FINISHED, again.run.facts.error
+    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 301))
+    late = again.book.metrics["val_accuracy"].values[-30:]  # one epoch's swings far, as the order of updates does
+    assert np.median(late) >= 0.7  # by chance a third
+    assert any("asynchronous" in notice for notice in again.run.facts.notices)
+
+
+def test_xla_and_bfloat16_walk_the_curve_as_far_as_they_can(runs_root: Path, awkward: str) -> None:
+    plain, half = train_both(
+        spec(awkward, epochs=2), spec(awkward, epochs=2, precision="bfloat16", devices="cpu:1"), runs_root
+    )
+    assert_same_curve(plain, train(spec(awkward, "mirrored", epochs=2, compile=True), runs_root), relative=1e-4)
+    assert half.losses() == pytest.approx(plain.losses(), rel=0.05)
+    assert half.losses() != pytest.approx(plain.losses(), rel=1e-5)
+
+
+def test_a_checkpoint_of_another_model_is_told_by_name(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
+    run_dir = broken_off(finished[1], 3, runs_root)
+    recipe = Path(read_spec(run_dir).recipe.path)
+    recipe.write_text(textwrap.dedent(DROPS).replace("Dense(16", "Dense(24"))
+    again = resumed(run_dir)
+    recipe.write_text(textwrap.dedent(DROPS))  # others go on with it
+    assert again.state is RunState.FAILED
+    assert "Checkpoint step-00000003 is of another model" in str(again.run.facts.error)
+    assert "kernel has the shape" in str(again.run.facts.error)
+
+
+OWN = """
+    class Own(keras.Model):
+        def __init__(self, row):
+            super().__init__()
+            self.row = row
+"""
+
+
+def test_what_cannot_be_trained_is_told_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+    labels = write_recipe(tmp_path, AWKWARD.replace("% 3", "% 4"), "labels")
+    schedule = AWKWARD.replace("SGD(learning_rate", "SGD(keras.optimizers.schedules.CosineDecay(0.1, 9)")
+    refused = train_both(
+        spec(labels, epochs=1),
+        spec(write_recipe(tmp_path, schedule, "schedule"), epochs=1, warmup_steps=2, devices="cpu:1"),
+        runs_root,
+    )
+    assert [followed.state for followed in refused] == [RunState.FAILED] * 2
+    label, own_schedule = (str(followed.run.facts.error) for followed in refused)
+    assert "A label is 3, which is not among the model's 3 outputs" in label
+    assert "has a learning rate schedule of its own" in own_schedule
+
+
+def test_a_model_that_cannot_be_placed_is_told_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, AWKWARD.replace("keras.Sequential([", "Own([") + OWN, "own")
+    followed = train(spec(recipe, "placement", epochs=1), runs_root)
+    assert followed.state is RunState.FAILED
+    words = "cannot be placed on 2 devices because it is a Own, not a keras.Sequential."
+    assert words in str(followed.run.facts.error)
+
+
+RETURNED = """
+    import json
+    import numpy as np, tensorflow as tf
+    from core.worker.tensorflow._data import Batches
+    numbers = tf.data.Dataset.range(8)
+    pairs = tf.data.Dataset.zip((numbers, numbers))
+    sentences = []
+    for data in (
+        None, (np.zeros(8),), (np.zeros((8, 4)), np.zeros(7)), (np.zeros((0, 4)), np.zeros(0)),
+        numbers, pairs.repeat(), pairs.filter(lambda one, other: one > 3), pairs.take(0), (np.zeros(8), [1] * 8),
+    ):
+        try:
+            Batches(data, "train_data", batch_size=4)
+            sentences.append("")
+        except (TypeError, ValueError) as error:
+            sentences.append(str(error))
+    print(json.dumps(sentences))
+"""
+
+
+def test_what_train_data_may_not_return_is_told_with_what_it_may() -> None:
+    expected = [
+        "train_data() returned NoneType. Return a tuple of arrays",
+        "train_data() returned (ndarray). Return a tuple of arrays",
+        "train_data() returned arrays of [8, 7] items. Return as many targets as inputs, and some.",
+        "train_data() returned arrays of [0, 0] items.",
+        "Each item must be a tuple of two or more tensors",
+        "returned an endless tf.data.Dataset. Leave repeat() out",
+        "does not know how many items it has. Tell it: dataset.apply(tf.data.experimental.assert_cardinality(items)).",
+        "returned an empty tf.data.Dataset.",
+        "train_data() returned (ndarray, list). Return a tuple of arrays",
+    ]
+    for sentence, words in zip(outside(RETURNED), expected, strict=True):
+        assert words in sentence

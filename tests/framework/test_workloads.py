@@ -1,0 +1,308 @@
+"""The built-in recipes: plain files that train, on data that is shipped, made or fetched once."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+from core.catalog import recipes
+from core.runs.states import RunState
+from resources import ROOT
+from tests.support.running import make_spec, train
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KERAS = Path(__file__).resolve().parents[1] / "support" / "keras_workloads.py"
+BOTH = ["char_transformer", "digits_cnn", "digits_mlp", "fashion_cnn", "mnist_cnn", "mnist_mlp", "two_branch_lstm"]
+IDX = {"x_train": "train-images-idx3-ubyte", "y_train": "train-labels-idx1-ubyte",
+       "x_test": "t10k-images-idx3-ubyte", "y_test": "t10k-labels-idx1-ubyte"}  # fmt: skip
+SETTINGS: dict[str, dict[str, Any]] = {
+    "mnist_cnn": {"items": 48},
+    "mnist_mlp": {"items": 48},
+    "fashion_cnn": {"items": 48},
+}
+
+
+def small_mnist() -> dict[str, np.ndarray]:
+    """Arrays as in mnist.npz, but few."""
+    random = np.random.default_rng(0)
+    sizes = {"train": 64, "test": 16}
+    images = {f"x_{part}": random.integers(0, 256, (size, 28, 28), dtype=np.uint8) for part, size in sizes.items()}
+    labels = {f"y_{part}": random.integers(0, 10, size, dtype=np.uint8) for part, size in sizes.items()}
+    return images | labels
+
+
+def idx(array: np.ndarray) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder with small files of both formats, as a user may put them there."""
+    folder = tmp_path_factory.mktemp("cache")
+    arrays = small_mnist()
+    (folder / "mnist").mkdir()
+    np.savez(folder / "mnist" / "mnist.npz", **arrays)  # type: ignore[arg-type]
+    (folder / "fashion-mnist").mkdir()
+    for name, file in IDX.items():
+        (folder / "fashion-mnist" / f"{file}.gz").write_bytes(gzip.compress(idx(arrays[name])))
+    return folder
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Imports a PyTorch recipe, or a neighbour of one, and forgets all of them afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(ROOT / "recipes" / "pytorch"))
+    yield importlib.import_module
+    folder = str(ROOT / "recipes")
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty cache folder on a machine that reaches nobody."""
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # the discard port: refused at once
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def test_the_built_in_recipes() -> None:
+    assert [each.name for each in recipes.built_in("pytorch")] == BOTH
+    keras = [*BOTH[:5], "mnist_mlp", "mobilenet_cats_dogs", "two_branch_lstm"]
+    assert [each.name for each in recipes.built_in("keras")] == keras
+    assert [each.name for each in recipes.built_in("tensorflow")] == keras
+    assert all(each.summary for framework in ("pytorch", "keras") for each in recipes.built_in(framework))
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_recipe_steps_in_pytorch(
+    load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TRAINYARD_DATA", str(cache))
+    recipe = load(name)
+    *inputs, target = (each[:32] for each in recipe.train_data(**SETTINGS.get(name, {})))
+    model = recipe.model()
+    optimizer = recipe.optimizer(model.parameters())
+    measure = recipe.loss() if hasattr(recipe, "loss") else torch.nn.functional.cross_entropy
+    losses = []
+    for _ in range(2):
+        output = model(*inputs)
+        loss = measure(output, target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[1] < losses[0]
+    assert output.shape[:-1] == target.shape
+    assert 0 <= recipe.metrics()["accuracy"](output, target) <= 1
+    assert [each.shape[1:] for each in recipe.val_data()] == [each.shape[1:] for each in (*inputs, target)]
+
+
+def test_digits_cnn_reads_digits_after_five_epochs(runs_root: Path) -> None:
+    followed = train(make_spec("digits_cnn", epochs=5), runs_root)
+    assert followed.book.metrics["val_accuracy"].values[-1] >= 0.95
+
+
+def test_the_transformer_s_stages_are_its_model_cut(load: Callable[[str], Any]) -> None:
+    recipe = load("char_transformer")
+    settings = {"layers": 3, "width": 16, "heads": 2, "context": 8}
+    torch.manual_seed(3)
+    whole = recipe.model(**settings)
+    torch.manual_seed(3)
+    stages = recipe.stages(**settings)
+    assert len(stages) == 5
+    cut = {name: value for stage in stages for name, value in stage.state_dict().items()}
+    assert list(cut) == list(whole.state_dict())
+    assert all(torch.equal(cut[name], value) for name, value in whole.state_dict().items())
+    codes = recipe.train_data(context=8)[0][:4]
+    seen = codes
+    for stage in stages:
+        seen = stage(seen)
+    assert torch.equal(seen, whole(codes))
+
+
+def test_the_transformer_does_not_look_ahead(load: Callable[[str], Any]) -> None:
+    recipe = load("char_transformer")
+    model, codes = recipe.model(context=8), recipe.train_data(context=8)[0][:4]
+    changed = codes.clone()
+    changed[:, 5:] = 0
+    assert torch.equal(model(codes)[:, :5], model(changed)[:, :5])
+    assert not torch.equal(model(codes)[:, 5:], model(changed)[:, 5:])
+
+
+def test_the_branches_are_the_same_wherever_they_are(load: Callable[[str], Any]) -> None:
+    recipe = load("two_branch_lstm")
+    models = []
+    for make in (recipe.model, lambda: recipe.placed_model([torch.device("cpu")] * 2)):
+        torch.manual_seed(1)
+        models.append(make())
+    left, right, _ = recipe.val_data(val_items=8)
+    assert list(models[0].state_dict()) == list(models[1].state_dict())
+    assert torch.equal(models[0](left, right), models[1](left, right))
+
+
+def test_a_text_of_ones_own(load: Callable[[str], Any], tmp_path: Path) -> None:
+    text = load("_shared.text")
+    file = tmp_path / "mine.txt"
+    file.write_text("äbä→" * 50, encoding="utf-8")
+    inputs, following = text.windows(str(file), "train", 16)
+    assert text.vocabulary(str(file)) == 3
+    assert inputs.shape == following.shape == (11, 16)
+    assert (inputs.ravel()[1:] == following.ravel()[:-1]).all()
+    with pytest.raises(ValueError, match=r"mine\.txt is too short for a context of 64: take a longer text\."):
+        text.windows(str(file), "val", 64)
+    with pytest.raises(
+        OSError, match=r"The text /no/such cannot be read: No such file or directory\. Check the path\."
+    ):
+        text.vocabulary("/no/such")
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_either_format_may_lie_in_the_cache_folder(
+    load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ending: str
+) -> None:
+    mnist = load("_shared.mnist")
+    monkeypatch.setenv("TRAINYARD_DATA", str(cache))
+    packed = mnist.load("mnist", "train", 64), mnist.load("mnist", "val", 5)
+    assert (packed[0][0].shape, packed[1][1].shape) == ((64, 28, 28), (5,))
+    monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    for name, file in IDX.items():
+        content = idx(small_mnist()[name])
+        (tmp_path / "mnist" / (file + ending)).write_bytes(gzip.compress(content) if ending else content)
+    for part, (images, labels) in zip(("train", "val"), packed, strict=True):
+        again = mnist.load("mnist", part, len(labels))
+        assert np.array_equal(images, again[0])
+        assert np.array_equal(labels, again[1])
+
+
+def test_a_damaged_file_is_named(load: Callable[[str], Any], offline: Path) -> None:
+    mnist = load("_shared.mnist")
+    for name, file in (("mnist", "mnist.npz"), ("fashion-mnist", "train-images-idx3-ubyte.gz")):
+        (offline / name).mkdir(parents=True)
+        (offline / name / file).write_bytes(b"no such thing")
+        with pytest.raises(ValueError, match=rf"{file} cannot be read \(.*\): delete it, and it is fetched anew\."):
+            mnist.load(name, "train", 9)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "address", "folder"),
+    [
+        ("mnist_mlp", "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz", "mnist"),
+        ("fashion_cnn", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/train-images", "fashion-mnist"),
+    ],
+)
+def test_offline_a_sentence_names_address_and_folder(
+    runs_root: Path, offline: Path, recipe: str, address: str, folder: str
+) -> None:
+    followed = train(make_spec(recipe, epochs=1), runs_root)
+    assert followed.state is RunState.FAILED
+    sentence = str(followed.run.facts.error)
+    assert f"could not be fetched from {address}" in sentence
+    assert f"put it into the folder {offline / folder}, then start again." in sentence
+    assert list((offline / folder).iterdir()) == []
+
+
+def test_ranks_that_fetch_at_once_do_not_disturb_each_other(load: Callable[[str], Any], tmp_path: Path) -> None:
+    fetch = load("_shared.fetch").fetch
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(5_000_000))
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    target = tmp_path / "cache" / "file"
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: fetch(target, source.as_uri(), digest), range(4))) == [target] * 4
+    assert target.read_bytes() == source.read_bytes()
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_another_file_than_expected_is_refused(load: Callable[[str], Any], tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "cache" / "file"
+    source.write_bytes(b"a page that says: log in first")
+    with pytest.raises(
+        OSError, match=r"what came has the SHA-256 [0-9a-f]{64} instead of 00.*the folder .*/cache, then"
+    ):
+        load("_shared.fetch").fetch(target, source.as_uri(), "00")
+    assert list(target.parent.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def in_keras(cache: Path) -> dict[str, Any]:
+    """What the recipes did in a process of TensorFlow's: facts by recipe."""
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed")
+    return in_tensorflow("recipes", TRAINYARD_DATA=str(cache))
+
+
+def in_tensorflow(function: str, **environment: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, KERAS, function],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **environment},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return facts
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_recipe_steps_in_keras(in_keras: dict[str, Any], name: str) -> None:
+    facts = in_keras[name]
+    assert facts["losses"][1] < facts["losses"][0]
+    assert facts["built"]
+    assert facts["output"][:-1] == facts["target"]
+    assert facts["accuracy"] == [32]  # one value per item
+    assert facts["train_shapes"] == facts["val_shapes"]
+
+
+def test_keras_digits_cnn_reads_digits_after_five_epochs(in_keras: dict[str, Any]) -> None:
+    assert in_keras["digits_cnn"]["val_accuracy"] >= 0.95
+
+
+@pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp", "char_transformer", "two_branch_lstm"])
+def test_a_placed_model_is_on_both_devices_and_walks_the_same_curve(in_keras: dict[str, Any], name: str) -> None:
+    single, placed = in_keras[name], in_keras[name]["placed"]
+    assert placed["same_start"]
+    assert placed["losses"] == pytest.approx(single["losses"], rel=1e-6)
+    assert placed["fitted"] == (pytest.approx(single["fitted"], rel=1e-6) if "fitted" in single else None)
+    devices = placed["devices"]
+    assert devices == sorted(devices) if name != "two_branch_lstm" else devices == [0, 0, 0, 1, 1, 1, 0, 0, 0, 0]
+    assert set(devices) == {0, 1}
+    assert placed["slots"] == [0, 1]
+    assert placed["products"] == [0, 1]  # the way back, too: no product is left to the default device
+
+
+@pytest.mark.slow
+def test_mobilenet_trains_on_pictures_of_the_library_s_own_making(tmp_path: Path) -> None:
+    if importlib.util.find_spec("tensorflow_datasets") is None:  # importing it here would import TensorFlow
+        pytest.skip("tensorflow_datasets is not installed")
+    facts = in_tensorflow("mobilenet", TFDS_DATA_DIR=str(tmp_path))
+    assert facts["items"] == [24, 24]
+    assert facts["shape"] == [32, 32, 3]
+    assert -1 <= facts["least"] < facts["most"] <= 1
+    assert facts["steps"] == 3
+    assert facts["loss"] > 0
+
+
+def test_without_the_library_a_sentence_says_how_to_install_it() -> None:
+    if importlib.util.find_spec("tensorflow") is None:
+        pytest.skip("TensorFlow is not installed")
+    assert "-m pip install tensorflow-datasets importlib_resources`." in in_tensorflow("without_datasets")["sentence"]

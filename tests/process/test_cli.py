@@ -1,0 +1,332 @@
+"""The command line: exit codes, one JSON document, one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import trainyard
+from core.cli import __main__
+from core.runs.directory import new_directory
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from tests.support.acting import played
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code = __main__.main([*arguments, "--runs", str(runs_root)])
+        except SystemExit as left:
+            code = int(left.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+RUN = ("run", "digits_mlp", "--devices", "cpu:0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("run", "no_such", "--devices", "cpu:0"),
+            "There is no recipe 'no_such'. Built in for pytorch: ",
+        ),
+        (("run", "/no/such.py", "--devices", "cpu:0"), "There is no recipe file /no/such.py. Check the path."),
+        (
+            (*RUN, "--framework", "caffe"),
+            "There is no framework 'caffe' here. Choose one of: pytorch, tensorflow, keras.",
+        ),
+        ((*RUN, "--strategy", "magic"), "PyTorch has no strategy 'magic' here. Choose one of: single, ddp, "),
+        (("run", "digits_mlp", "--devices", "cpu:9"), "There is no device 'cpu:9' here. Choose from: cpu:0, cpu:1."),
+        (("run", "digits_mlp", "--devices", "cpu:0,cpu:0"), "A device is named twice in cpu:0, cpu:0. Name each once."),
+        (("run", "digits_mlp"), "No device is chosen. Choose at least one of: cpu:0, cpu:1."),
+        (
+            ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--strategy", "single"),
+            "Untick the others, or choose ddp",
+        ),
+        (
+            (*RUN, "--set", "depth=3"),
+            "Recipe digits_mlp has no setting 'depth'. Its settings are: hidden, dropout, momentum.",
+        ),
+        ((*RUN, "--set", "hidden=many"), "Setting 'hidden' is 'many'. Give a whole number, such as 64."),
+        ((*RUN, "--set", "hidden"), "--set 'hidden' is not of the form name=value."),
+        (
+            ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--batch-size", "33"),
+            "A batch of 33 cannot be split evenly over 2",
+        ),
+        ((*RUN, "--batch-size", "0"), "The batch size is 0. Give a whole number of at least 1."),
+        ((*RUN, "--epochs", "-1"), "The number of epochs is -1. Give a whole number of at least 1."),
+        ((*RUN, "--epochs", "ten"), "argument --epochs: invalid int value: 'ten'. See trainyard run --help."),
+        ((*RUN, "--learning-rate", "nan"), "The learning rate is nan. Give a number greater than 0."),
+        ((*RUN, "--precision", "float8"), "Precision 'float8' is unknown. Choose one of: float32, bfloat16."),
+        (("show", "no-such-run"), "There is no run 'no-such-run' in"),
+        (("fly",), "invalid choice: 'fly'"),
+    ],
+)
+def test_wrong_use_ends_in_one_sentence_before_anything_is_started(
+    call: Call, runs_root: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.startswith("trainyard: ")
+    assert err.count("\n") == 1
+    assert not runs_root.exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def model(:\n", "is not valid Python: invalid syntax, line 1. Correct it there."),
+        (
+            "def model():\n    pass\n",
+            "If it is a program that trains by itself, run it as it is: trainyard run --script ",
+        ),
+        ("\0", "is not valid Python: source code string cannot contain null bytes. Correct it there."),
+        (
+            "def model(a=1): pass\ndef train_data(a=2): pass\n",
+            "gives its setting 'a' two defaults, 1 and 2 (in train_data(), line 2)",
+        ),
+    ],
+)
+def test_a_recipe_file_that_cannot_be_used_is_refused(call: Call, tmp_path: Path, source: str, words: str) -> None:
+    code, _, err = call("run", write_recipe(tmp_path, source), "--devices", "cpu:0")
+    assert code == 2
+    assert words in err
+    assert str(tmp_path / "recipe.py") in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_an_unreadable_recipe_is_refused(call: Call, tmp_path: Path) -> None:
+    recipe = Path(write_recipe(tmp_path, LONG))
+    recipe.chmod(0)
+    code, _, err = call("run", str(recipe), "--devices", "cpu:0")
+    assert code == 2
+    assert "could not be read: Permission denied" in err
+
+
+def test_gpu_and_cpu_together_are_refused(call: Call, nvml: object) -> None:
+    nvml.write(gpus=2)  # type: ignore[attr-defined]
+    code, _, err = call("run", "digits_mlp", "--devices", "gpu:0,cpu:0")
+    assert code == 2
+    assert "CPU devices and NVIDIA GPUs are ticked together (GPU 0, CPU 0). One run uses one kind." in err
+
+
+def test_torch_missing_is_told_before_the_start(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, err = call(*RUN)
+    assert code == 2
+    assert (
+        f"PyTorch is not installed in {sys.executable}. Install it there: {sys.executable} -m pip install torch" in err
+    )
+
+
+def test_a_runs_folder_that_cannot_be_written_is_told(call: Call, runs_root: Path) -> None:
+    runs_root.write_text("a file where a folder should be")
+    code, _, err = call(*RUN)
+    assert code == 2
+    assert f"{runs_root} cannot be a folder of runs" in err
+    assert "Keep runs elsewhere with --runs DIR" in err
+
+
+def test_an_interruption_while_the_command_is_loaded_is_a_sentence(monkeypatch, capsys) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    assert trainyard.main() == 130
+    assert capsys.readouterr() == ("", "trainyard: interrupted before anything was done.\n")
+
+
+def test_facts_are_one_json_document(call: Call) -> None:
+    for command in ("devices", "catalog", "recipes", "runs"):
+        code, out, _ = call(command, "--json")
+        assert code == 0
+        assert isinstance(json.loads(out), list)
+    rows = json.loads(call("devices", "--json")[1])
+    assert [row["id"] for row in rows] == ["cpu:0", "cpu:1"]
+    cells = json.loads(call("catalog", "--json")[1])
+    assert [(cell["framework"], cell["strategy"]) for cell in cells][:2] == [("pytorch", "single"), ("pytorch", "ddp")]
+    tpu = next(cell for cell in cells if cell["strategy"] == "tpu")
+    assert tpu["unavailable"].startswith("No TPU was found here")
+    assert cells[0]["devices"] == {"least": 1, "most": 1, "kinds": ["cpu", "nvidia"]}
+    digits = next(each for each in json.loads(call("recipes", "--json")[1]) if each["name"] == "digits_cnn")
+    assert digits["settings"] == {"width": 16, "dropout": 0.0, "momentum": 0.9}
+
+
+def test_run_show_and_list_agree(call: Call, runs_root: Path) -> None:
+    code, out, _ = call(*RUN, "--epochs", "1", "--json", "--name", "my run", "--set", "hidden=8")
+    shown = json.loads(out)
+    assert code == 0
+    assert shown["state"] == "finished"
+    assert shown["spec"]["name"] == "my run"
+    assert shown["spec"]["recipe"]["settings"]["hidden"] == 8
+    assert shown["spec"]["training"]["learning_rate"] == 0.05
+    assert shown["metrics"]["loss"]["count"] == shown["steps"] == 23
+    assert shown["devices"]["cpu:0"]["kind"] == "cpu"
+    assert shown["started"] < shown["ended"]
+    assert json.loads(call("show", shown["run"][:12], "--json")[1]) == shown
+    (listed,) = json.loads(call("runs", "--json")[1])
+    assert (listed["run"], listed["state"], listed["step"]) == (shown["run"], "finished", 23)
+    assert listed["loss"] == shown["metrics"]["loss"]["last"]
+    assert "finished, 23 steps" in call("show", shown["dir"])[1]
+    assert call("attach", shown["run"])[0] == 0
+
+
+def test_an_ambiguous_run_is_refused(call: Call, runs_root: Path) -> None:
+    for _ in range(2):
+        write_spec(new_directory(runs_root, "digits"), make_spec("digits_mlp"))
+    code, _, err = call("show", "2")
+    assert code == 2
+    assert "'2' is the beginning of 2 runs" in err
+
+
+def test_exit_codes_tell_how_it_ended(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    failing = write_recipe(tmp_path, f"{LONG}\ndef loss():\n    raise RuntimeError('no such loss')\n", "failing")
+    code, out, err = call("run", failing, "--devices", "cpu:0")
+    assert code == 1
+    assert "Worker 0 on cpu:0: RuntimeError: no such loss." in err
+    assert f"printed are in {runs_root}" in err
+    assert err.rstrip().endswith("log.txt.")
+    assert "Traceback" not in err + out
+
+    spec = played(tmp_path / "actor")
+    stopped = start(spec, runs_root).until_trained(1)
+    code, out, _ = call("stop", stopped.run.id)
+    assert (code, out) == (0, f"{stopped.run.id}: stopped\n")
+    assert call("attach", stopped.run.id)[0] == 3
+    code, _, err = call("stop", stopped.run.id)
+    assert code == 2
+    assert "is over already: stopped" in err
+
+    lost = start(spec, runs_root).until_trained(1)
+    assert lost.run.facts.supervisor
+    os.kill(lost.run.facts.supervisor.pid, signal.SIGKILL)
+    assert call("attach", lost.run.id)[0] == 4
+
+
+def test_detach_returns_at_once(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    code, out, _ = call("run", recipe, "--devices", "cpu:0", "--epochs", str(FOREVER), "--detach")
+    assert code == 0
+    followed = Followed(Run.attach(runs_root / out.strip())).until_trained(1)
+    assert call("stop", out.strip())[0] == 0
+    assert followed.until_over().state is RunState.STOPPED
+
+
+def test_ctrl_c_stops_the_run_and_says_so(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    command = [sys.executable, "-m", "core.cli", "run", recipe, "--devices", "cpu:0", "--epochs", str(FOREVER)]
+    with subprocess.Popen(
+        [*command, "--runs", str(runs_root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as shell:
+        wait_until(lambda: runs_root.exists() and any(runs_root.iterdir()), 20, "the run's folder")
+        followed = Followed(Run(next(runs_root.iterdir()))).until_trained(1)
+        shell.send_signal(signal.SIGINT)
+        out, err = shell.communicate(timeout=60)
+    assert shell.returncode == 3
+    assert "Stopping; Ctrl-C again forces it." in err
+    assert ": stopped, loss " in out
+    assert out.strip().endswith(", memory released")
+    assert followed.until_over().state is RunState.STOPPED
+
+
+def test_a_users_own_core_package_takes_nobodys_place(runs_root: Path, tmp_path: Path) -> None:
+    """Recipe, its neighbours and the working folder have modules of our names."""
+    for name in ("core", "gui", "resources"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("MINE = True\n")
+    recipe = write_recipe(
+        tmp_path, f"import core, gui, resources\nassert core.MINE and gui.MINE and resources.MINE\n{LONG}"
+    )
+    trainyard = Path(sys.executable).with_name("trainyard")
+    command = [trainyard, "run", recipe, "--devices", "cpu:0", "--epochs", "1", "--runs", runs_root]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_core_on_the_python_path_takes_nobodys_place(runs_root: Path, tmp_path: Path) -> None:
+    for name in ("core", "gui", "resources"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
+    command = [Path(sys.executable).with_name("trainyard"), "run", "digits_mlp", "--devices", "cpu:0", "--epochs", "1"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*command, "--runs", runs_root], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_spec_of_a_newer_version_is_told(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
+    file = followed.run.dir / "spec.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
+    code, _, err = call("show", followed.run.id)
+    assert code == 2
+    assert "written by a newer Trainyard (version 99; this one reads up to 1). Update Trainyard" in err
+    assert json.loads(call("runs", "--json")[1])[0]["state"] == "finished"
+
+
+def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
+    before = json.loads(call("show", followed.run.id, "--json")[1])
+    rubbish = [
+        b"\xff\xfe\x00garbage\n", b'{"kind": "metrics", "t": "soon"}\n', b"[1, 2]\n", b'{"t": 1}\n',
+        b'{"t": 2e9, "kind": "metrics", "first": "x", "values": 3}\n', b'{"t": 2e9, "kind": "sample"}\n',
+        b'{"t": 2e9, "kind": "state", "state": "flying"}\n', b'{"t": 2e9, "kind": "unheard-of"}\n', b'{"torn": ',
+    ]  # fmt: skip
+    for file in (followed.run.dir / "events").glob("*.jsonl"):
+        with file.open("ab") as events:
+            events.writelines(rubbish)
+    after = json.loads(call("show", followed.run.id, "--json")[1])
+    assert {**after, "ended": None} == {**before, "ended": None}
+    assert "are no events and were passed over" in call("show", followed.run.id)[1]
+
+
+def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    command = [
+        sys.executable,
+        "-m",
+        "core.cli",
+        "run",
+        recipe,
+        "--devices",
+        "cpu:0",
+        "--epochs",
+        "1",
+        "--json",
+    ]
+    done = subprocess.run([*command, "--runs", str(runs_root)], capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["state"] == "finished"
+    assert done.stderr == ""
+
+
+def test_a_reader_that_goes_away_is_no_error(runs_root: Path) -> None:
+    shell = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m core.cli recipes --json | true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in shell.stderr

@@ -1,0 +1,357 @@
+"""What the command line says: who is on the devices, why one cannot be had, what a table and an ending look like."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__, output
+from core.cli.commands import running
+from core.cli.commands.choosing import refusal
+from core.cli.commands.occupancy import in_a_sentence, occupancies
+from core.cli.output import outcome
+from core.config.build_spec import compose
+from core.config.choices import RecipeChoices
+from core.devices.device import Device, Process, Sample, Survey
+from core.runs.directory import new_directory
+from core.runs.facts import EscalationStep, RunFacts
+from core.runs.states import RunState
+from core.runs.verdicts import Release, Verdict
+from core.schema.events import Writer, metrics_line
+from core.schema.paths import EVENTS
+from core.schema.spec import write_spec
+from core.system import processes
+from core.system.process_info import TerminatedProcess
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+    from tests.nvml.standin import StandIn
+
+GB = 2**30
+CPUS = tuple(Device(id=f"cpu:{number}", kind="cpu", label=f"CPU {number}", name="CPU") for number in range(2))
+GPUS = tuple(
+    Device(id=f"GPU-{number}-uuid", kind="nvidia", label=f"GPU {number}", name="RTX", memory_total_bytes=24 * GB)
+    for number in range(2)
+)
+LOST_2 = "GPU 2 cannot be listed: the driver says “GPU is lost”. Look into the kernel's log."
+LOST_6 = "GPU 6 cannot be listed: the driver says “GPU is lost”. A reboot often helps."
+
+
+def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Path:
+    """A run's folder on cpu:0, whose supervisor is this process."""
+    run_dir = new_directory(root, "digits")
+    write_spec(run_dir, make_spec("digits_mlp"))
+    identity = processes.identify(os.getpid())
+    assert identity is not None
+    place = processes.here()
+    writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
+    writer.write("supervisor", pid=identity.pid, created=identity.created, host=place.host, boot=place.boot,
+                 pid_namespace=place.pid_namespace)  # fmt: skip
+    for state in states:
+        writer.write("state", state=state)
+    writer.close()
+    if losses:
+        writer = Writer(run_dir / EVENTS / "worker-0.jsonl")
+        writer.write_json(metrics_line(since=1.0, until=2.0, first_step=1, values={"loss": losses}))
+        writer.close()
+    return run_dir
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    try:
+        code = __main__.main([str(each) for each in arguments])
+    except SystemExit as left:
+        code = int(left.code or 0)
+    return code, *capsys.readouterr()
+
+
+FAILED = ("starting", "running", "releasing", "failed")
+
+
+def test_where_runs_are_kept_may_be_said_before_the_command_or_behind_it(tmp_path: Path, capsys) -> None:
+    run_dir = written_run(tmp_path / "runs", *FAILED)
+    for arguments in (("--runs", tmp_path / "runs", "runs"), ("runs", "--runs", tmp_path / "runs")):
+        assert run_dir.name in call(capsys, *arguments)[1]
+    both = ("--runs", tmp_path / "empty", "runs", "--runs", tmp_path / "runs")
+    assert run_dir.name in call(capsys, *both)[1], "what is said last counts"
+    assert run_dir.name not in call(capsys, "runs", "--runs", tmp_path / "empty")[1]
+
+
+def test_a_loss_that_is_no_number_is_a_text_in_the_list(runs_root: Path, capsys) -> None:
+    run_dir = written_run(runs_root, *FAILED, losses=(0.5, float("nan")))
+    code, out, err = call(capsys, "runs", "--json", "--runs", runs_root)
+    assert (code, err) == (0, "")
+    assert json.loads(out)[0]["loss"] == "nan"
+    shown = json.loads(call(capsys, "show", run_dir.name, "--json", "--runs", runs_root)[1])
+    assert shown["metrics"]["loss"]["last"] == "nan"
+
+
+def test_a_list_has_headings_and_an_empty_one_says_so(runs_root: Path, capsys) -> None:
+    code, out, err = call(capsys, "runs", "--runs", runs_root)
+    assert (code, out, err) == (0, "", f"trainyard: there are no runs in {runs_root} yet.\n")
+    assert call(capsys, "runs", "--json", "--runs", runs_root) == (0, "[]\n", "")
+    run_dir = written_run(runs_root, *FAILED, losses=(0.5,))
+    heading, line = call(capsys, "runs", "--runs", runs_root)[1].splitlines()
+    assert heading.split() == ["RUN", "STATE", "STEP", "LOSS"]
+    assert line.split() == [run_dir.name, "failed", "1", "0.5"]
+    assert call(capsys, "catalog")[1].startswith("FRAMEWORK ")
+
+
+def test_of_many_runs_that_may_be_meant_some_are_named_and_the_others_counted(runs_root: Path, capsys) -> None:
+    for _ in range(7):
+        written_run(runs_root, *FAILED)
+    assert call(capsys, "show", "2", "--runs", runs_root)[2].endswith(" and 2 more. Write more of it.\n")
+
+
+def test_what_cannot_run_is_listed_with_its_reason(capsys) -> None:
+    out = call(capsys, "catalog")[1]
+    tpu = next(row for row in json.loads(call(capsys, "catalog", "--json")[1]) if row["strategy"] == "tpu")
+    assert f"tensorflow tpu: {tpu['unavailable']}" in out.splitlines()
+
+
+def test_devices_are_told_with_memory_use_and_holders(nvml: StandIn, runs_root: Path, capsys) -> None:
+    nvml.write(gpus=2, gpu1={"memory_used": 20 * GB, "utilisation": 97, "compute": f"{os.getpid()}:{20 * GB}"})
+    run_dir = written_run(runs_root, "starting", "running")
+    heading, *lines = call(capsys, "devices", "--runs", runs_root)[1].splitlines()
+    assert heading.split() == ["DEVICE", "NAME", "MEMORY", "UTILISATION", "HELD", "BY"]
+    told = {line.split()[0]: line for line in lines}
+    assert "20.0 GB of 24.0 GB" in told["gpu:1"]
+    assert "97 %" in told["gpu:1"]
+    assert f"pid {os.getpid()} " in told["gpu:1"]
+    assert f"run {run_dir.name}" in told["cpu:0"]
+    rows = {row["short_name"]: row for row in json.loads(call(capsys, "devices", "--json", "--runs", runs_root)[1])}
+    assert rows["gpu:1"]["processes"] == [{"pid": os.getpid(), "memory_used_bytes": 20 * GB}]
+    assert rows["cpu:0"]["runs"] == [run_dir.name]
+    assert (rows["gpu:0"]["processes"], rows["gpu:0"]["runs"]) == ([], [])
+
+
+# -- beside others -------------------------------------------------------------------------------
+
+
+def on_gpu(*processes_there: Process, used: int | None = None) -> Survey:
+    return Survey(
+        devices=(*GPUS, *CPUS),
+        samples=(Sample(device_id=GPUS[1].id, time=1.0, memory_used_bytes=used, processes=processes_there),),
+    )
+
+
+def beside(found: Survey, root: Path, *chosen: str) -> str | None:
+    return in_a_sentence([each for each in found.devices if each.short_name in chosen], occupancies(found, root))
+
+
+def test_who_is_on_a_device_is_named(runs_root: Path) -> None:
+    live, _ = written_run(runs_root, "starting", "running"), written_run(runs_root, *FAILED)
+    large, small = Process(pid=os.getpid(), memory_used_bytes=18 * GB), Process(pid=2**22 + 1, memory_used_bytes=GB)
+    found = on_gpu(small, large)
+    assert beside(found, runs_root, "cpu:0") == f"This run trains beside others: run {live.name} on CPU 0."
+    told = beside(found, runs_root, "gpu:1") or ""
+    assert told.startswith(f"This run trains beside others: pid {os.getpid()} ")
+    assert told.endswith(" on GPU 1 with 19.0 GB of its 24.0 GB.")
+    assert beside(found, runs_root, "cpu:1", "gpu:0") is None
+
+
+def test_who_holds_little_is_not_worth_a_word(runs_root: Path) -> None:
+    desktop = Process(pid=os.getpid(), memory_used_bytes=GB)
+    assert beside(on_gpu(desktop), runs_root, "gpu:1") is None
+
+
+def test_where_the_driver_tells_no_amounts_the_devices_counts(runs_root: Path) -> None:
+    found = on_gpu(Process(pid=os.getpid()), used=20 * GB)
+    assert "with 20.0 GB of its 24.0 GB" in (beside(found, runs_root, "gpu:1") or "")
+
+
+def test_a_runs_folder_that_is_none_is_told_by_who_needs_it(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert beside(on_gpu(), tmp_path / "file", "cpu:0") is None
+
+
+class _StartedError(Exception):
+    pass
+
+
+def test_a_run_beside_another_is_told_and_started(runs_root: Path, capsys, monkeypatch) -> None:
+    live = written_run(runs_root, "starting", "running")
+
+    def start(spec: RunSpec, root: Path) -> None:
+        raise _StartedError
+
+    monkeypatch.setattr(running.Run, "start", start)
+    arguments = ["run", "digits_mlp", "--devices", "cpu:0", "--runs", str(runs_root)]
+    with pytest.raises(_StartedError):
+        __main__.main(arguments)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"trainyard: This run trains beside others: run {live.name} on CPU 0.\n")
+    with pytest.raises(_StartedError):
+        __main__.main(["run", "digits_mlp", "--devices", "cpu:1", "--runs", str(runs_root)])
+    assert capsys.readouterr() == ("", "")
+
+
+# -- devices that cannot be had ------------------------------------------------------------------
+
+
+def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GPUS, *CPUS)) -> str | None:
+    spec = compose(RecipeChoices(recipe="digits_mlp", devices=devices), listed)
+    return refusal(spec, Survey(devices=listed, banner=banner))
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        (("cpu:0",), None),
+        (("gpu:9",), "There is no device 'gpu:9' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
+        (("cpu:9",), "There is no device 'cpu:9' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
+        (("gpu:2",), f"There is no device 'gpu:2' here. {LOST_2} Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
+        (("GPU-6",), f"There is no device 'GPU-6' here. {LOST_2} {LOST_6} Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
+        ((), "No device is chosen. Choose at least one of: gpu:0, gpu:1, cpu:0, cpu:1."),
+    ],
+)
+def test_only_what_concerns_the_devices_named_is_told(devices: tuple[str, ...], said: str | None) -> None:
+    assert refused(*devices, banner=f"{LOST_2} {LOST_6}") == said
+
+
+def test_trouble_with_the_devices_chosen_brings_no_other() -> None:
+    said = refused("gpu:0", "cpu:0", banner=LOST_2)
+    assert said is not None
+    assert said.endswith("One run uses one kind.")
+
+
+def test_why_there_is_no_gpu_at_all_is_told_to_who_names_one() -> None:
+    trouble = "The NVIDIA driver cannot be asked: “mismatch”. Reboot."
+    assert refused("gpu:0", banner=trouble, listed=CPUS) == (
+        f"There is no device 'gpu:0' here. {trouble} Choose from: cpu:0, cpu:1."
+    )
+    assert refused("cpu:7", banner=trouble, listed=CPUS) == (
+        "There is no device 'cpu:7' here. Choose from: cpu:0, cpu:1."
+    )
+    assert refused(banner=trouble, listed=()) == (
+        f"No device is chosen. Choose at least one of: none, since this machine shows no device. {trouble}"
+    )
+
+
+# -- help ----------------------------------------------------------------------------------------
+
+
+def test_help_tells_the_defaults(capsys) -> None:
+    text = " ".join(call(capsys, "run", "--help")[1].split())
+    for words in (
+        "--epochs N default: 10", "over all devices; default: 64", "--seed N default: 0",
+        "accumulation steps; default: 1", "per pass; default: 4", "PyTorch only; default: 0",
+        "the best stays, too; default: 2", "torch.compile for PyTorch, XLA for TensorFlow and Keras",
+    ):  # fmt: skip
+        assert words in text
+    assert "`trainyard runs` lists them" in " ".join(call(capsys, "show", "--help")[1].split())
+
+
+# -- stop ----------------------------------------------------------------------------------------
+
+
+STOPPING = RunFacts(state=RunState.STOPPING, rungs=(EscalationStep(time=1.0, name="asked", grace_s=10.0),))
+KILLED = replace(STOPPING, rungs=(*STOPPING.rungs, EscalationStep(time=2.0, name="SIGKILL", grace_s=None)))
+RELEASING = replace(KILLED, state=RunState.RELEASING, waiting="Waiting for the memory of GPU 0.")
+LEFT = TerminatedProcess(pid=4711, created=1.0, name="loader", command=None, signal="SIGKILL", by="supervisor")
+STOPPED = replace(RELEASING, state=RunState.STOPPED, ended_processes=(LEFT,))
+
+
+class Played:
+    """A run whose facts come one after the other."""
+
+    id = "played"
+
+    def __init__(self, *facts: RunFacts) -> None:
+        self.facts, *self._later = facts
+        self.asked: list[str] = []
+
+    def poll(self) -> list[object]:
+        if self._later:
+            self.facts = self._later.pop(0)
+        return []
+
+    def catch_up(self) -> list[object]:
+        return []
+
+    def request(self, what: str) -> None:
+        self.asked.append(what)
+
+
+def stopped(run: Played, monkeypatch: pytest.MonkeyPatch, **given: object) -> int:
+    monkeypatch.setattr(running, "find", lambda _: run)
+    monkeypatch.setattr(running, "POLL_S", 0.0)
+    return running.stop(argparse.Namespace(**{"json": False, "force": False, **given}))
+
+
+def test_stop_tells_what_it_waits_for_and_what_had_to_be_killed(capsys, monkeypatch) -> None:
+    run = Played(RunFacts(state=RunState.RUNNING), STOPPING, STOPPING, KILLED, RELEASING, STOPPED)
+    assert stopped(run, monkeypatch) == 0
+    out, err = capsys.readouterr()
+    assert run.asked == ["stop"]
+    assert out == "played: stopped\n"
+    *waited_for, killed = err.splitlines()
+    assert waited_for == [
+        "trainyard: the workers were asked to stop; SIGINT follows in 10 s.",
+        "trainyard: SIGKILL was sent to the workers.",
+        "trainyard: Waiting for the memory of GPU 0.",
+    ]
+    assert killed == ("trainyard: the workers were killed (SIGKILL); left over and ended (SIGKILL): pid 4711 loader.")
+
+
+@pytest.mark.parametrize(
+    ("begins", "asked"), [(RunFacts(state=RunState.RUNNING), ["stop", "force"]), (STOPPING, ["force"])]
+)
+def test_a_stop_can_be_forced(begins: RunFacts, asked: list[str], monkeypatch) -> None:
+    run = Played(begins, STOPPING, KILLED, STOPPED)
+    assert stopped(run, monkeypatch, force=True) == 0
+    assert run.asked == asked
+
+
+def test_a_stop_with_json_is_silent_beside_its_document(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(running, "say_run", lambda *_: None)
+    stopped(Played(RunFacts(state=RunState.RUNNING), KILLED, STOPPED), monkeypatch, json=True)
+    assert capsys.readouterr() == ("", "")
+
+
+# -- the last line -------------------------------------------------------------------------------
+
+
+def finding(device: str, verdict: Verdict) -> Release:
+    return Release(
+        device_id=device, verdict=verdict, before_bytes=0, peak_bytes=1, after_bytes=0, seconds=1.0, sentence="Told."
+    )
+
+
+def test_the_end_of_a_run_is_told_with_its_loss_and_the_verdict_on_its_memory() -> None:
+    run = Played(RunFacts(state=RunState.FINISHED))
+    assert outcome(run, None) == "played: finished"
+    found = {"a": finding("a", Verdict.RELEASED), "b": finding("b", Verdict.RELEASED)}
+    run.facts = replace(run.facts, releases=found)
+    assert outcome(run, 0.040712) == "played: finished, loss 0.04071, memory released"
+    run.facts = replace(run.facts, releases={**found, "b": finding("b", Verdict.HELD_BY_OTHERS)})
+    assert outcome(run, 0.5) == "played: finished, loss 0.5, memory held by others"
+
+
+def test_where_the_log_is_stands_beside_the_error(runs_root: Path, capsys) -> None:
+    run_dir = written_run(runs_root, *FAILED[:-1])
+    writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
+    writer.write("state", state="failed", error="Worker 0: ValueError.", traceback="Traceback: ...")
+    writer.close()
+    assert "log.txt" not in call(capsys, "show", run_dir.name, "--runs", runs_root)[1], "there is none yet"
+    (run_dir / "log.txt").write_text("Traceback: ...")
+    hint = f"The traceback and all that the run printed are in {run_dir / 'log.txt'}."
+    assert hint in call(capsys, "show", run_dir.name, "--runs", runs_root)[1]
+    code, out, err = call(capsys, "attach", run_dir.name, "--runs", runs_root)
+    assert (code, out) == (1, f"{run_dir.name}: failed\n")
+    assert err.endswith(f"trainyard: Worker 0: ValueError. {hint}\n")
+
+
+def test_what_a_process_calls_itself_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say("pid 7 \x1b]0;mine\x07 holds\tall\nof it: größer")
+    output.warn("\x1b[2J")
+    out, err = capsys.readouterr()
+    assert (out, err) == ("pid 7 ?]0;mine? holds\tall\nof it: größer\n", "trainyard: ?[2J\n")

@@ -1,0 +1,171 @@
+"""A run on GPUs of the stand-in: the workers see exactly what was ticked, and say so when torch cannot use it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from core.cli import __main__
+from core.config import validation
+from core.devices.sampler import Sampler
+from core.runs.states import RunState
+from tests.nvml.standin import uuid
+from tests.support.running import LONG, make_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.nvml.standin import StandIn
+
+TELLING = f"""{LONG}
+import json, os
+from pathlib import Path
+
+names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TRAINYARD_RUN")
+seen = {{name: os.environ.get(name) for name in names}}
+told = Path(__file__).parent / f"seen-{{os.getpid()}}.json"
+told.with_suffix(".new").write_text(json.dumps(seen))  # this process may be ended at any moment
+told.with_suffix(".new").replace(told)
+"""
+
+
+def seen(folder: Path) -> list[dict[str, str]]:
+    return [json.loads(path.read_text()) for path in folder.glob("seen-*.json")]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine's own GPUs would answer for those of the stand-in")
+def test_two_ticked_gpus_are_the_two_that_every_worker_sees(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+    nvml.write(gpus=8)
+    ticked = (uuid(5), uuid(2))
+    recipe = write_recipe(tmp_path / "recipes", TELLING)
+    spec = replace(make_spec(recipe, batch_size=64), devices=ticked, strategy="ddp")
+    with Sampler() as sampler:
+        assert validation.problems(spec, sampler.survey(20).devices) == []
+    followed = train(spec, runs_root)
+    expected = {
+        "CUDA_VISIBLE_DEVICES": ",".join(ticked),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "TRAINYARD_RUN": followed.run.id,
+    }
+    workers = seen(tmp_path / "recipes")
+    assert workers
+    assert all(worker == expected for worker in workers)
+    assert followed.states[-2:] == [RunState.RELEASING, RunState.FAILED]
+    assert f"This worker sees 0 CUDA devices where 2 were ticked ({ticked[0]}, {ticked[1]})" in str(
+        followed.run.facts.error
+    )
+    assert [worker.devices for _, worker in sorted(followed.run.facts.workers.items())] == [(ticked[0],), (ticked[1],)]
+
+
+def test_a_cpu_run_sees_no_gpu(nvml: StandIn, tmp_path: Path, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml.write(gpus=8)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    followed = train(make_spec(write_recipe(tmp_path / "recipes", TELLING), epochs=1), runs_root)
+    assert followed.state is RunState.FINISHED
+    assert [worker["CUDA_VISIBLE_DEVICES"] for worker in seen(tmp_path / "recipes")] == [""]
+
+
+def test_a_gpu_that_is_gone_when_the_run_starts_is_named(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+    nvml.write(gpus=2)
+    spec = replace(make_spec(write_recipe(tmp_path, LONG)), devices=(uuid(1),))
+    nvml.write(gpus=1)
+    followed = train(spec, runs_root)
+    assert followed.states == [RunState.STARTING, RunState.FAILED]
+    assert f"Device {uuid(1)} is not on this machine any more." in str(followed.run.facts.error)
+
+
+def test_a_gpu_that_cuda_does_not_show_is_refused_before_any_worker_starts(
+    nvml: StandIn, tmp_path: Path, runs_root: Path
+) -> None:
+    nvml.write(gpus=2, gpu1={"cuda_hidden": 1})
+    spec = replace(make_spec(write_recipe(tmp_path / "recipes", TELLING)), devices=(uuid(1),), strategy="single")
+    followed = train(spec, runs_root)
+    assert followed.states == [RunState.STARTING, RunState.FAILED]
+    assert f"ticked {uuid(1)}, shown none." in str(followed.run.facts.error)
+    assert seen(tmp_path / "recipes") == []
+
+
+def test_a_gpu_that_is_blocked_when_the_run_starts_is_refused_with_the_reason(
+    nvml: StandIn, tmp_path: Path, runs_root: Path
+) -> None:
+    nvml.write(gpus=2)
+    spec = replace(make_spec(write_recipe(tmp_path / "recipes", TELLING)), devices=(uuid(1),), strategy="single")
+    nvml.write(gpu1={"mig": 1, "mig_count": 1})  # switched between tick and start
+    followed = train(spec, runs_root)
+    assert followed.states == [RunState.STARTING, RunState.FAILED]
+    assert str(followed.run.facts.error).startswith("GPU 1 is in MIG mode and cannot be used as a whole:")
+    assert seen(tmp_path / "recipes") == []
+
+
+def test_a_driver_that_cannot_be_asked_starts_no_worker(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+    nvml.write(gpus=1, cuda_error=999)
+    spec = replace(make_spec(write_recipe(tmp_path / "recipes", TELLING)), devices=(uuid(0),), strategy="single")
+    followed = train(spec, runs_root)
+    assert followed.states == [RunState.STARTING, RunState.FAILED]
+    assert "The CUDA driver cannot say which GPUs this run would see: “unknown error”" in str(followed.run.facts.error)
+    assert seen(tmp_path / "recipes") == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine's own GPUs would answer for those of the stand-in")
+def test_a_library_that_reads_numbers_only_is_given_numbers_by_bus(
+    nvml: StandIn, tmp_path: Path, runs_root: Path
+) -> None:
+    nvml.write(gpus=3, gpu0={"bus": 9}, gpu2={"speed": 9})
+    recipe = write_recipe(tmp_path / "recipes", TELLING)
+    spec = replace(make_spec(recipe, batch_size=64), devices=(uuid(0),), strategy="single", cuda_ids="integer")
+    train(spec, runs_root)
+    assert [(worker["CUDA_VISIBLE_DEVICES"], worker["CUDA_DEVICE_ORDER"]) for worker in seen(tmp_path / "recipes")] == [
+        ("2", "PCI_BUS_ID")
+    ]
+
+
+def test_the_command_line_shows_why_a_gpu_cannot_be_used_and_refuses_it(
+    nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nvml.write(gpus=2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid(1))
+    assert __main__.main(["devices", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    reason = rows[0]["blocked"]
+    assert reason.startswith(f"GPU 0 is hidden by CUDA_VISIBLE_DEVICES={uuid(1)} in the environment")
+    assert (rows[1]["blocked"], rows[1]["minor"]) == (None, 1)
+    assert __main__.main(["devices"]) == 0
+    assert reason in capsys.readouterr().out
+    assert __main__.main(["run", "digits_mlp", "--devices", "gpu:0", "--runs", str(tmp_path)]) == 2
+    assert reason in capsys.readouterr().err
+
+
+STRAYING = f"""{LONG}
+import os, time
+from pathlib import Path
+
+(Path(__file__).parent / f"straying-{{os.getpid()}}").touch()
+while not (Path(__file__).parent / "go on").exists():
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine's own GPUs would answer for those of the stand-in")
+def test_a_process_of_the_run_on_another_gpu_is_told_once(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+    nvml.write(gpus=2)
+    folder = tmp_path / "recipes"
+    spec = replace(make_spec(write_recipe(folder, STRAYING)), devices=(uuid(0),), strategy="single")
+    followed = start(spec, runs_root)
+    (sign,) = wait_until(lambda: list(folder.glob("straying-*")), 60, "the worker")
+    pid = sign.name.partition("-")[2]
+    nvml.write(gpu1={"compute": f"{pid}:1000,1:5"})
+    wait_until(
+        lambda: any("ticked" in text for text in followed.poll().run.facts.notices), 30, "the stray process to be told"
+    )
+    (folder / "go on").touch()
+    followed.until_over()
+    (told,) = [text for text in followed.run.facts.notices if "ticked" in text]
+    assert told == (
+        f"Process {pid} of this run is on GPU 1 (NVIDIA GeForce RTX 4090), which was not ticked. "
+        "Stop the run; check the recipe for device numbers."
+    )

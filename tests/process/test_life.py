@@ -1,0 +1,440 @@
+"""The life of real runs: what is asserted is the ordered list of transitions, the words, and that nothing is left."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.errors import RunError
+from core.runs.directory import launch_supervisor
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.settings import StopTimeouts
+from core.system import processes
+from tests.support.acting import CHILD, played
+from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
+STOPPED = [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+FAILED = [*CAME_UP, RunState.RELEASING, RunState.FAILED]
+SOON = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=1)
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, LONG)
+
+
+def test_a_run_finishes_with_every_step_recorded(runs_root: Path) -> None:
+    followed = train(make_spec("digits_mlp", epochs=2, batch_size=64), runs_root)
+    assert followed.states == FINISHED
+    assert followed.book.metrics["loss"].steps.tolist() == list(range(1, 47))
+    assert followed.book.metrics["val_accuracy"].steps.tolist() == [23, 46]
+    assert {worker.exit_code for worker in followed.run.facts.workers.values()} == {0}
+    assert processes.tagged(followed.run.id) == []
+
+
+def test_stop_is_heard_by_one_worker(runs_root: Path, endless: str) -> None:
+    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(10)
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.states == STOPPED
+    assert [rung.name for rung in followed.run.facts.rungs] == ["asked"]
+    assert followed.book.metrics["loss"].count == followed.run.facts.step
+
+
+def test_stop_is_heard_by_two_workers_at_the_same_step(runs_root: Path, endless: str) -> None:
+    followed = start(make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(10)
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.states == STOPPED
+    assert [rung.name for rung in followed.run.facts.rungs] == ["asked"]
+    assert [worker.exit_code for worker in followed.run.facts.workers.values()] == [0, 0]
+
+
+def test_a_stop_while_the_workers_load_needs_no_grace(runs_root: Path, tmp_path: Path) -> None:
+    slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
+    followed = start(make_spec(slow, ladder=StopTimeouts(ask_s=300)), runs_root).until(RunState.STARTING)
+    wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.states == [RunState.STARTING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+
+
+def test_a_recipe_that_ignores_stop_is_ended_by_the_ladder(runs_root: Path, tmp_path: Path) -> None:
+    stubborn = write_recipe(
+        tmp_path,
+        """
+        import signal
+        import time
+        import torch
+        from torch import nn
+
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+        def model():
+            return nn.Linear(4, 2)
+
+        class Stubborn(torch.utils.data.Dataset):
+            def __len__(self):
+                return 8
+            def __getitem__(self, index):
+                if index > 4:
+                    time.sleep(3600)
+                return torch.zeros(4), 1
+
+        def train_data():
+            return Stubborn()
+        """,
+        "stubborn",
+    )
+    followed = start(make_spec(stubborn, batch_size=4, ladder=SOON), runs_root).until(RunState.RUNNING)
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.states == STOPPED
+    assert [(rung.name, rung.grace_s) for rung in followed.run.facts.rungs] == [
+        ("asked", 1), ("SIGINT", 1), ("SIGTERM", 1), ("SIGKILL", None),
+    ]  # fmt: skip
+    assert followed.run.facts.workers[0].exit_code == -signal.SIGKILL
+
+
+def test_force_skips_to_the_last_rung(runs_root: Path, tmp_path: Path) -> None:
+    stuck = write_recipe(
+        tmp_path,
+        f"""{LONG}
+import time
+class Stuck(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+    def __getitem__(self, index):
+        time.sleep(3600)
+
+def train_data():
+    return Stuck()
+""",
+        "stuck",
+    )
+    followed = start(make_spec(stuck, batch_size=4, ladder=StopTimeouts(ask_s=600)), runs_root).until(RunState.RUNNING)
+    followed.run.request("stop")
+    followed.until(RunState.STOPPING)
+    followed.run.request("force")
+    followed.until_over()
+    assert followed.states == STOPPED
+    assert [rung.name for rung in followed.run.facts.rungs] == ["asked", "SIGKILL"]
+
+
+def test_a_killed_supervisor_takes_its_workers_along(runs_root: Path, endless: str) -> None:
+    spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", loader_workers=1)
+    followed = start(spec, runs_root).until_trained(1)
+    facts = followed.run.facts
+    assert facts.supervisor
+    tagged = processes.tagged(followed.run.id)
+    assert len(tagged) >= 4  # two ranks and a data-loader worker of each
+    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end with their supervisor")
+    followed.until_over(20)
+    assert followed.states == [*CAME_UP, RunState.LOST]
+    assert f"supervisor (pid {facts.supervisor.pid}) ended without a word" in str(followed.run.facts.error)
+    again = Followed(Run.attach(followed.run.dir)).until_over(5)
+    assert again.states == [*CAME_UP, RunState.LOST]
+    assert again.book.metrics["loss"].count == followed.book.metrics["loss"].count
+
+
+def test_one_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, endless: str) -> None:
+    followed = start(make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(10)
+    os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
+    followed.until_over()
+    assert followed.states == FAILED
+    assert str(followed.run.facts.error).startswith(
+        "Worker 1 on cpu:1 was ended by SIGKILL, which this run did not send."
+    )
+    assert not any(processes.is_alive(worker.process) for worker in followed.run.facts.workers.values())
+
+
+def test_a_recipe_that_raises_fails_with_its_words_and_traceback(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, f"{LONG}\ndef loss():\n    return lambda output, target: 1 / 0\n", "raises")
+    followed = train(make_spec(recipe), runs_root)
+    assert followed.states == FAILED
+    assert followed.run.facts.error == "Worker 0 on cpu:0: ZeroDivisionError: division by zero."
+    assert "return lambda output, target: 1 / 0" in str(followed.run.facts.traceback)
+    assert "ZeroDivisionError" in followed.run.log_end()
+
+
+def test_a_recipe_that_raises_on_one_rank_is_named_although_the_other_complains_too(
+    runs_root: Path, tmp_path: Path
+) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+import torch.distributed as dist
+
+def loss():
+    calls = []
+    def measure(output, target):
+        calls.append(1)
+        if dist.get_rank() == 1 and len(calls) == 20:
+            raise ValueError("label out of range")
+        return nn.functional.cross_entropy(output, target)
+    return measure
+""",
+        "one_rank",
+    )
+    followed = train(make_spec(recipe, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root)
+    assert followed.states == FAILED
+    assert followed.run.facts.error == "Worker 1 on cpu:1: ValueError: label out of range."
+
+
+def test_a_recipe_that_leaves_by_exit_is_not_taken_for_finished(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "import os\ndef model():\n    pass\ndef train_data():\n    os._exit(0)\n", "leaves")
+    followed = train(make_spec(recipe), runs_root)
+    assert followed.states == [RunState.STARTING, RunState.RELEASING, RunState.FAILED]
+    assert "Worker 0 on cpu:0 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
+
+
+def test_a_process_that_outlives_its_worker_is_ended_and_named(runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", before=CHILD, steps=3), runs_root)
+    assert followed.states == FINISHED
+    assert any(
+        notice.startswith("A process outlived its worker and was sent SIGTERM: pid ") and " sleep (" in notice
+        for notice in followed.run.facts.notices
+    )
+    assert processes.tagged(followed.run.id) == []
+
+
+def test_a_window_that_is_gone_changes_nothing(runs_root: Path, endless: str) -> None:
+    """The process that started the run is killed; the run goes on, and another process follows it whole."""
+    spec = make_spec(endless, epochs=FOREVER)
+    starter = os.fork()
+    if starter == 0:
+        Run.start(spec, runs_root)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(starter, 0)
+    (run_dir,) = runs_root.iterdir()
+    followed = Followed(Run.attach(run_dir)).until_trained(10)
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.states == STOPPED
+    assert followed.book.metrics["loss"].steps.tolist() == list(range(1, followed.run.facts.step + 1))
+
+
+def test_two_supervisors_cannot_run_one_directory(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
+    second = launch_supervisor(followed.run.dir)
+    wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
+    assert "is being run already" in followed.run.log_end()
+    followed.poll()
+    assert followed.state is RunState.RUNNING
+    assert len(followed.run.facts.workers) == 1
+    followed.run.request("stop")
+    followed.until_over()
+    third = launch_supervisor(followed.run.dir)
+    wait_until(lambda: third is None or not processes.is_alive(third), what="the third supervisor to end")
+    assert "has been run already" in followed.run.log_end()
+    assert Followed(Run.attach(followed.run.dir)).until_over(5).states == STOPPED
+
+
+def test_a_run_that_is_started_from_within_a_training_is_none_of_it(
+    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outer = f"outer-{os.getpid()}"
+    monkeypatch.setenv(processes.TAG, outer)
+    monkeypatch.setenv(processes.RUN_DIR, str(runs_root / outer))
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
+    assert processes.tagged(outer) == []
+    assert processes.tagged(followed.run.id)
+    followed.run.request("stop")
+    followed.until_over()
+
+
+def test_a_run_that_never_came_up_is_lost(runs_root: Path, tmp_path: Path) -> None:
+    spec = played(tmp_path / "actor")
+    followed = start(spec, runs_root)
+    wait_until(lambda: processes.tagged(followed.run.id) or followed.poll().states, what="the supervisor")
+    followed.run.request("stop")
+    followed.until_over()
+    # The same directory as it looks when the supervisor ended before its first word, long ago.
+    for file in (followed.run.dir / "events").iterdir():
+        file.unlink()
+    long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60
+    os.utime(followed.run.dir / "spec.json", (long_ago, long_ago))
+    lost = Run.attach(followed.run.dir)
+    lost.catch_up()
+    assert lost.facts.state is RunState.LOST
+    assert str(lost.facts.error).startswith("The run never came up")
+
+
+def test_a_terminated_supervisor_stops_its_run_in_order(runs_root: Path, tmp_path: Path) -> None:
+    """The machine is shut down: SIGTERM is a stop request."""
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
+    assert followed.run.facts.supervisor
+    os.kill(followed.run.facts.supervisor.pid, signal.SIGTERM)
+    followed.until_over()
+    assert followed.states == STOPPED
+
+
+def test_devices_are_sampled_and_the_processes_are_where_they_belong(runs_root: Path, endless: str) -> None:
+    followed = start(make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(1)
+    workers = followed.run.facts.workers
+    cores = [psutil.Process(workers[rank].process.pid).cpu_affinity() for rank in (0, 1)]
+    assert cores == [followed.run.facts.devices[name]["cores"] for name in ("cpu:0", "cpu:1")]
+    assert not set(cores[0] or []) & set(cores[1] or [])
+
+    def sampled() -> bool:
+        book = followed.poll().book
+        return all(name in book.memory and (book.memory[name].values > 1e8).any() for name in ("cpu:0", "cpu:1"))
+
+    wait_until(sampled, what="memory readings of both devices")
+    followed.run.request("stop")
+    followed.until_over()
+
+
+HOLDING = f"""{LONG}
+def loss():
+    def measure(output, target):
+        sum(range(10**12))  # in C: no other thread of the process gets its turn
+    return measure
+"""
+
+
+def test_a_killed_supervisor_takes_along_even_who_cannot_act(runs_root: Path, tmp_path: Path) -> None:
+    """A worker that holds the interpreter's lock, one that is stopped, and a child in a session of its own."""
+    recipe = write_recipe(
+        tmp_path,
+        f"import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=True)\n{HOLDING}",
+        "holding",
+    )
+    followed = start(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root).until(RunState.RUNNING)
+    facts = followed.run.facts
+    assert facts.supervisor
+    os.kill(facts.workers[1].process.pid, signal.SIGSTOP)
+    assert len(processes.tagged(followed.run.id)) == 4
+    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "all processes of the run to end")
+    assert followed.until_over(20).states == [*CAME_UP, RunState.LOST]
+
+
+def test_the_one_that_failed_is_named_though_the_other_had_to_be_ended(runs_root: Path, tmp_path: Path) -> None:
+    """As under NCCL: a rank that waits for a lost one says nothing, and is ended by us."""
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+import time
+import torch.distributed as dist
+
+def loss():
+    def measure(output, target):
+        if dist.get_rank() == 1:
+            raise RuntimeError("CUDA out of memory, say")
+        time.sleep(3600)
+    return measure
+""",
+        "one_waits",
+    )
+    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
+    assert followed.states == FAILED
+    assert followed.run.facts.error == "Worker 1 on cpu:1: RuntimeError: CUDA out of memory, say."
+    assert "measure" in str(followed.run.facts.traceback)
+
+
+def test_a_rank_that_leaves_early_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"""{LONG}
+import json, os, sys
+
+def model():
+    if json.loads(sys.argv[2])["rank"] == 1:
+        os._exit(0)
+    return nn.Linear(4, 2)
+""",
+        "leaves_early",
+    )
+    followed = train(make_spec(recipe, devices="cpu:0,cpu:1"), runs_root)
+    assert followed.state is RunState.FAILED
+    assert "Worker 1 on cpu:1 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
+
+
+def test_a_worker_that_is_done_but_does_not_leave_is_ended_and_the_run_is_finished(
+    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = write_recipe(
+        tmp_path,
+        f"import threading, time\nthreading.Thread(target=time.sleep, args=(3600,)).start()\n{LONG}",
+        "lingers",
+    )
+    followed = train(make_spec(recipe, epochs=2), runs_root)
+    assert followed.states == FINISHED
+    assert any("Training is done but its processes did not end" in notice for notice in followed.run.facts.notices)
+
+
+def test_a_logout_is_a_stop(runs_root: Path, endless: str) -> None:
+    """The supervisor and its workers get SIGTERM at once."""
+    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    facts = followed.run.facts
+    assert facts.supervisor
+    os.kill(facts.supervisor.pid, signal.SIGHUP)
+    os.kill(facts.workers[0].process.pid, signal.SIGTERM)
+    assert followed.until_over().state is RunState.STOPPED
+
+
+def test_a_run_whose_folder_is_removed_ends(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
+    shutil.rmtree(followed.run.dir)
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end")
+    with pytest.raises(RunError, match="is not there any more"):
+        followed.run.request("stop")
+
+
+def test_a_start_that_fails_leaves_nothing(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.runs.run.launch_supervisor", _raise_no_space)
+    with pytest.raises(RunError, match="is full"):
+        Run.start(make_spec("digits_mlp"), runs_root)
+    assert list(runs_root.iterdir()) == []
+
+
+def _raise_no_space(run_dir: Path) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_run_in_another_place_is_not_judged(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pids mean nothing here: on another machine, or in another container."""
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
+    supervisor = followed.run.facts.supervisor
+    assert supervisor
+    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have left")
+    log = followed.run.dir / "events" / "supervisor.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))  # as it was in mid-run
+    here = processes.here()
+    for place, state in (
+        (here, RunState.LOST),
+        (replace(here, boot="another"), RunState.LOST),
+        (replace(here, host="elsewhere", boot="another"), RunState.STARTING),
+        (replace(here, pid_namespace="pid:[1]"), RunState.STARTING),
+    ):
+        monkeypatch.setattr(processes, "here", lambda place=place: place)
+        run = Run.attach(followed.run.dir)
+        run.catch_up()
+        assert run.facts.state is state
+
+
+def test_a_clock_that_is_set_back_changes_no_conclusion(runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
+    log = followed.run.dir / "events" / "supervisor.jsonl"
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    for event in events[-2:]:
+        event["t"] -= 3600
+    log.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    assert Followed(Run.attach(followed.run.dir)).until_over(5).states == FINISHED

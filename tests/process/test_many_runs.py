@@ -1,0 +1,175 @@
+"""Two hundred runs, half of them killed somewhere: nothing piles up, neither on the machine nor in a window."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.runs.states import RunState, state_info
+from core.system import processes, procfs
+from tests.support.acting import guards, played
+from tests.support.running import Followed, start
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from core.schema.spec import RunSpec
+    from core.system.processes import ProcessId
+
+RUNS = 200
+WARM_UP = 50
+GROWTH_BYTES = 5_000_000
+LIFE_S = 0.3
+"""About as long as such a run lives, once its supervisor is there."""
+ROOT = Path(__file__).resolve().parents[2]
+
+KEPT = {
+    "spec.json", "log.txt", "events", "control", "checkpoints",
+    "events/supervisor.jsonl", "events/worker-0.jsonl", "events/devices.jsonl", "events/guard.jsonl",
+    "control/stop",
+}  # fmt: skip
+"""All that a run may leave in its folder."""
+RESERVE = "events/reserve"
+"""Room on the disk for last words: a run that was lost has it still, and uses it when it is resumed."""
+
+
+@pytest.fixture
+def window(runs_root: Path) -> Iterator[psutil.Popen]:
+    """A real window in a process of its own; it looks at each run as it comes."""
+    process = psutil.Popen(
+        [sys.executable, "-m", "tests.core.watching", str(runs_root)],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    yield process
+    process.stdin.close()
+    process.stdout.close()
+    assert process.wait(30) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_two_hundred_runs_half_of_them_killed_leave_nothing(
+    runs_root: Path, tmp_path: Path, window: psutil.Popen
+) -> None:
+    spec = played(tmp_path / "actors", steps=10, pause_s=0.02)
+    chance = random.Random(4)
+    descriptors, resident = (0, 0), 0
+    ends: dict[str, set[RunState]] = {}
+    lost: set[str] = set()
+    for number in range(2, RUNS + 1, 2):  # two at a time, one of which is killed
+        victim = chance.choice(list(VICTIMS))
+        unharmed = start(spec, runs_root)
+        pair = {victim: one_run(spec, runs_root, victim, chance), "nobody": unharmed.until_over()}
+        for whose, followed in pair.items():
+            ends.setdefault(whose, set()).add(followed.state)
+            lost |= {followed.run.id} if followed.state is RunState.LOST else set()
+        until_seen(window, {followed.run.id for followed in pair.values()})
+        if number == WARM_UP:
+            resident = window.memory_info().rss
+            descriptors = counts(window)
+    growth = window.memory_info().rss - resident
+    print(f"the window grew by {growth / 1e6:.2f} MB; ends: {ends}")
+
+    assert ends["nobody"] == {RunState.FINISHED}
+    assert ends["guard"] == {RunState.FINISHED}
+    assert RunState.LOST in ends["supervisor"]
+    assert RunState.FAILED in ends["worker"]
+    ids = {path.name for path in runs_root.iterdir()}
+    assert len(ids) == RUNS
+    wait_until(lambda: not tags() & ids, what="all processes of the runs to be gone")
+    wait_until(lambda: not locked(runs_root), what="all locks to be free")
+    left = {path.name: entries(path) - KEPT for path in runs_root.iterdir()}
+    assert {name: files for name, files in left.items() if files - ({RESERVE} if name in lost else set())} == {}
+    wait_until(
+        lambda: all(now <= then for now, then in zip(counts(window), descriptors, strict=True)),
+        what=f"no more open files than before, {descriptors}",
+    )
+    assert growth < GROWTH_BYTES
+
+
+def one_run(spec: RunSpec, runs_root: Path, victim: str, chance: random.Random) -> Followed:
+    """A run to its end; the victim is killed at some moment of its life."""
+    followed, find = start(spec, runs_root), VICTIMS[victim]
+    wait_until(lambda: find(followed) or state_info(followed.poll().state).over, 30, f"the {victim}")
+    moment = time.monotonic() + chance.random() * LIFE_S
+    wait_until(lambda: time.monotonic() > moment, what="the moment")
+    for process in find(followed):
+        processes.send(process, signal.SIGKILL)
+    return followed.until_over(60)
+
+
+def _supervisor(followed: Followed) -> list[ProcessId]:
+    known = followed.poll().run.facts.supervisor or followed.run._coming_up
+    return [known] if known else []
+
+
+def _worker(followed: Followed) -> list[ProcessId]:
+    return [worker.process for worker in followed.poll().run.facts.workers.values()]
+
+
+def _guard(followed: Followed) -> list[ProcessId]:
+    found = [processes.identify(guard.pid) for guard in guards(followed.run)] if _supervisor(followed) else []
+    return [guard for guard in found if guard]
+
+
+VICTIMS: dict[str, Callable[[Followed], list[ProcessId]]] = {
+    "supervisor": _supervisor, "worker": _worker, "guard": _guard,
+}  # fmt: skip
+
+
+def until_seen(window: psutil.Popen, ids: set[str]) -> None:
+    """Until the window has looked at these runs."""
+    seen: set[str] = set()
+    while seen != ids:
+        assert select.select([window.stdout], [], [], 30)[0], f"the window has not looked at {ids - seen}"
+        seen |= set(os.read(window.stdout.fileno(), 4096).decode().split())  # a line is written at once
+        assert seen <= ids
+
+
+def counts(window: psutil.Popen) -> tuple[int, int]:
+    """How many files this process has open, and the window."""
+    return psutil.Process().num_fds(), window.num_fds()
+
+
+def tags() -> set[str]:
+    """The tags of all processes there are."""
+    start = f"{processes.TAG}=".encode()
+    entries = [entry for pid in psutil.pids() for entry in procfs.variables(pid) if entry.startswith(start)]
+    return {entry.removeprefix(start).decode() for entry in entries}
+
+
+def entries(run_dir: Path) -> set[str]:
+    return {str(path.relative_to(run_dir)) for path in run_dir.rglob("*")}
+
+
+def locked(runs_root: Path) -> list[Path]:
+    """The folders on which somebody holds a lock."""
+    return [
+        folder
+        for run_dir in runs_root.iterdir()
+        for folder in (run_dir, run_dir / "events")
+        if not _can_be_locked(folder)
+    ]
+
+
+def _can_be_locked(folder: Path) -> bool:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True

@@ -1,0 +1,335 @@
+"""The watch in real runs: on GPUs of the stand-in, whose memory falls later or never; and on CPU devices.
+
+The worker is played, and ends well: what its run leaves behind is up to the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.cli.__main__ import main
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.runs.verdicts import Verdict
+from core.schema.settings import ReleaseWatch
+from core.system import processes
+from tests.nvml.standin import uuid
+from tests.support.acting import CHILD, STUBBORN_CHILD, abandon, kill_supervisor, played
+from tests.support.running import CAME_UP, Followed, start, train
+from tests.support.waiting import wait_until
+from tests.unit.test_events import fill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.runs.verdicts import Release
+    from core.schema.spec import RunSpec
+    from tests.nvml.standin import StandIn
+
+GB = 2**30
+IDLE, BUSY = GB // 2, 9 * GB
+WAIT_S = 8
+"""Where the end of the waiting is waited for: two readings come within one second, and on a slow machine in these."""
+FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
+
+
+class Stage:
+    """A run on one GPU, or on several, that is held up until the test lets it go on, and then ends."""
+
+    def __init__(self, nvml: StandIn, folder: Path, runs_root: Path) -> None:
+        self.nvml, self.id = nvml, uuid(0)
+        self._gate, self._folder, self._runs_root = folder / "gate", folder, runs_root
+        nvml.write(gpus=1)
+        self.gpu(memory_used=IDLE)
+
+    def gpu(self, number: int = 0, **settings: object) -> None:
+        self.nvml.write(**{f"gpu{number}": settings})
+
+    def start(self, wait_s: float = 60, gpus: int = 1) -> Followed:
+        """Until its worker is there, and its memory was seen at the most."""
+        self.nvml.write(gpus=gpus, **{f"gpu{number}": {"memory_used": IDLE} for number in range(gpus)})
+        held_up = f"while not os.path.exists({str(self._gate)!r}): time.sleep(0.01)"
+        spec = played(self._folder / "actor", steps=1, pause_s=0, before=held_up)
+        ids = tuple(map(uuid, range(gpus)))
+        followed = start(replace(spec, devices=ids, release=ReleaseWatch(wait_s=wait_s)), self._runs_root)
+        wait_until(lambda: followed.poll().run.facts.workers, 30, "the worker")
+        self.nvml.write(**{f"gpu{number}": {"memory_used": BUSY} for number in range(gpus)})
+        for each in ids:
+            wait_until(lambda each=each: self.memory(followed, each)[-1:] == [BUSY], 30, "a reading of the memory")
+        return followed
+
+    def memory(self, followed: Followed, device_id: str | None = None) -> list[float]:
+        """All that was read of it so far."""
+        series = followed.poll().book.memory.get(device_id or self.id)
+        return [] if series is None else series.values.tolist()
+
+    def let_go(self) -> None:
+        self._gate.touch()
+
+    def end(self, followed: Followed) -> Release:
+        """Let it come to its end; returns the finding."""
+        self.let_go()
+        followed.until_over()
+        assert followed.states == FINISHED
+        return followed.run.facts.releases[self.id]
+
+
+@pytest.fixture
+def stage(nvml: StandIn, tmp_path: Path, runs_root: Path) -> Stage:
+    return Stage(nvml, tmp_path, runs_root)
+
+
+@pytest.fixture
+def neighbour() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is not of the run."""
+    with subprocess.Popen(["sleep", "3600"]) as process:
+        yield process
+        process.kill()
+
+
+def shown(followed: Followed, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What `show` prints of a run."""
+    capsys.readouterr()
+    assert main(["show", str(followed.run.dir), *options]) == 0
+    return capsys.readouterr().out
+
+
+# -- on a GPU ------------------------------------------------------------------------------------
+
+
+def test_memory_that_falls_later_is_waited_for_and_released(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    followed = stage.start()
+    stage.let_go()
+    followed.until(RunState.RELEASING)
+    wait_until(
+        lambda: str(followed.poll().run.facts.waiting).startswith("GPU 0 uses 8.5 GB more than before the run"),
+        what="a word on what is waited for",
+    )
+    stage.gpu(memory_used=IDLE)
+    followed.until_over()
+    assert followed.states == FINISHED
+    found = followed.run.facts.releases[stage.id]
+    assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes) == (
+        Verdict.RELEASED, IDLE, BUSY, IDLE,
+    )  # fmt: skip
+    assert found.seconds >= 2
+    assert stage.memory(followed)[-1] == IDLE  # the plot goes on to the end of the watch
+    document = json.loads(shown(followed, capsys, "--json"))["release"]
+    assert document["verdict"] == "released"
+    assert document["seconds"] == document["devices"][stage.id]["seconds"] == found.seconds
+    assert document["devices"][stage.id]["sentence"] == found.sentence
+    assert document["ended"] == []
+    assert "memory of GPU 0: released, 512 MB -> 9.0 GB -> 512 MB (before -> peak -> after)" in shown(followed, capsys)
+
+
+def test_another_process_that_holds_it_is_named_and_left_alone(
+    stage: Stage, neighbour: subprocess.Popen[bytes]
+) -> None:
+    followed = stage.start()
+    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
+    found = stage.end(followed)
+    assert found.verdict is Verdict.HELD_BY_OTHERS
+    assert f"others have it: pid {neighbour.pid} sleep (" in found.sentence
+    assert [(holder.pid, holder.name, holder.memory_used_bytes) for holder in found.holders] == [
+        (neighbour.pid, "sleep", 3 * GB)
+    ]
+    assert neighbour.poll() is None
+
+
+def test_what_does_not_come_back_is_told_as_far_as_it_is_known(
+    stage: Stage, neighbour: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A GPU each: for memory that nobody holds; that the driver books on one who tells not how much, on a pid that is
+    not known here, and on the worker, which has ended."""
+    followed = stage.start(wait_s=WAIT_S, gpus=4)
+    worker = followed.run.facts.workers[0].process.pid
+    stage.gpu(1, memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
+    stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the most that a kernel gives
+    stage.gpu(3, compute=f"{worker}:{8 * GB}")
+    stage.end(followed)
+    nobody, untold, strange, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
+
+    assert (nobody.verdict, nobody.after_bytes, nobody.holders) == (Verdict.UNEXPLAINED, BUSY, ())
+    assert "and nothing was found that holds it." in nobody.sentence
+    assert "nvidia-smi --gpu-reset" in nobody.sentence
+    text = shown(followed, capsys)
+    assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text
+    assert nobody.sentence in text
+
+    assert untold.verdict is Verdict.HELD_BY_OTHERS
+    assert f"others may have it, how much is not known: pid {neighbour.pid} sleep (" in untold.sentence
+    assert untold.holders[0].memory_used_bytes is None
+
+    assert strange.verdict is Verdict.HELD_BY_OTHERS
+    assert "pid 4194999 (of another namespace, or gone), 3.0 GB" in strange.sentence
+
+    assert dead.verdict is Verdict.UNEXPLAINED
+    assert f"The driver books it on pid {worker}, 8.0 GB, of this run, which ended." in dead.sentence
+    assert neighbour.poll() is None
+
+
+def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
+    stage.gpu(memory_used=None, unsupported="memory")
+    spec = played(stage._folder / "actor", steps=1, pause_s=0)
+    followed = train(replace(spec, devices=(stage.id,)), stage._runs_root)
+    found = followed.run.facts.releases[stage.id]
+    assert (found.verdict, found.before_bytes, found.after_bytes) == (Verdict.CANNOT_BE_JUDGED, None, None)
+    assert found.sentence.startswith("GPU 0 shares one memory with the host, and no reading says whose it is.")
+
+
+def test_a_device_that_is_lost_is_not_judged(stage: Stage) -> None:
+    followed = stage.start(wait_s=1)
+    stage.gpu(lost=1)
+    samples = followed.run.dir / "events" / "devices.jsonl"
+    wait_until(lambda: '"lost"' in samples.read_text(), 30, "it to be lost")
+    found = stage.end(followed)
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert found.sentence.startswith("GPU 0 has not answered since the run's end, so whether its memory came back")
+
+
+def test_a_supervisor_that_is_told_to_leave_does_not_wait_on(stage: Stage) -> None:
+    """At a logout, or when the machine is shut down; the run ended as it did."""
+    followed = stage.start()
+    stage.let_go()
+    followed.until(RunState.RELEASING)
+    supervisor = followed.run.facts.supervisor
+    assert supervisor
+    os.kill(supervisor.pid, signal.SIGTERM)
+    followed.until_over(20)
+    assert followed.states == FINISHED
+    found = followed.run.facts.releases[stage.id]
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert "cut short" in found.sentence
+
+
+def test_who_does_not_want_to_wait_says_force(stage: Stage) -> None:
+    """As Ctrl-C does on the command line."""
+    followed = stage.start()
+    stage.let_go()
+    followed.until(RunState.RELEASING)
+    followed.run.request("force")
+    followed.until_over(20)
+    assert followed.states == FINISHED
+    assert "cut short" in followed.run.facts.releases[stage.id].sentence
+
+
+def test_a_resumed_leg_starts_anew(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
+    followed = stage.start()
+    followed.run.request("stop")
+    stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
+    stage.let_go()
+    followed.until_over()
+    assert followed.run.facts.releases[stage.id].verdict is Verdict.HELD_BY_OTHERS
+    stage.gpu(memory_used=IDLE, compute=None)
+    again = Followed(Run.resume(followed.run.dir))
+    again.poll()
+    again.until_over()
+    assert again.run.facts.releases[stage.id].verdict is Verdict.RELEASED
+
+
+# -- on CPU devices ------------------------------------------------------------------------------
+
+
+def leaving(tmp_path: Path, *lines: str, **more: Any) -> RunSpec:
+    return played(tmp_path / "actor", before="\n".join(lines), **more)
+
+
+def test_an_ordinary_run_on_the_cpu_is_released(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = train(leaving(tmp_path, steps=3), runs_root)
+    assert followed.states == FINISHED
+    (found,) = followed.run.facts.releases.values()
+    assert (found.device_id, found.verdict, found.before_bytes, found.after_bytes) == (
+        "cpu:0", Verdict.RELEASED, 0, 0,
+    )  # fmt: skip
+    assert found.sentence.startswith("Nothing of this run is left on CPU 0: its memory came back.")
+    assert followed.run.facts.ended_processes == ()
+    assert json.loads(shown(followed, capsys, "--json"))["release"]["devices"].keys() == {"cpu:0"}
+
+
+def test_a_survivor_that_ignores_term_is_ended_and_named(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = train(leaving(tmp_path, STUBBORN_CHILD, CHILD, steps=3), runs_root)
+    assert followed.states == FINISHED
+    assert processes.tagged(followed.run.id) == []
+    (found,) = followed.run.facts.releases.values()
+    assert found.verdict is Verdict.RELEASED
+    assert "had outlived their worker and were ended." in found.sentence
+    ended = {each.signal: each for each in followed.run.facts.ended_processes}
+    assert ended.keys() == {"SIGTERM", "SIGKILL"}
+    assert (ended["SIGTERM"].name, ended["SIGTERM"].command, ended["SIGTERM"].by) == (
+        "sleep", "sleep 3600", "supervisor",
+    )  # fmt: skip
+    assert "signal.SIG_IGN" in str(ended["SIGKILL"].command)
+    document = json.loads(shown(followed, capsys, "--json"))["release"]
+    assert {each["pid"] for each in document["ended"]} == {each.pid for each in ended.values()}
+    assert f"ended by the supervisor: pid {ended['SIGTERM'].pid} sleep (SIGTERM) sleep 3600" in shown(followed, capsys)
+
+
+def test_a_run_that_fails_is_watched_too(tmp_path: Path, runs_root: Path) -> None:
+    followed = train(leaving(tmp_path, CHILD, "sys.exit(5)"), runs_root)
+    assert followed.state is RunState.FAILED
+    assert [each.name for each in followed.run.facts.ended_processes] == ["sleep"]
+    assert [each.verdict for each in followed.run.facts.releases.values()] == [Verdict.RELEASED]
+
+
+def use_up_the_page(log: Path) -> None:
+    """With empty lines, so that the next event needs room of its own."""
+    with log.open("ab") as file:
+        file.write(b"\n" * (-log.stat().st_size % os.sysconf("SC_PAGE_SIZE")))
+
+
+def test_a_run_on_a_full_disk_is_watched_too(small_disk: Path, tmp_path: Path) -> None:
+    """It cannot go on; what there is room for is still told."""
+    followed = start(leaving(tmp_path, CHILD, "time.sleep(3600)"), small_disk / "runs")
+    wait_until(lambda: len(processes.tagged(followed.run.id)) == 2, 30, "the worker and its child")
+    fill(small_disk)
+    use_up_the_page(followed.run.dir / "events" / "devices.jsonl")
+    followed.until_over()
+    assert followed.state is RunState.FAILED
+    assert str(followed.run.facts.error).startswith("The disk is full: ")
+    assert [each.verdict for each in followed.run.facts.releases.values()] == [Verdict.RELEASED]
+    assert [(each.name, each.signal) for each in followed.run.facts.ended_processes] == [("sleep", "SIGKILL")]
+
+
+def test_a_lost_run_tells_whom_its_guard_ended(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
+    kill_supervisor(followed)
+    followed.until_over(20)
+    assert followed.state is RunState.LOST
+    # Read as lost before the guard was done: its word is read when it comes.
+    ended = wait_until(lambda: followed.poll().run.facts.ended_processes, what="the guard's word")
+    assert ("sleep", "sleep 3600", "SIGKILL", "guard") in [
+        (each.name, each.command, each.signal, each.by) for each in ended
+    ]
+    assert followed.run.facts.releases == {}
+    assert followed.state is RunState.LOST
+
+
+def test_a_guard_whose_folder_is_gone_ends_all_and_makes_none(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
+    supervisor = followed.run.facts.supervisor
+    assert supervisor
+    processes.send(supervisor, signal.SIGSTOP)  # it would notice, and end all by itself
+    shutil.rmtree(followed.run.dir)
+    kill_supervisor(followed)
+    wait_until(lambda: not processes.tagged(followed.run.id), what="the processes of the run to end")
+    assert not followed.run.dir.exists()
+
+
+def test_a_run_that_nobody_watched_claims_nothing(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = abandon(start(leaving(tmp_path), runs_root).until_trained(1))
+    assert json.loads(shown(followed, capsys, "--json"))["release"] is None

@@ -1,0 +1,268 @@
+"""Runs that are paused, saved and resumed: real processes, and the ordered list of transitions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.errors import RunError
+from core.runs.checkpoints import listed, whole
+from core.runs.directory import launch_supervisor
+from core.runs.index import RunIndex
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.settings import StopTimeouts
+from core.system import processes
+from tests.support.acting import played
+from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
+FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
+
+SLOW = f"""{LONG}
+import time
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 120
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return torch.full((4,), index / 120), index % 2
+
+def train_data():
+    return Slow()
+"""
+"""Thirty steps of 8 ms an epoch at a batch size of 4: there is time to pause before the end."""
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, SLOW, "slow")
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, LONG)
+
+
+def resumed(run_dir: Path) -> Followed:
+    return Followed(Run.resume(run_dir))
+
+
+def gone(run: Run) -> bool:
+    return not processes.tagged(run.id)
+
+
+@pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
+def test_a_paused_run_goes_on_and_has_every_step_once(runs_root: Path, slow: str, devices: str) -> None:
+    spec = make_spec(slow, epochs=4, batch_size=4, devices=devices)
+    followed = start(spec, runs_root).until_trained(5)
+    second, index = Followed(Run.attach(followed.run.dir)), RunIndex(runs_root)
+    followed.run.request("pause")
+    assert followed.until_over().states == PAUSED
+    assert second.until_over().states == PAUSED
+    assert gone(followed.run)
+    assert [each.state for each in index.poll()] == [RunState.PAUSED]
+    at = followed.run.facts.checkpoint
+    assert at
+    assert (at.step, at.reason) == (followed.run.facts.step, "pause")
+    assert whole(followed.run.dir).name == at.name
+
+    again = resumed(followed.run.dir)
+    wait_until(lambda: second.poll().state in CAME_UP, what="the second reader to see the run go on")
+    wait_until(lambda: index.poll()[0].state in CAME_UP, what="the list of runs to see it, too")
+    again.until_over()
+    assert again.states == [*PAUSED, *FINISHED]
+    assert followed.until(RunState.FINISHED).states == again.states
+    assert second.until(RunState.FINISHED).states == again.states
+    for reader in (again, followed, second):
+        assert reader.book.metrics["loss"].steps.tolist() == list(range(1, 121))
+    assert {worker.exit_code for worker in again.run.facts.workers.values()} == {0}
+    assert 1 <= len(listed(again.run.dir)) <= 3
+    assert gone(again.run)
+
+
+def test_a_run_whose_supervisor_was_killed_is_resumed_at_once(runs_root: Path, endless: str) -> None:
+    """The guard of the first, which ends all of the run's processes, must not reach those of the second."""
+    spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", checkpoints={"unit": "steps", "every": 50})
+    followed = start(spec, runs_root).until_trained(200)
+    wait_until(lambda: followed.poll().run.facts.checkpoint, what="a checkpoint")
+    assert followed.run.facts.supervisor
+    os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
+    assert followed.until_over(20).state is RunState.LOST
+    again = resumed(followed.run.dir)
+    assert again.until_trained(followed.run.facts.step + 200).states[-3:] == [RunState.LOST, *CAME_UP]
+    again.run.request("stop")
+    again.until_over()
+    assert again.states == [*CAME_UP, RunState.LOST, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    assert again.book.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
+    assert again.run.facts.error is None
+
+
+def test_a_failed_run_is_resumed_when_its_cause_is_gone(runs_root: Path, tmp_path: Path) -> None:
+    """It fails right after a checkpoint: what was measured before that one is on record."""
+    flag = tmp_path / "broken"
+    flag.touch()
+    failing = write_recipe(
+        tmp_path,
+        f"""{LONG}
+from pathlib import Path
+
+def loss():
+    calls = []
+    def measure(output, target):
+        calls.append(1)
+        if len(calls) == 19 and Path({str(flag)!r}).exists():
+            raise RuntimeError("the coffee machine is out of beans")
+        return nn.functional.cross_entropy(output, target)
+    return measure
+""",
+        "failing",
+    )
+    often = {"unit": "steps", "every": 18}
+    spec = make_spec(failing, epochs=2, batch_size=4, checkpoints=often, settings={"items": 120})
+    followed = train(spec, runs_root)
+    assert followed.state is RunState.FAILED
+    assert "out of beans" in str(followed.run.facts.error)
+    flag.unlink()
+    again = resumed(followed.run.dir).until_over()
+    assert again.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED, *FINISHED]
+    assert again.run.facts.error is None
+    assert again.run.facts.traceback is None
+    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 61))
+
+
+def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "endless"), runs_root).until_trained(1)
+    with pytest.raises(ValueError, match="is being run already"):
+        Run.resume(followed.run.dir)
+    second = launch_supervisor(followed.run.dir, "--resume")
+    wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
+    assert "is being run already" in followed.run.log_end()
+    assert followed.poll().state is RunState.RUNNING
+    followed.run.request("stop")
+    followed.until_over()
+    finished = train(played(tmp_path / "short", steps=3), runs_root)
+    with pytest.raises(ValueError, match="is finished: there is nothing to go on with"):
+        Run.resume(finished.run.dir)
+    third = launch_supervisor(finished.run.dir, "--resume")
+    wait_until(lambda: third is None or not processes.is_alive(third), what="the third supervisor to end")
+    assert "is finished: there is nothing to go on with" in finished.run.log_end()
+    assert Followed(Run.attach(finished.run.dir)).until_over(5).states == FINISHED
+
+
+def test_of_two_that_resume_at_once_one_does(runs_root: Path, endless: str) -> None:
+    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    followed.run.request("pause")
+    followed.until_over()
+    outcomes: list[Run | RunError | ValueError] = []
+
+    def resume() -> None:
+        try:
+            outcomes.append(Run.resume(followed.run.dir))
+        except (RunError, ValueError) as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=resume) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    (lost,) = [each for each in outcomes if not isinstance(each, Run)]
+    assert "Attach to it" in str(lost)
+    again = followed.until_trained(followed.run.facts.step + 1)
+    assert again.run.facts.legs == 2
+    again.run.request("stop")
+    assert again.until_over().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+
+
+def test_a_pause_while_the_workers_load_is_answered_once_training_has_begun(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, f"import time\ntime.sleep(1)\n{LONG}", "loads")
+    followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until(RunState.STARTING)
+    wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
+    followed.run.request("pause")
+    wait_until(lambda: followed.poll().run.facts.asked == "pause", what="the request to be known")
+    followed.until_over()
+    assert followed.states == PAUSED
+    assert followed.run.facts.asked == ""
+
+
+def test_a_run_is_saved_while_it_goes_on(runs_root: Path, endless: str) -> None:
+    spec = make_spec(endless, epochs=FOREVER, checkpoints={"unit": "never"})
+    followed = start(spec, runs_root).until_trained(1)
+    for _ in range(2):
+        before = followed.run.facts.checkpoint
+        followed.run.request("save")
+        wait_until(lambda before=before: followed.poll().run.facts.checkpoint != before, what="the checkpoint")
+        written = followed.run.facts.checkpoint
+        assert written
+        assert written.reason == "asked"
+        assert (followed.run.dir / "checkpoints" / written.name / "checkpoint.json").exists()
+        wait_until(lambda: not (followed.run.dir / "control" / "save").exists(), what="the request to be taken back")
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.state is RunState.STOPPED
+    assert followed.run.facts.asked == ""
+
+
+def test_a_stop_wins_over_a_pause(runs_root: Path, endless: str) -> None:
+    followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
+    followed.run.request("stop")
+    followed.run.request("pause")
+    assert followed.until_over().state is RunState.STOPPED
+    again = resumed(followed.run.dir).until_trained(1)  # the old requests do not count
+    again.run.request("pause")
+    again.until_over()
+    assert again.state is RunState.PAUSED
+    assert again.states[-4:] == PAUSED
+
+
+def test_a_stopped_run_without_a_checkpoint_begins_anew(runs_root: Path, slow: str) -> None:
+    spec = make_spec(slow, epochs=2, batch_size=4, checkpoints={"unit": "never"})
+    followed = start(spec, runs_root).until_trained(3)
+    followed.run.request("stop")
+    followed.until_over()
+    again = resumed(followed.run.dir).until_over()
+    assert again.state is RunState.FINISHED
+    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 61))
+    assert any("begins anew" in notice for notice in again.run.facts.notices)
+
+
+def test_torn_lines_and_leftovers_of_a_killed_leg_cost_nothing(runs_root: Path, slow: str) -> None:
+    spec = make_spec(slow, epochs=3, batch_size=4, ladder=StopTimeouts(ask_s=60))
+    followed = start(spec, runs_root).until_trained(3)
+    followed.run.request("pause")
+    followed.until_over()
+    events = followed.run.dir / "events"
+    for name in ("worker-0.jsonl", "supervisor.jsonl", "devices.jsonl"):
+        with (events / name).open("ab") as file:
+            file.write(b'{"t": 1e9, "kind": "metr')
+    (followed.run.dir / "rendezvous").write_bytes(b"stale")
+    for name in ("stop", "force", "pause", "save"):
+        (followed.run.dir / "control" / name).touch()
+    again = resumed(followed.run.dir).until_over()
+    assert again.states == [*PAUSED, *FINISHED]
+    assert again.run.facts.notices == ()
+    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 91))
+
+
+def test_a_run_that_never_came_up_can_be_resumed(runs_root: Path, tmp_path: Path) -> None:
+    followed = train(played(tmp_path / "actor", steps=3), runs_root)
+    for file in (followed.run.dir / "events").iterdir():
+        file.unlink()
+    long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60
+    os.utime(followed.run.dir / "spec.json", (long_ago, long_ago))
+    reader = Followed(Run.attach(followed.run.dir)).until_over(5)
+    assert reader.state is RunState.LOST
+    again = resumed(followed.run.dir).until_over()
+    assert again.state is RunState.FINISHED
+    assert again.run.facts.error is None
+    assert reader.until(RunState.FINISHED).run.facts.error is None

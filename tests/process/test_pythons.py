@@ -1,0 +1,425 @@
+"""The Pythons of this machine: real environments, fake trees, and things that are no Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.cli import __main__
+from core.pythons.cache import ProbeCache
+from core.pythons.discovery import find
+from core.pythons.facts import MIN_FOR_RECIPES, Package, ask, locate
+from core.pythons.search import PythonSearch
+from tests.support.pythons import (
+    VERSION,
+    copy_of_python,
+    count_starts,
+    install,
+    make_environment,
+    of_version,
+    packages_of,
+    write_program,
+)
+from tests.support.waiting import wait_until
+
+TORCH_VERSION = """
+from typing import Optional
+__version__ = '2.6.0+cu124'
+cuda: Optional[str] = '12.4'
+hip: Optional[str] = None
+"""
+TENSORFLOW_BUILD = """
+import collections
+build_info = collections.OrderedDict([('cpu_compiler', 'clang'), ('is_cuda_build', False)])
+"""
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment without packages; to be looked at only."""
+    return make_environment(tmp_path_factory.mktemp("bare") / ".venv")
+
+
+def found_paths(near: Path | None, **variables: str) -> list[str]:
+    """What is found, but for what the machine itself has."""
+    return [each.path for each in find(near, variables={"HOME": "/nowhere", "PATH": "", **variables})]
+
+
+def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
+    """By path, the sentence, and whether anything is known."""
+    wait_until(lambda: (search.poll(), search.done)[1], what="all Pythons to have answered")
+    return {each.found.path: (each.sentence, each.facts is not None) for each in search.poll()}
+
+
+class TestFinding:
+    def test_environments_beside_the_script_and_above_it(self, tmp_path: Path) -> None:
+        project = tmp_path / "project"
+        inside, named, above = project / ".venv", project / "src" / "gpu-tools", tmp_path / "env"
+        for folder in (inside, named, above):
+            copy_of_python(folder / "bin" / "python")
+            (folder / "pyvenv.cfg").touch()
+        copy_of_python(project / "no-environment" / "bin" / "python")
+        script = write_program(project / "src" / "train.py", "")
+        (project / "loop").symlink_to("loop")
+        found = found_paths(script)
+        places = [found.index(str(folder / "bin" / "python")) for folder in (named, inside, above)]
+        assert places == sorted(places)  # the nearest first
+        assert str(project / "no-environment" / "bin" / "python") not in found
+
+    def test_an_environment_is_another_python_than_its_base(self, bare: Path) -> None:
+        found = found_paths(bare.parent.parent.parent, PATH=f"{bare.parent}:{Path(os.path.realpath(bare)).parent}")
+        assert str(bare) in found
+        assert [each for each in found if Path(each).parent == bare.parent] == [str(bare)]
+        assert [each for each in found if os.path.realpath(each) == os.path.realpath(bare) and each != str(bare)]
+
+    def test_an_interpreter_is_one_under_all_its_names(self, tmp_path: Path) -> None:
+        real = write_program(tmp_path / "bin" / "python3.12", "ELF")
+        for name in ("python3", "python"):
+            (tmp_path / "bin" / name).symlink_to("python3.12")
+        (tmp_path / "usr").mkdir()
+        (tmp_path / "usr" / "python3.12").symlink_to(real)
+        write_program(tmp_path / "bin" / "python3.11", "ELF, another")
+        found = [
+            each for each in found_paths(None, PATH=f"{tmp_path}/bin:{tmp_path}/usr") if each.startswith(str(tmp_path))
+        ]
+        assert found == [f"{tmp_path}/bin/python3", f"{tmp_path}/bin/python3.11"]
+
+    def test_conda_environments_that_are_listed_and_those_below_a_root(self, tmp_path: Path) -> None:
+        listed, root = tmp_path / "elsewhere" / "vision", tmp_path / "miniforge3"
+        environments = [listed, root, root / "envs" / "audio"]
+        for folder in [*environments, root / "envs" / "no-python"]:
+            (folder / "conda-meta").mkdir(parents=True)
+        for folder in environments:
+            write_program(folder / "bin" / "python", str(folder))
+        (tmp_path / ".conda").mkdir()
+        (tmp_path / ".conda" / "environments.txt").write_text(f"{listed}\n{tmp_path}/gone\n\n", encoding="utf-8")
+        found = [each for each in find(variables={"HOME": str(tmp_path)}) if each.path.startswith(str(tmp_path))]
+        assert [(each.path, each.place) for each in found] == [
+            (str(folder / "bin" / "python"), "conda") for folder in environments
+        ]
+
+    def test_conda_and_pyenv_and_uv_where_variables_say(self, tmp_path: Path) -> None:
+        conda, pyenv, uv = tmp_path / "c", tmp_path / "p", tmp_path / "u"
+        (conda / "envs" / "one" / "conda-meta").mkdir(parents=True)
+        made = {
+            "conda": conda / "envs" / "one" / "bin" / "python",
+            "pyenv": pyenv / "versions" / "3.12.1" / "bin" / "python",
+            "uv": uv / "cpython-3.12.4-linux" / "bin" / "python3",
+        }
+        for path in made.values():
+            write_program(path, str(path))
+        (uv / "cpython-3.12-linux").symlink_to("cpython-3.12.4-linux")  # as uv keeps the newest of a minor version
+        write_program(pyenv / "shims" / "python3", "#!/bin/sh\n")
+        variables = {
+            "CONDA_EXE": f"{conda}/bin/conda", "PYENV_ROOT": str(pyenv), "UV_PYTHON_INSTALL_DIR": str(uv),
+            "PATH": f"{pyenv}/shims", "HOME": "/nowhere",
+        }  # fmt: skip
+        found = [each for each in find(variables=variables) if each.path.startswith(str(tmp_path))]
+        assert [each.place for each in found] == ["conda", "pyenv", "uv"]
+        assert {os.path.realpath(each.path) for each in found} == set(map(str, made.values()))
+
+    def test_versions_of_pyenv_are_found_behind_its_shims_alone(self, tmp_path: Path) -> None:
+        """As under a service or an emptied environment: the shims are on PATH, and nothing else tells of pyenv."""
+        root = tmp_path / "tools" / "pyenv"
+        python = write_program(root / "versions" / "3.12.1" / "bin" / "python", "ELF")
+        write_program(root / "shims" / "python3", "#!/bin/sh\n")
+        plugin = write_program(root / "plugins" / "virtualenv" / "shims" / "python3", "#!/bin/sh\n")
+        found = find(variables={"HOME": "/nowhere", "PATH": f"{plugin.parent}:{root}/shims/"})
+        assert [(each.path, each.place) for each in found if each.place != "own"] == [(str(python), "pyenv")]
+
+    def test_the_home_folders_pyenv_is_found_beside_the_one_that_the_variable_names(self, tmp_path: Path) -> None:
+        named, usual = tmp_path / "named", tmp_path / "home" / ".pyenv"
+        made = [write_program(root / "versions" / "3.12.1" / "bin" / "python", str(root)) for root in (named, usual)]
+        variables = {"HOME": str(tmp_path / "home"), "PYENV_ROOT": str(named), "PATH": f"{usual}/shims:{named}/shims"}
+        assert [each.path for each in find(variables=variables) if each.place == "pyenv"] == list(map(str, made))
+
+    def test_versions_of_asdf_are_found_behind_its_shims(self, tmp_path: Path) -> None:
+        python = write_program(tmp_path / "installs" / "python" / "3.12.1" / "bin" / "python", "ELF")
+        found = find(variables={"HOME": "/nowhere", "PATH": f"{tmp_path}/shims"})
+        assert [each.path for each in found if each.place == "managed"] == [str(python)]
+
+    def test_a_shim_is_no_python_under_any_name(self, tmp_path: Path) -> None:
+        """It starts now one Python and now another, by the folder it is started in."""
+        shim = write_program(tmp_path / "shims" / "python3", "#!/bin/sh\n")
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "python3").symlink_to(shim)
+        (tmp_path / "short").symlink_to(shim.parent)
+        real = write_program(tmp_path / "bin" / "python3.12", "ELF")
+        path = f"{tmp_path}/shims:{tmp_path}/bin:{tmp_path}/short"
+        found = [each for each in found_paths(None, PATH=path) if each.startswith(str(tmp_path))]
+        assert found == [str(real)]
+
+    def test_this_applications_own_comes_first(self) -> None:
+        first = next(find(variables={"PATH": ""}))
+        assert (first.path, first.place) == (sys.executable, "own")
+
+
+class TestLocating:
+    def test_a_folder_of_an_environment_stands_for_its_interpreter(self, bare: Path) -> None:
+        assert locate(str(bare.parent.parent)) == str(bare)
+
+    def test_a_command_is_looked_up(self, bare: Path) -> None:
+        assert locate("python", {"PATH": str(bare.parent)}) == str(bare)
+
+    def test_a_command_that_is_not_there(self) -> None:
+        with pytest.raises(ValueError, match=r"no Python called 'python3\.99' on PATH"):
+            locate("python3.99", {"PATH": "/bin"})
+
+
+class TestAsking:
+    def test_an_environment_tells_its_version_and_has_nothing(self, bare: Path) -> None:
+        facts = ask(str(bare))
+        assert ".".join(map(str, facts.version)) == VERSION
+        assert facts.prefix == str(bare.parent.parent)
+        assert (facts.torch, facts.tensorflow, facts.keras, facts.pip) == (None, None, None, False)
+        assert facts.too_old(MIN_FOR_RECIPES) is None
+
+    def test_frameworks_and_their_builds_without_importing_them(self, tmp_path: Path) -> None:
+        python = make_environment(tmp_path / "env")
+        install(python, "torch", "2.6.0", version_py=TORCH_VERSION)
+        install(python, "tensorflow", "2.20.0", python__platform__build_info_py=TENSORFLOW_BUILD)
+        install(python, "keras", "3.9.0")
+        facts = ask(str(python))
+        assert facts.torch == Package(version="2.6.0+cu124", cuda=True)
+        assert facts.tensorflow == Package(version="2.20.0", cuda=False)
+        assert facts.keras == Package(version="3.9.0", cuda=None)
+
+    def test_what_a_build_does_not_say_is_not_known(self, tmp_path: Path) -> None:
+        python = make_environment(tmp_path / "env")
+        install(python, "torch", "2.6.0")
+        install(python, "tensorflow", python__platform__build_info_py="this is (no Python\n")
+        (packages_of(python) / "keras").mkdir()  # somebody's data
+        facts = ask(str(python))
+        assert facts.torch == Package(version="2.6.0", cuda=None)
+        assert facts.tensorflow == Package(version=None, cuda=None)
+        assert facts.keras is None
+
+    def test_the_real_ones_of_this_application(self) -> None:
+        from importlib.metadata import version
+
+        facts = ask(sys.executable, timeout_s=60)
+        assert facts.torch is not None
+        assert facts.torch.version == version("torch")
+        assert facts.torch.cuda is ("+cpu" not in version("torch"))
+        assert facts.keras == Package(version=version("keras"), cuda=None)
+
+    def test_what_an_environment_prints_when_it_starts_is_passed_over(self, tmp_path: Path) -> None:
+        python = make_environment(tmp_path / "env")
+        (packages_of(python) / "noisy.pth").write_text("import sys; print('hello'); print('trainyard-answer:{')\n")
+        assert ask(str(python)).prefix == str(tmp_path / "env")
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("#!/bin/sh\necho 'I am no sn'\n", "is no Python: asked for its version, it ended and printed “I am no sn"),
+            ("#!/bin/sh\n", "is no Python: asked for its version, it ended without a word"),
+            ("#!/bin/sh\necho 'no encodings' >&2; exit 1\n", "it ended with exit status 1 and printed “no encodings”"),
+            ("#!/bin/sh\nkill -SEGV $$\n", "it ended with signal SEGV"),
+            ("#!/bin/sh\nexec yes\n", "printed without an end"),
+            ("#!/bin/sh\nsleep 1000\n", "did not say within 0.3 s which Python it is"),
+            ("#!/nowhere/python\n", "cannot be started: No such file"),
+            ("just a text\n", "cannot be started: Exec format error"),
+            ("#!/bin/sh\necho 'trainyard-answer:{\"version\": [3, 11, 4]}'\n", "Python 3.11.4 started and then ended"),
+            ("#!/bin/sh\necho 'trainyard-answer:[1]'; echo 'trainyard-answer:{\"version\": \"3\"}'\n", "is no Python"),
+        ],
+    )  # fmt: skip
+    def test_what_is_no_python_is_said_to_be_none(self, tmp_path: Path, text: str, sentence: str) -> None:
+        program = write_program(tmp_path / "python", text)
+        with pytest.raises(ValueError, match=sentence) as caught:
+            ask(str(program), timeout_s=0.3 if "sleep" in text else 20)
+        assert str(program) in str(caught.value)
+        assert "trainyard pythons" in str(caught.value)
+
+    def test_what_cannot_be_started_at_all(self, tmp_path: Path) -> None:
+        unfit = write_program(tmp_path / "text", "#!/bin/sh\n", mode=0o644)
+        dangling = tmp_path / "dangling"
+        dangling.symlink_to("/opt/python3.9/gone")
+        for path, sentence in [
+            (tmp_path, "is a folder, not a Python"),
+            (unfit, "may not be executed"),
+            (tmp_path / "no", "There is no Python"),
+            (dangling, "is a link to /opt/python3.9/gone, which is gone"),
+            (tmp_path / ("x" * 300), "cannot be the path"),
+        ]:
+            with pytest.raises(ValueError, match=sentence):
+                ask(str(path))
+
+    @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
+    def test_one_that_is_too_old_still_tells_its_version(self, version: tuple[int, int]) -> None:
+        facts = ask(of_version(*version), timeout_s=60)
+        assert facts.version[:2] == version
+        assert "scripts need Python 3.8 or later" in (facts.too_old() or "")
+
+    @pytest.mark.parametrize("version", [(3, 8), (3, 9), (3, 10), (3, 12), (3, 13)])
+    def test_other_versions_are_asked_in_words_that_they_understand(self, version: tuple[int, int]) -> None:
+        facts = ask(of_version(*version), timeout_s=60)
+        assert facts.version[:2] == version
+        assert facts.prefix
+        assert facts.too_old() is None
+        assert (facts.too_old(MIN_FOR_RECIPES) is None) is (version >= (3, 10))
+
+
+class TestRemembering:
+    def test_one_that_has_not_changed_is_asked_once(self, tmp_path: Path) -> None:
+        python = make_environment(tmp_path / "env")
+        starts, file = tmp_path / "starts", tmp_path / "cache" / "pythons.json"
+        count_starts(python, starts)
+        remembered = ProbeCache(file)
+        ask(str(python), remembered=remembered)
+        remembered.save()
+        assert ask(str(python), remembered=ProbeCache(file)).prefix == str(tmp_path / "env")
+        assert starts.read_text() == "started\n"
+
+    def test_a_package_that_is_installed_meanwhile_is_seen(self, tmp_path: Path) -> None:
+        python, remembered = make_environment(tmp_path / "env"), ProbeCache()
+        assert ask(str(python), remembered=remembered).keras is None
+        install(python, "keras", "3.9.0")
+        assert ask(str(python), remembered=remembered).keras == Package(version="3.9.0", cuda=None)
+
+    def test_an_interpreter_that_was_replaced_is_asked_anew(self, tmp_path: Path) -> None:
+        python, remembered = make_environment(tmp_path / "env"), ProbeCache()
+        ask(str(python), remembered=remembered)
+        python.unlink()
+        write_program(python, "#!/bin/sh\nexit 3\n")
+        with pytest.raises(ValueError, match="exit status 3"):
+            ask(str(python), remembered=remembered)
+
+    def test_a_script_that_starts_one_or_the_other_is_not_remembered(self, tmp_path: Path, bare: Path) -> None:
+        other = make_environment(tmp_path / "other")
+        shim = write_program(tmp_path / "python", f'#!/bin/sh\nexec "$(cat {tmp_path}/which)" "$@"\n')
+        remembered = ProbeCache()
+        for python in (bare, other):
+            (tmp_path / "which").write_text(str(python), encoding="utf-8")
+            assert ask(str(shim), remembered=remembered).prefix == str(python.parent.parent)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["", "rubbish", "[]", '{"format": 1, "pythons": []}', '{"format": 99, "pythons": {}}', "[" * 100_000,
+         '{"format": 1, "pythons": {"KEY": 3}}', '{"format": 1, "pythons": {"KEY": {"answer": {}, "seen": {}}}}',
+         '{"format": 1, "pythons": {"KEY": {"answer": {"version": [3]}, "seen": {}}}}'],
+    )  # fmt: skip
+    def test_a_broken_cache_is_no_error(self, tmp_path: Path, bare: Path, text: str) -> None:
+        file = tmp_path / "pythons.json"
+        key = json.dumps(json.dumps([str(bare), os.environ.get("PYTHONPATH", ""), ""]))
+        file.write_text(text.replace('"KEY"', key), encoding="utf-8")
+        remembered = ProbeCache(file)
+        assert ask(str(bare), remembered=remembered).prefix == str(bare.parent.parent)
+        remembered.save()
+        assert ProbeCache(file).get(str(bare)) is not None
+
+    def test_a_cache_that_cannot_be_written_costs_nothing(self, tmp_path: Path, bare: Path) -> None:
+        (tmp_path / "file").touch()
+        remembered = ProbeCache(tmp_path / "file" / "pythons.json")
+        ask(str(bare), remembered=remembered)
+        remembered.save()
+
+
+class TestSearching:
+    def test_all_are_asked_and_each_has_facts_or_a_sentence(self, tmp_path: Path) -> None:
+        good = make_environment(tmp_path / ".venv")
+        bad = write_program(tmp_path / "venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
+        gone = tmp_path / "env" / "bin" / "python"
+        gone.parent.mkdir(parents=True)
+        gone.symlink_to("/opt/gone")
+        for each in (bad, gone):
+            (each.parent.parent / "pyvenv.cfg").touch()
+        search = PythonSearch(ProbeCache(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
+        search.start(tmp_path)
+        search.add(str(tmp_path / "nothing"))
+        known = all_of(search)
+        search.close()
+        assert known[str(good)] == ("", True)
+        assert "exit status 1" in known[str(bad)][0]
+        assert "which is gone" in known[str(gone)][0]
+        assert "There is no Python at" in known[str(tmp_path / "nothing")][0]
+
+    def test_near_another_folder_only_who_is_new_is_asked(self, tmp_path: Path) -> None:
+        python, starts = make_environment(tmp_path / "a" / ".venv"), tmp_path / "starts"
+        count_starts(python, starts)
+        search = PythonSearch(ProbeCache(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
+        for near in (tmp_path / "a", tmp_path, tmp_path / "a"):
+            search.start(near)
+            shown = all_of(search)
+            assert (str(python) in shown) is (near == tmp_path / "a")
+        search.close()
+        assert starts.read_text() == "started\n"
+
+    def test_closing_ends_one_that_hangs_and_what_it_started(self, tmp_path: Path) -> None:
+        hanging = write_program(
+            tmp_path / ".venv" / "bin" / "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n"
+        )
+        (tmp_path / ".venv" / "pyvenv.cfg").touch()
+        search = PythonSearch(ProbeCache(), timeout_s=1000, variables={"HOME": str(tmp_path), "PATH": ""})
+        search.start(tmp_path)
+        wait_until(lambda: search.poll() and (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+        assert next(each for each in search.poll() if each.found.path == str(hanging)).facts is None
+        child = int((tmp_path / "pid").read_text())
+        search.close()
+        wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+        assert search.done
+
+    def test_closing_before_anything_was_found_and_twice(self) -> None:
+        search = PythonSearch(ProbeCache())
+        search.close()
+        search.start()
+        search.close()
+        search.close()
+        assert search.done
+        assert search.poll() == []
+
+
+class TestCommand:
+    def test_one_document_with_what_is_known_of_each(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("PATH", "/bin")
+        python = make_environment(tmp_path / "project" / ".venv")
+        install(python, "torch", "2.6.0", version_py="cuda = None\n")
+        assert __main__.main(["pythons", "--near", str(tmp_path / "project"), "--json"]) == 0
+        row = next(each for each in json.loads(capsys.readouterr().out) if each["path"] == str(python))
+        assert row == {
+            "path": str(python), "place": "near", "version": VERSION, "implementation": "cpython",
+            "prefix": str(tmp_path / "project" / ".venv"), "torch": {"version": "2.6.0", "cuda": False},
+            "tensorflow": None, "keras": None, "problem": None,
+        }  # fmt: skip
+
+    def test_a_table_and_below_it_what_cannot_be_used(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("PATH", "/bin")
+        python = write_program(tmp_path / ".venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
+        (tmp_path / ".venv" / "pyvenv.cfg").touch()
+        assert __main__.main(["pythons", "--near", str(tmp_path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].split() == ["PYTHON", "TORCH", "TENSORFLOW", "KERAS", "PLACE", "PATH"]
+        assert any(line.endswith(str(python)) and line.startswith("-") for line in lines)
+        assert any(line.startswith(f"{python} cannot be used") for line in lines)
+
+    def test_a_folder_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert __main__.main(["pythons", "--near", "/nowhere/at/all"]) == __main__.WRONG_USE
+        assert "There is nothing at /nowhere/at/all to look near" in capsys.readouterr().err
+
+
+def test_an_environment_whose_base_was_removed_says_so(tmp_path: Path) -> None:
+    python = make_environment(tmp_path / "env")
+    for each in python.parent.glob("python*"):
+        each.unlink()
+    python.symlink_to(tmp_path / "base" / "python3")
+    assert str(python) in found_paths(tmp_path)
+    with pytest.raises(ValueError, match="Make the environment anew"):
+        ask(str(python))
+
+
+def test_asking_does_not_import_what_lies_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare: Path
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert ask(str(bare)).prefix == str(bare.parent.parent)

@@ -1,0 +1,371 @@
+"""Runs that an earlier version wrote: today's command line opens them, shows them and goes on with them.
+
+`tests/recorded_runs` has a run directory of each state; its README says how each was made. Nothing of
+ours is imported here: the runs are seen through the command line alone, which stays when modules move.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CODE = Path(__file__).resolve().parents[2]
+RECORDED = CODE / "tests" / "recorded_runs"
+RECIPES = RECORDED / "recipes"
+
+ASKED = ("--framework pytorch --strategy {strategy} --devices {devices} --name {name} "
+         "--set items=32 --set val_items=16 --batch-size 8 --learning-rate 0.1")  # fmt: skip
+
+Metric = tuple[int, float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What the command line has to tell of a recorded run."""
+
+    state: str
+    name: str
+    """What the run was called when it was started."""
+    command: str
+    """The line that starts the same, behind its `cd`; `{recipes}` and `{python}` are this machine's."""
+    steps: int
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    """By name: how many values there are, the first, the last and the least."""
+    started: float | None = None
+    """None where there is nothing to know it from."""
+    ended: float | None = None
+    verdict: str | None = None
+    peaks: dict[str, int | None] = field(default_factory=dict)
+    """By device, the most memory that the run was seen to hold, in bytes."""
+    error: str | None = None
+    checkpoints: tuple[tuple[str, int, int, str, int], ...] = ()
+    """Of each its name, step, epochs done, reason and bytes."""
+
+    @property
+    def values(self) -> int:
+        """How many values there are of all metrics together."""
+        return sum(metric[0] for metric in self.metrics.values())
+
+
+def line(name: str, strategy: str = "single", devices: str = "cpu:0", every: str = "") -> str:
+    """The command of a run of the recipe `linear`."""
+    asked = ASKED.format(strategy=strategy, devices=devices, name=name)
+    return f"trainyard run {{recipes}}/linear.py {asked}" + (f" --checkpoint-every '{every}'" if every else "")
+
+
+EXPECTED = {
+    "finished": Expected(
+        state="finished", name="finished", steps=40, command=line("finished", every="5 epochs"),
+        metrics={
+            "learning_rate": (1, 0.1, 0.1, 0.1),
+            "loss": (40, 0.354665816, 0.00026894029, 0.00026894029),
+            "val_distance": (10, 0.644769043, 0.0143200923, 0.0143200923),
+            "val_loss": (10, 0.580484301, 0.00027416466, 0.00027416466),
+        },
+        started=1745383007.384061, ended=1745383008.4590552, verdict="released", peaks={"cpu:0": 0},
+    ),
+    "finished_ddp": Expected(
+        state="finished", name="finished_ddp", steps=40, command=line("finished_ddp", "ddp", "cpu:0,cpu:1"),
+        metrics={
+            "learning_rate": (1, 0.1, 0.1, 0.1),
+            "loss": (40, 0.354665801, 0.00026894029, 0.00026894029),
+            "val_distance": (10, 0.644769058, 0.0143200923, 0.0143200923),
+            "val_loss": (10, 0.580484308, 0.000274164653, 0.000274164653),
+        },
+        started=1745383009.191562, ended=1745383011.3989053, verdict="released",
+        peaks={"cpu:0": 272121856, "cpu:1": 265433088},
+    ),
+    "finished_script": Expected(
+        state="finished", name="finished_script", steps=20,
+        command="env CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES= taskset --cpu-list 0 "
+                "{python} {recipes}/program.py --lr 0.1",
+        metrics={"accuracy": (20, 0.05, 1.0, 0.05), "loss": (20, 1.0, 0.05, 0.05)},
+        started=1745383012.324642, ended=1745383012.4732573, verdict="released", peaks={"cpu:0": None},
+    ),
+    "failed": Expected(
+        state="failed", name="failed", steps=5,
+        command="trainyard run {recipes}/raises.py --framework pytorch --strategy single --devices cpu:0 "
+                "--name failed --set items=32 --batch-size 8 --learning-rate 0.001",
+        metrics={
+            "learning_rate": (1, 0.001, 0.001, 0.001),
+            "loss": (5, 1.45914769, 1.430305, 1.430305),
+        },
+        started=1745383013.1467981, ended=1745383016.8986197, verdict="released", peaks={"cpu:0": 323358720},
+        error="Worker 0 on cpu:0: ValueError: the sixth step is one too many.",
+    ),
+    "stopped": Expected(
+        state="stopped", name="stopped", steps=12, command=line("stopped", every="8 epochs"),
+        metrics={
+            "learning_rate": (1, 0.1, 0.1, 0.1),
+            "loss": (12, 0.354665816, 0.135862157, 0.126215279),
+            "val_distance": (2, 0.644769043, 0.424126998, 0.424126998),
+            "val_loss": (2, 0.580484301, 0.246262044, 0.246262044),
+        },
+        started=1745383017.7150257, ended=1745383021.372167, verdict="released", peaks={"cpu:0": 249180160},
+    ),
+    "paused": Expected(
+        state="paused", name="paused", steps=18, command=line("paused", every="8 epochs"),
+        metrics={
+            "learning_rate": (1, 0.1, 0.1, 0.1),
+            "loss": (18, 0.354665816, 0.0337435193, 0.0337435193),
+            "val_distance": (4, 0.644769043, 0.182096958, 0.182096958),
+            "val_loss": (4, 0.580484301, 0.0439982302, 0.0439982302),
+        },
+        started=1745383027.6719446, ended=1745383033.1383748, verdict="released", peaks={"cpu:0": 249688064},
+        checkpoints=(("step-00000018", 18, 4, "pause", 17275),),
+    ),
+    "resumed": Expected(
+        state="finished", name="paused", steps=40, command=line("paused", every="8 epochs"),
+        metrics={
+            "learning_rate": (2, 0.1, 0.1, 0.1),
+            "loss": (40, 0.354665816, 0.00026894029, 0.00026894029),
+            "val_distance": (10, 0.644769043, 0.0143200923, 0.0143200923),
+            "val_loss": (10, 0.580484301, 0.00027416466, 0.00027416466),
+        },
+        started=1745383027.6719446, ended=1745383035.346116, verdict="released", peaks={"cpu:0": 210931712},
+    ),
+    "lost": Expected(
+        state="lost", name="lost", steps=10, command=line("lost", every="8 epochs"),
+        metrics={
+            "learning_rate": (1, 0.1, 0.1, 0.1),
+            "loss": (10, 0.354665816, 0.147438914, 0.147438914),
+            "val_distance": (2, 0.644769043, 0.424126998, 0.424126998),
+            "val_loss": (2, 0.580484301, 0.246262044, 0.246262044),
+        },
+        started=1745383036.2547047, ended=1745383039.8924308,
+        error="The run's supervisor (pid 5003621) ended without a word; none of its processes is left. "
+              "The log is empty.",
+    ),
+    "lost_guarded": Expected(
+        state="lost", name="lost_guarded", steps=10, command=line("lost_guarded", every="8 epochs"),
+        metrics={
+            "learning_rate": (1, 0.1, 0.1, 0.1),
+            "loss": (10, 0.354665816, 0.147438914, 0.147438914),
+            "val_distance": (2, 0.644769043, 0.424126998, 0.424126998),
+            "val_loss": (2, 0.580484301, 0.246262044, 0.246262044),
+        },
+        started=1745383042.7338536, ended=1745383047.3987021,
+        error="The run's supervisor (pid 5003632) ended without a word; none of its processes is left. "
+              "The log is empty.",
+    ),
+    "never_came_up": Expected(
+        state="lost", name="never_came_up", steps=0, command=line("never_came_up"),
+        error="The run never came up: its supervisor ended, or was not started, before its first word. "
+              "The log is empty.",
+    ),
+}  # fmt: skip
+
+every_run = pytest.mark.parametrize("name", EXPECTED)
+
+
+@dataclass(frozen=True)
+class Root:
+    """A folder of runs, copied from the recorded ones."""
+
+    path: Path
+
+    def take(self, name: str, host: str = "") -> None:
+        """Copy a recorded run into the folder, as if this machine, or `host`, had made it before its last start."""
+        run_dir = self.path / name
+        shutil.copytree(RECORDED / name, run_dir)
+        for part in ("events", "control", "checkpoints"):  # git keeps no empty folder
+            (run_dir / part).mkdir(exist_ok=True)
+        for path in [run_dir / "spec.json", run_dir / "log.txt", *(run_dir / "events").iterdir()]:
+            path.write_text(self.filled(path.read_text(encoding="utf-8"), host), encoding="utf-8")
+        os.utime(run_dir / "spec.json", (0, 0))  # a run that was written just now may still come up
+
+    def filled(self, text: str, host: str = "") -> str:
+        """What was recorded, with this machine's own in place of the words between two @."""
+        known = {
+            "@RECIPES@": str(RECIPES), "@PYTHON@": sys.executable, "@FOLDER@": str(self.path),
+            "@HOST@": host or socket.gethostname(),
+        }  # fmt: skip
+        for placeholder, own in known.items():
+            text = text.replace(placeholder, own)
+        return text
+
+    def call(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a command on the runs of this folder, and see that it ends with this exit code."""
+        done = subprocess.run(
+            [sys.executable, "-m", "core.cli", "--runs", str(self.path), *arguments],
+            cwd=CODE, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == code, done
+        return done
+
+    def json(self, *arguments: str) -> Any:
+        """The one JSON document that a command prints."""
+        return json.loads(self.call(*arguments, "--json").stdout)
+
+    def rows(self, name: str) -> list[str]:
+        """The lines of a run's measurements as CSV, the header first."""
+        return self.call("export", name, "--csv", "-").stdout.splitlines()
+
+
+@pytest.fixture
+def root(runs_root: Path) -> Root:
+    """An empty folder for recorded runs."""
+    runs_root.mkdir()
+    return Root(runs_root)
+
+
+def metrics_of(document: dict[str, Any]) -> dict[str, Metric]:
+    """The metrics that `show --json` tells, as `Expected` has them."""
+    found = document["metrics"].items()
+    return {name: (each["count"], each["first"], each["last"], each["min"]) for name, each in found}
+
+
+def test_every_recorded_run_is_expected_to_be_something() -> None:
+    assert {path.parent.name for path in RECORDED.glob("*/spec.json")} == set(EXPECTED)
+
+
+def test_runs_lists_all_of_them_with_their_states(root: Root) -> None:
+    for name in EXPECTED:
+        root.take(name)
+    rows = {row["run"]: row for row in root.json("runs")}
+    assert {name: (row["state"], row["name"], row["step"]) for name, row in rows.items()} == {
+        "finished": ("finished", "finished", 40),
+        "finished_ddp": ("finished", "finished_ddp", 40),
+        "finished_script": ("finished", "finished_script", 20),
+        "failed": ("failed", "failed", 5),
+        "stopped": ("stopped", "stopped", 12),
+        "paused": ("paused", "paused", 18),
+        "resumed": ("finished", "paused", 40),
+        "lost": ("lost", "lost", 10),
+        "lost_guarded": ("lost", "lost_guarded", 10),
+        "never_came_up": ("lost", "never_came_up", 0),
+    }
+    assert {name: row["loss"] for name, row in rows.items()} == {
+        "finished": 0.00026894029, "finished_ddp": 0.00026894029, "finished_script": 0.05, "failed": 1.430305,
+        "stopped": 0.135862157, "paused": 0.0337435193, "resumed": 0.00026894029, "lost": 0.147438914,
+        "lost_guarded": 0.147438914, "never_came_up": None,
+    }  # fmt: skip
+    assert rows["resumed"]["started"] == 1745383027.6719446
+    assert rows["resumed"]["ended"] == 1745383035.346116
+    assert rows["failed"]["error"] == "Worker 0 on cpu:0: ValueError: the sixth step is one too many."
+    # Who only lists runs reads no measurements and looks for no processes.
+    assert rows["lost"]["ended"] == 1745383037.711209
+    assert rows["lost"]["error"] == "The run's supervisor (pid 5003621) ended without a word. The log is empty."
+
+
+@every_run
+def test_show_tells_what_a_run_came_to(root: Root, name: str) -> None:
+    expected = EXPECTED[name]
+    root.take(name)
+    told = root.json("show", name)
+    asked = json.loads((root.path / name / "spec.json").read_text(encoding="utf-8"))
+    assert (told["run"], told["dir"]) == (name, str(root.path / name))
+    assert told["state"] == expected.state
+    assert told["spec"] == {**told["spec"], **asked}
+    assert told["steps"] == expected.steps
+    assert metrics_of(told) == expected.metrics
+    assert told["error"] == expected.error
+    assert told["stalled"] is None
+    if expected.started is not None:
+        assert (told["started"], told["ended"]) == (expected.started, expected.ended)
+    keys = ("name", "step", "epoch", "reason", "bytes")
+    assert [tuple(each[key] for key in keys) for each in told["checkpoints"]] == list(expected.checkpoints)
+
+
+@every_run
+def test_show_tells_what_became_of_the_memory(root: Root, name: str) -> None:
+    expected = EXPECTED[name]
+    root.take(name)
+    told = root.json("show", name)
+    if expected.verdict is None:
+        assert told["release"] is None or told["release"]["verdict"] is None
+        return
+    assert told["release"]["verdict"] == expected.verdict
+    found = told["release"]["devices"].items()
+    assert {device: each["peak_bytes"] for device, each in found} == expected.peaks
+    assert [each["verdict"] for _, each in found] == [expected.verdict] * len(expected.peaks)
+    assert told["release"]["ended"] == []
+    assert {device: each["name"] for device, each in told["devices"].items()} == dict.fromkeys(
+        expected.peaks, "A processor, 1 core"
+    )
+
+
+def test_show_names_whom_the_guard_ended(root: Root) -> None:
+    root.take("lost_guarded")
+    told = root.json("show", "lost_guarded")["release"]
+    assert (told["verdict"], told["devices"]) == (None, {})
+    assert [(each["pid"], each["name"], each["signal"], each["by"]) for each in told["ended"]] == [
+        (5003634, "python", "SIGKILL", "guard")
+    ]
+
+
+@every_run
+def test_export_writes_every_value(root: Root, name: str) -> None:
+    expected = EXPECTED[name]
+    root.take(name)
+    header, *rows = root.rows(name)
+    assert header == "metric,step,time,value"
+    assert len(rows) == expected.values
+    for metric, (count, first, last, _) in expected.metrics.items():
+        values = [float(row.split(",")[3]) for row in rows if row.startswith(f"{metric},")]
+        assert (len(values), values[0], values[-1]) == (count, first, last)
+
+
+@every_run
+def test_command_prints_the_line_that_starts_the_same(root: Root, name: str) -> None:
+    root.take(name)
+    command = EXPECTED[name].command.format(recipes=RECIPES, python=sys.executable)
+    assert root.call("command", name).stdout == f"cd {root.path} && {command}\n"
+
+
+def test_a_run_of_another_machine_is_not_judged_by_its_processes_here(root: Root) -> None:
+    """No process here has its pid, and yet it may live."""
+    root.take("lost", host="another-machine.invalid")
+    assert root.json("show", "lost")["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("finished", "Run finished is finished: there is nothing to go on with. Start another."),
+        ("resumed", "Run resumed is finished: there is nothing to go on with. Start another."),
+        ("finished_script", "it cannot be resumed. Run it again: trainyard again finished_script"),
+    ],
+)
+def test_a_run_that_cannot_be_resumed_says_so(root: Root, name: str, words: str) -> None:
+    root.take(name)
+    assert words in root.call("resume", name, code=2).stderr
+
+
+def test_a_paused_run_goes_on_where_it_was(root: Root) -> None:
+    """Comes to the values of `finished`, which was asked for the same and never interrupted."""
+    root.take("paused")
+    before = root.rows("paused")
+    root.call("resume", "paused")
+    told = root.json("show", "paused")
+    assert (told["state"], told["steps"], told["error"]) == ("finished", 40, None)
+    assert told["started"] == 1745383027.6719446
+    assert told["release"]["verdict"] == "released"
+    assert told["checkpoints"][0]["name"] == "step-00000040"
+    losses = metrics_of(told)["loss"]
+    assert losses[:2] == (40, 0.354665816)
+    assert losses[2:] == pytest.approx((0.00026894029, 0.00026894029), rel=1e-4)
+    assert metrics_of(told)["val_loss"] == (10, 0.580484301, *[pytest.approx(0.00027416466, rel=1e-4)] * 2)
+    # What was measured before the pause is still there, at the times of then: it was not trained anew.
+    assert set(before) <= set(root.rows("paused"))
+
+
+def test_a_lost_run_without_a_checkpoint_begins_anew(root: Root) -> None:
+    """Comes to the same values; nothing of the first part is left in them."""
+    root.take("lost")
+    before = root.rows("lost")
+    root.call("resume", "lost")
+    told = root.json("show", "lost")
+    assert (told["state"], told["steps"], told["error"]) == ("finished", 40, None)
+    assert told["started"] == 1745383036.2547047
+    assert metrics_of(told)["loss"] == pytest.approx((40, 0.354665816, 0.00026894029, 0.00026894029), rel=1e-4)
+    assert set(before) & set(root.rows("lost")) == {"metric,step,time,value"}

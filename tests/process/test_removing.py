@@ -1,0 +1,258 @@
+"""Runs that are over are removed, and nothing else is: neither what lives, nor what is linked to."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__
+from core.runs import removal
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.system import processes
+from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Call = Callable[..., tuple[int, str, str]]
+
+NOBODY = {"pid": 2**22 + 1, "created": 0.0}
+DAY_S = 86_400
+
+
+@pytest.fixture
+def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = __main__.main([*arguments, "--runs", str(runs_root)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def over(runs_root: Path, name: str, *, days_ago: float = 0.0, kib: int = 100) -> Path:
+    """A run that has finished, with a checkpoint of so many KiB: its folder."""
+    run_dir = runs_root / name
+    for folder in ("events", "control", "checkpoints/00000001"):
+        (run_dir / folder).mkdir(parents=True)
+    (run_dir / "checkpoints" / "00000001" / "weights").write_bytes(os.urandom(kib * 1024))
+    (run_dir / "log.txt").write_text("step 1\n")
+    ended = time.time() - days_ago * DAY_S
+    told = [
+        {"t": ended - 60, "kind": "supervisor", **NOBODY},
+        *({"t": ended - 50 + number, "kind": "state", "state": state} for number, state in enumerate(
+            ("starting", "running", "releasing", "finished"))),
+    ]  # fmt: skip
+    (run_dir / "events" / "supervisor.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+    write_spec(run_dir, make_spec(write_recipe(runs_root.parent, LONG)))
+    return run_dir
+
+
+def blocks(*paths: Path) -> int:
+    """What these take of the disk, as du(1) counts."""
+    said = subprocess.run(["du", "-s", "-B1", *paths], capture_output=True, text=True, check=True).stdout
+    return sum(int(line.split()[0]) for line in said.splitlines())
+
+
+def test_a_run_is_removed_and_how_much_came_back_is_said(call: Call, runs_root: Path) -> None:
+    gone, stays = over(runs_root, "20260101-a"), over(runs_root, "20260102-b")
+    before = blocks(gone)
+    assert removal.size_bytes(gone) == before
+    code, out, err = call("remove", "20260101", "--yes")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1].split() == ["20260101-a", "finished", str(-(-before // 1024)), "kB"]
+    assert out.splitlines()[-1] == f"Removed 1 run: {-(-before // 1024)} kB of disk came back."
+    assert [each.name for each in runs_root.iterdir()] == [stays.name]
+
+
+def test_several_are_removed_with_json(call: Call, runs_root: Path) -> None:
+    folders = [over(runs_root, name, kib=2048) for name in ("20260101-a", "20260102-b")]
+    before = blocks(*folders)
+    code, out, err = call("remove", "20260101-a", str(folders[1]), "20260101", "--yes", "--json")
+    told = json.loads(out)
+    assert (code, err, told["kept"], told["freed_bytes"]) == (0, "", [], before)
+    assert [(each["run"], each["dir"]) for each in told["removed"]] == [(each.name, str(each)) for each in folders]
+    assert list(runs_root.iterdir()) == []
+
+
+def test_a_live_run_is_refused_in_a_sentence_and_nothing_is_removed(call: Call, runs_root: Path) -> None:
+    old = over(runs_root, "20260101-a")
+    followed = start(make_spec(write_recipe(runs_root.parent, LONG), epochs=1_000_000), runs_root)
+    followed.until(RunState.RUNNING)
+    name = followed.run.id
+    code, out, err = call("remove", old.name, name, "--yes")
+    assert (code, out) == (2, "")
+    assert err == f"trainyard: Run {name} is running, and is not removed. End it first: trainyard stop {name}\n"
+    assert call("remove", "--older-than", "0", "--yes")[0] == 0  # what lives is not among the old ones
+    assert [each.name for each in runs_root.iterdir()] == [name]
+    followed.run.request("stop")
+    followed.until_over()
+    wait_until(lambda: not removal.why_not(followed.run.dir), what="that nothing is left of it")
+    wait_until(lambda: call("remove", name, "--yes")[0] == 0, what="that its supervisor has left")
+    assert list(runs_root.iterdir()) == []
+
+
+def test_while_somebody_holds_a_run_it_is_not_removed(call: Call, runs_root: Path) -> None:
+    run_dir = over(runs_root, "20260101-a")
+    code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, run_dir], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        code, _, err = call("remove", run_dir.name, "--yes")
+        assert code == 1
+        assert err == (
+            f"trainyard: Run {run_dir.name} is being run, or what is left of it is still being ended. "
+            "Try again in a moment.\n"
+        )
+        assert (run_dir / "checkpoints" / "00000001" / "weights").exists()
+        holder.communicate(b"\n")
+    assert call("remove", run_dir.name, "--yes")[0] == 0
+
+
+def test_of_a_run_whose_leftovers_live_the_command_that_ends_them_is_named(call: Call, runs_root: Path) -> None:
+    run_dir = over(runs_root, "20260101-a")
+    tags = {processes.TAG: run_dir.name, processes.RUN_DIR: str(run_dir)}
+    with subprocess.Popen(["sleep", "3600"], env={**os.environ, **tags}, start_new_session=True) as left:
+        wait_until(lambda: processes.tagged(run_dir.name), what="its own image")
+        code, _, err = call("remove", run_dir.name, "--yes")
+        assert code == 2
+        assert err == (
+            f"trainyard: Run {run_dir.name} is not removed, since pid {left.pid} (sleep) is left of it. "
+            "End it first: trainyard sweep --end\n"
+        )
+        code, _, err = call("remove", "--older-than", "0", "--yes")  # told, and the others would go on
+        assert (code, f"pid {left.pid} (sleep)" in err, run_dir.exists()) == (1, True, True)
+        assert call("sweep", "--end")[0] == 0
+        left.wait()
+    assert call("remove", run_dir.name, "--yes")[0] == 0
+
+
+def test_a_link_among_the_runs_is_not_followed(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    elsewhere = over(tmp_path / "other", "20260101-a")
+    runs_root.mkdir()
+    link = runs_root / "20260101-a"
+    link.symlink_to(elsewhere)
+    for name in ("20260101", str(link)):
+        code, _, err = call("remove", name, "--yes")
+        assert (code, err.startswith(f"trainyard: {link} is a link, and links are not followed.")) == (2, True)
+    assert call("remove", "--older-than", "0", "--yes")[:2] == (0, "There is nothing to remove.\n")
+    assert (elsewhere / "log.txt").exists()
+
+
+def test_a_link_in_a_run_goes_and_what_it_leads_to_stays(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    run_dir = over(runs_root, "20260101-a")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "mine").write_text("precious")
+    (run_dir / "checkpoints" / "data").symlink_to(data)
+    (run_dir / "mine").symlink_to(data / "mine")
+    assert call("remove", run_dir.name, "--yes")[0] == 0
+    assert not run_dir.exists()
+    assert (data / "mine").read_text() == "precious"
+
+
+@pytest.mark.parametrize("made", ["setup", "nothing", "links"])
+def test_what_is_no_runs_folder_is_left_alone(call: Call, runs_root: Path, tmp_path: Path, made: str) -> None:
+    run_dir, folder = over(runs_root, "20260101-a"), tmp_path / "project"
+    folder.mkdir()
+    (folder / "mine.py").write_text("")
+    if made == "setup":  # one that was kept here by the name of a run's file
+        (folder / "spec.json").write_bytes((run_dir / "spec.json").read_bytes())
+    elif made == "links":
+        (folder / "spec.json").symlink_to(run_dir / "spec.json")
+        (folder / "events").symlink_to(run_dir / "events")
+    code, _, err = call("remove", str(folder), "--yes")
+    assert code == 2
+    assert ("There is no run" if made == "nothing" else "is not the folder of a run, and is left alone") in err
+    assert (folder / "mine.py").exists()
+
+
+def test_a_folder_that_cannot_be_removed_is_told_and_the_rest_goes_on(call: Call, runs_root: Path) -> None:
+    stuck, gone = over(runs_root, "20260102-stuck"), over(runs_root, "20260101-gone")
+    mounted = stuck / "checkpoints" / "disk"
+    mounted.mkdir()
+    asked = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mounted]
+    if subprocess.run(asked, capture_output=True, check=False).returncode:
+        pytest.skip("what cannot be removed needs the right to mount something")
+    try:
+        (mounted / "mine").write_text("on another disk")
+        code, out, err = call("remove", "--older-than", "0", "--yes")
+        assert code == 1
+        assert err == (
+            f"trainyard: Not all of run {stuck.name} could be removed. {mounted} cannot be removed: Device or resource "
+            "busy. Change that, then remove it again.\n"
+        )
+        assert "Removed 1 run: " in out
+        assert not gone.exists()
+        assert (mounted / "mine").read_text() == "on another disk"
+        assert not (stuck / "log.txt").exists()
+        assert Run.attach(stuck).catch_up()  # it is a run still
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+    assert call("remove", stuck.name, "--yes", "--json")[0] == 0
+    assert list(runs_root.iterdir()) == []
+
+
+def test_the_old_ones_are_those_that_ended_so_long_ago(call: Call, runs_root: Path) -> None:
+    for name, days_ago in (("20260103-new", 1), ("20260102-older", 8), ("20260101-oldest", 30)):
+        over(runs_root, name, days_ago=days_ago)
+    code, out, _ = call("remove", "--older-than", "7.5", "--yes")
+    assert (code, "Removed 2 runs: " in out) == (0, True)
+    assert [each.name for each in runs_root.iterdir()] == ["20260103-new"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "No run is named."),
+        (("20260101-a", "--older-than", "3"), "Both runs and --older-than are given."),
+        (("--older-than", "-1"), "--older-than -1 is no number of days."),
+        (("--older-than", "nan"), "--older-than nan is no number of days."),
+        (("20260101-a",), "nobody can be asked here, so nothing is removed. Add --yes"),
+        (("20260101-a", "--json"), "nobody can be asked here, so nothing is removed. Add --yes"),
+        (("2025", "--yes"), "There is no run '2025'"),
+    ],
+)
+def test_wrong_use_is_a_sentence_and_removes_nothing(
+    call: Call, runs_root: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    run_dir = over(runs_root, "20260101-a", days_ago=9)
+    code, _, err = call("remove", *arguments)
+    assert (code, err.startswith(f"trainyard: {words}")) == (2, True)
+    assert (run_dir / "log.txt").exists()
+
+
+@pytest.mark.parametrize(("answer", "goes"), [("y\n", True), ("\n", False), ("n\n", False), ("", False)])
+def test_on_a_terminal_it_is_asked_first(
+    call: Call, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, goes: bool
+) -> None:
+    run_dir = over(runs_root, "20260101-a")
+    terminal = io.StringIO(answer)
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    code, out, _ = call("remove", run_dir.name)
+    assert (code, run_dir.exists()) == (0, not goes)
+    assert "Remove this run? It cannot be taken back. [y/N] " in out
+
+
+def test_a_real_run_leaves_nothing(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print('loss: 0.5')\n")
+    ended = train(script_spec(script, cwd=tmp_path), runs_root)
+    wait_until(lambda: call("remove", ended.run.id, "--yes")[0] == 0, what="that its supervisor has left")
+    assert list(runs_root.iterdir()) == []

@@ -1,0 +1,175 @@
+"""The command line's pause, resume, save and the settings of `run`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__, options, parse_choices
+from core.runs.run import Run
+from core.runs.states import RunState
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run a command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            code = __main__.main([*arguments, "--runs", str(runs_root)])
+        except SystemExit as left:
+            code = int(left.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def test_a_run_is_saved_paused_and_resumed(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
+    followed = start(spec, runs_root).until_trained(1)
+    name = followed.run.id
+    code, out, _ = call("save", name)
+    assert code == 0
+    assert Path(out.strip(), "checkpoint.json").is_file()
+    saved = json.loads(call("save", name, "--json")[1])
+    assert Path(saved["path"]).name == saved["checkpoint"]
+
+    assert call("pause", name)[:2] == (0, f"{name}: paused\n")
+    shown = json.loads(call("show", name, "--json")[1])
+    assert shown["state"] == "paused"
+    assert shown["checkpoints"][0]["reason"] == "pause"
+    assert shown["checkpoints"][0]["step"] == shown["steps"]
+    assert all(Path(each["path"]).is_dir() and each["bytes"] > 0 for each in shown["checkpoints"])
+    assert f"checkpoint {shown['checkpoints'][0]['name']}: step {shown['steps']}" in call("show", name)[1]
+    code, out, _ = call("attach", name)
+    assert (code, out.startswith(f"{name}: paused, loss ")) == (3, True)
+    for command in ("pause", "save", "stop"):
+        code, _, err = call(command, name)
+        assert (code, f"Run {name} is over already: paused." in err) == (2, True)
+
+    assert call("resume", name, "--detach")[:2] == (0, f"{name}\n")
+    again = Followed(Run.attach(followed.run.dir)).until_trained(shown["steps"] + 1)
+    code, _, err = call("resume", name)
+    assert code == 2
+    assert "is being run already" in err
+    again.run.request("pause")
+    again.until_over()
+    assert again.state is RunState.PAUSED
+
+
+def test_a_resumed_run_is_followed_to_its_end(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until_trained(1)
+    followed.run.request("stop")
+    followed.until_over()
+    spec_file = followed.run.dir / "spec.json"
+    spec = json.loads(spec_file.read_text())
+    spec["training"]["epochs"] = 1
+    spec_file.write_text(json.dumps(spec))
+    code, out, err = call("resume", followed.run.id, "--json")
+    assert (code, err, json.loads(out)["state"]) == (0, "", "finished")
+    code, _, err = call("resume", followed.run.id)
+    assert code == 2
+    assert "is finished: there is nothing to go on with. Start another." in err
+
+
+def test_a_run_that_cannot_be_saved_says_so_and_goes_on(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
+    followed = start(spec, runs_root).until_trained(1)
+    folder = followed.run.dir / "checkpoints"
+    folder.rmdir()
+    folder.write_text("a file where a folder should be")
+    for command, words in (("pause", "could not be paused and goes on."), ("save", "could not be saved.")):
+        code, out, err = call(command, followed.run.id)
+        assert (code, out) == (2, "")
+        assert f"Run {followed.run.id} {words} The checkpoint at step" in err
+        assert err.count("\n") == 1
+    followed.until_trained(followed.run.facts.step + 1)
+    folder.unlink()
+    assert call("pause", followed.run.id)[0] == 0
+    assert followed.until_over().state is RunState.PAUSED
+
+
+def test_a_run_that_dies_before_it_is_saved_is_told(call: Call, runs_root: Path, tmp_path: Path) -> None:
+    slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
+    followed = start(make_spec(slow), runs_root)
+    wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
+    os.kill(followed.run.facts.workers[0].process.pid, signal.SIGKILL)
+    code, _, err = call("save", followed.run.id)
+    assert code == 2
+    assert "over" in err
+    followed.until_over()
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("epoch", {"unit": "epochs", "every": 1}),
+        ("5 epochs", {"unit": "epochs", "every": 5}),
+        ("100 steps", {"unit": "steps", "every": 100}),
+        ("10minutes", {"unit": "minutes", "every": 10}),
+        ("auto", {"unit": "auto"}),
+        ("Never", {"unit": "never"}),
+    ],
+)
+def test_the_distance_of_checkpoints_is_said_in_words(text: str, meant: dict[str, object]) -> None:
+    parser = options.Parser()
+    options.add_run_options(parser)
+    words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
+    given = parser.parse_args(words, Namespace(arguments=[]))
+    assert parse_choices.choices(given).checkpoints == {**meant, "keep": 3}
+
+
+def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    settings = (
+        "--epochs 2 --schedule cosine --warmup-steps 1 --weight-decay 0.1 --gradient-clip 1 --patience 9 "
+        "--stop-on-nan --micro-batches 2 --checkpoint-every epoch --keep-checkpoints 1 "
+        "--release-wait 5 --release-tolerance 128"
+    )
+    code, out, err = call("run", recipe, "--devices", "cpu:0", "--json", *settings.split())
+    assert (code, err) == (0, "")
+    spec = json.loads(out)["spec"]
+    expected = {
+        "schedule": "cosine", "warmup_steps": 1, "weight_decay": 0.1, "gradient_clip": 1.0, "patience": 9,
+        "stop_on_nan": True, "compile": False, "micro_batches": 2,
+    }  # fmt: skip
+    assert {name: spec["training"][name] for name in expected} == expected
+    assert spec["checkpoints"] == {"unit": "epochs", "every": 1, "keep": 1, "best": True}
+    assert spec["release"] == {"wait_s": 5.0, "tolerance_mb": 128}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("--checkpoint-every", "sometimes"),
+            "--checkpoint-every 'sometimes' is not understood. Give epoch, '5",
+        ),
+        (("--checkpoint-every", "0 steps"), "The distance of checkpoints is 0. Give a whole number of at least 1."),
+        (("--keep-checkpoints", "0"), "The number of checkpoints to keep is 0."),
+        (("--release-wait", "0"), "The time that the memory watch waits is 0.0. Give a number greater than 0."),
+        (("--schedule", "zigzag"), "Schedule 'zigzag' is unknown. Choose one of: constant, cosine."),
+        (("--patience", "0"), "The patience of early stopping is 0."),
+        (("--gradient-clip", "-1"), "The limit of the gradient's norm is -1.0. Give a number greater than 0."),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(call: Call, arguments: tuple[str, ...], words: str) -> None:
+    code, out, err = call("run", "digits_mlp", "--devices", "cpu:0", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1

@@ -1,0 +1,214 @@
+"""The logs of runs that were resumed, written by hand: what readers make of a second leg."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from core.errors import RunError
+from core.runs.index import RunIndex
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.events import Tail, Writer, whole_bytes
+from core.schema.spec import write_spec
+from core.series.run_series import RunSeries
+from core.supervisor.recovery import clear
+from core.system import processes
+from tests.support.running import CAME_UP, Followed, make_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAUSED = [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
+NOBODY = {"pid": 2**22 + 1, "created": 0.0}
+
+
+class Log:
+    """A run directory that a test writes as supervisor and worker would."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.dir = run_dir
+        (run_dir / "events").mkdir(parents=True)
+        (run_dir / "control").mkdir()
+        write_spec(run_dir, make_spec("digits_mlp"))
+
+    def write(self, name: str, *events: dict[str, object]) -> None:
+        with (self.dir / "events" / name).open("a") as file:
+            file.writelines(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
+
+    def leg(self, t: float, *states: str) -> None:
+        here = {name: getattr(processes.here(), name) for name in ("host", "boot", "pid_namespace")}
+        self.write("supervisor.jsonl", {"t": t, "kind": "supervisor", **NOBODY, **here})
+        for place, state in enumerate(states):
+            self.write("supervisor.jsonl", {"t": t + 0.1 * (place + 1), "kind": "state", "state": state})
+
+    def losses(self, t: float, first: int, *values: float) -> None:
+        self.write("worker-0.jsonl", {"t": t, "kind": "metrics", "first": first, "values": {"loss": list(values)}})
+
+    def rewind(self, t: float, step: int) -> None:
+        self.write("worker-0.jsonl", {"t": t, "kind": "rewind", "step": step})
+
+
+@pytest.fixture
+def log(runs_root: Path) -> Log:
+    """A run that was paused after four steps."""
+    written = Log(runs_root / "one")
+    written.leg(10.0, "starting", "running", "releasing", "paused")
+    written.losses(10.2, 1, 4.0, 3.0, 2.0, 1.0)
+    return written
+
+
+def test_readers_that_had_seen_the_end_see_the_run_go_on(log: Log, runs_root: Path) -> None:
+    first, index = Followed(Run.attach(log.dir)), RunIndex(runs_root)
+    assert first.until_over(5).states == PAUSED
+    assert [each.state for each in index.poll()] == [RunState.PAUSED]
+    log.leg(20.0, "starting", "running")
+    log.rewind(20.2, 2)
+    log.losses(20.3, 3, 0.5, 0.25)
+    log.write("supervisor.jsonl", {"t": 20.4, "kind": "state", "state": "releasing"})
+    log.write("supervisor.jsonl", {"t": 20.5, "kind": "state", "state": "finished"})
+    late = Followed(Run.attach(log.dir)).until_over(5)
+    assert first.poll().states == late.states == [*PAUSED, *CAME_UP, RunState.RELEASING, RunState.FINISHED]
+    for reader in (first, late):
+        np.testing.assert_array_equal(reader.book.metrics["loss"].steps, [1, 2, 3, 4])
+        np.testing.assert_array_equal(reader.losses(), [4.0, 3.0, 0.5, 0.25])
+    (summary,) = index.poll()
+    assert (summary.state, summary.step, summary.last_loss) == (RunState.FINISHED, 4, 0.25)
+
+
+def test_a_leg_that_was_lost_is_told_apart_from_the_next(log: Log) -> None:
+    log.leg(20.0, "starting", "running")
+    log.losses(25.0, 5, 0.5)
+    reader = Followed(Run.attach(log.dir)).until_over(5)
+    assert reader.states == [*PAUSED, *CAME_UP, RunState.LOST]
+    assert reader.run.facts.error
+    log.leg(40.0, "starting", "running", "releasing", "finished")
+    reader.poll()
+    fresh = Followed(Run.attach(log.dir)).until_over(5)
+    for each in (reader, fresh):
+        assert each.states[-5:] == [RunState.LOST, *CAME_UP, RunState.RELEASING, RunState.FINISHED]
+        assert (25.0, RunState.LOST) in each.run.facts.history
+        assert each.run.facts.error is None
+        assert each.run.facts.notices == ()
+
+
+def test_a_list_of_runs_counts_nothing_that_is_void(log: Log, runs_root: Path) -> None:
+    log.rewind(20.0, 2)
+    (summary,) = RunIndex(runs_root).poll()
+    assert (summary.step, summary.last_loss) == (2, 3.0)
+
+
+def test_a_finished_run_is_not_looked_at_again(log: Log, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.leg(20.0, "starting", "running", "releasing", "finished")
+    reader, index = Followed(Run.attach(log.dir)).until_over(5), RunIndex(runs_root)
+    index.poll()
+    monkeypatch.setattr("core.runs.run.mark", _never)
+    monkeypatch.setattr("core.runs.index.mark", _never)
+    reader.poll()
+    index.poll()
+
+
+def _never(run_dir: Path) -> None:
+    raise AssertionError(run_dir)
+
+
+def test_a_rewind_makes_every_metric_forget_what_is_beyond(log: Log) -> None:
+    def batch(t: float, first: int, **values: list[float]) -> dict[str, object]:
+        return {"t": t, "kind": "metrics", "first": first, "values": values}
+
+    events = [
+        batch(1.0, 1, loss=[5.0, 4.0, 3.0]),
+        batch(1.1, 3, val_loss=[3.5]),
+        batch(1.2, 4, loss=[2.0, 1.0]),
+        batch(1.3, 5, late=[9.0]),
+        {"t": 2.0, "kind": "rewind", "step": 3},
+        batch(2.1, 4, loss=[0.2]),
+    ]
+    at_once, in_pieces = RunSeries(), RunSeries()
+    at_once.fold(events)
+    for event in events:
+        in_pieces.fold([event])
+    for book in (at_once, in_pieces):
+        assert book.metrics["loss"].values.tolist() == [5.0, 4.0, 3.0, 0.2]
+        assert book.metrics["loss"].steps.tolist() == [1, 2, 3, 4]
+        assert book.metrics["val_loss"].values.tolist() == [3.5]
+        assert "late" not in book.metrics
+
+
+def test_a_rewind_to_the_start_leaves_nothing() -> None:
+    book = RunSeries()
+    book.fold([
+        {"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}},
+        {"t": 2.0, "kind": "rewind", "step": 0},
+    ])  # fmt: skip
+    assert book.metrics == {}
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"t": 1.0, "ki', b"x" * 200_000])
+def test_a_torn_end_is_cut_off_before_a_file_is_appended_to(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "worker-0.jsonl"
+    path.write_bytes(b'{"t": 1.0, "kind": "first"}\n' + torn)
+    reader = Tail(path)
+    assert [event["kind"] for event in reader.read()] == ["first"]
+    assert whole_bytes(path) == 28
+    writer = Writer(path)
+    writer.write("second")
+    writer.close()
+    assert [event["kind"] for event in reader.read()] == ["second"]
+    assert reader.garbage_lines == 0
+    assert len(path.read_bytes().splitlines()) == 2
+
+
+def test_a_tail_that_skips_reads_only_what_comes(tmp_path: Path) -> None:
+    path = tmp_path / "worker-0.jsonl"
+    tail = Tail(path)
+    tail.skip()  # there is no file yet
+    path.write_bytes(b'{"t": 1.0, "kind": "old"}\n{"torn')
+    tail = Tail(path)
+    tail.skip()
+    writer = Writer(path)
+    writer.write("new")
+    writer.close()
+    assert [event["kind"] for event in tail.read()] == ["new"]
+
+
+def test_a_run_whose_folder_cannot_be_written_is_not_resumed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: not str(path).endswith("events"))
+    with pytest.raises(RunError, match="cannot be written: Permission denied"):
+        Run.resume(log.dir)
+
+
+def test_what_a_resume_has_to_end_is_asked_first_and_told_of_the_leg_that_begins(log: Log) -> None:
+    name = f"leg-{os.getpid()}"  # a tag that no other test has
+    (log.dir / "pymp-abc").mkdir()
+    log.dir = log.dir.rename(log.dir.with_name(name))
+    left = subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: name})
+    with left, contextlib.ExitStack() as stack:
+        stack.callback(left.kill)
+        clear(log.dir)
+        assert left.poll() is not None
+    assert not list(log.dir.glob("pymp-*"))
+    lost = Run.attach(log.dir)
+    lost.catch_up()
+    log.leg(2e9, "starting", "running")
+    first, late = lost, Run.attach(log.dir)
+    first.catch_up()
+    late.catch_up()
+    for run in (first, late):
+        ((pid, signal_name, by),) = ((each.pid, each.signal, each.by) for each in run.facts.ended_processes)
+        assert (pid, signal_name, by) == (left.pid, "SIGTERM", "supervisor")
+        assert run.facts.notices == (
+            f"A process that was left of the run was ended before it was resumed: pid {pid} sleep (SIGTERM).",
+        )
+    log.write("supervisor.jsonl", {"t": 2e9 + 5, "kind": "state", "state": "releasing"})
+    log.write("supervisor.jsonl", {"t": 2e9 + 6, "kind": "state", "state": "paused"})
+    log.leg(2e9 + 10, "starting")
+    late.catch_up()
+    assert late.facts.ended_processes == ()
+    assert late.facts.notices == ()

@@ -1,0 +1,436 @@
+"""The sampler and its helper process, with real processes and a stand-in for the driver's library."""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.devices.device import Device, Process, Sample
+from core.devices.kinds import KINDS
+from core.devices.protocol import HelperAnswer, from_line, to_line
+from core.devices.readings_store import ReadingsStore
+from core.devices.sampler import Sampler
+from core.devices.source import HelperTimeouts
+from core.system import processes
+from tests.nvml.standin import uuid
+from tests.support.waiting import wait_until
+
+QUICK = HelperTimeouts(stale_s=0.3, hang_s=0.6, start_s=5, retry_s=0.2, backoff_s=0.05, notice_s=30)
+NVIDIA = [kind for kind in KINDS if kind.name == "nvidia"]
+ROOT = Path(__file__).parents[2]
+P = Process(pid=4711, memory_used_bytes=5)
+
+
+@pytest.fixture
+def sampler(nvml):
+    with Sampler(kinds=NVIDIA, period_s=0.05, patience=QUICK) as sampler:
+        yield sampler
+        helpers = sampler.helper_pids()
+    assert not any(psutil.pid_exists(pid) for pid in helpers)
+
+
+def helper(sampler: Sampler) -> psutil.Process:
+    (pid,) = wait_until(lambda: sampler.poll() and sampler.helper_pids(), what="a helper process")
+    return psutil.Process(pid)
+
+
+def wait_for(sampler: Sampler, condition, what: str):
+    """The first survey of which the condition is true."""
+    return wait_until(lambda: (survey := sampler.poll()) and condition(survey) and survey, what=what)
+
+
+def all_well(survey) -> bool:
+    return bool(survey.samples) and not any(sample.lost for sample in survey.samples)
+
+
+def test_eight_gpus_with_their_readings_which_follow_the_hardware(nvml, sampler):
+    nvml.write(gpus=8, **{f"gpu{index}": {"utilisation": index, "memory_used": 2**20} for index in range(8)})
+    survey = sampler.survey(10)
+    assert [device.id for device in survey.devices] == [uuid(index) for index in range(8)]
+    assert [sample.device_id for sample in survey.samples] == [uuid(index) for index in range(8)]
+    assert [sample.utilisation_percent for sample in survey.samples] == list(range(8))
+    assert survey.samples[0].memory_used_bytes == 2**20
+    assert survey.banner is None
+    nvml.write(gpu7={"utilisation": 99, "compute": "4711:5"})
+    wait_for(sampler, lambda survey: survey.samples[7].utilisation_percent == 99, "the new utilisation")
+
+
+def test_process_lists_can_be_hurried(nvml, sampler):
+    nvml.write(gpus=1)
+    assert sampler.survey(10).samples[0].processes == ()
+    nvml.write(gpu0={"compute": "4711:5"})
+    sampler.set_period(0.05, processes_s=0.05)
+    survey = wait_for(sampler, lambda survey: survey.samples[0].processes, "the process in the list")
+    assert [(process.pid, process.memory_used_bytes) for process in survey.samples[0].processes] == [(4711, 5)]
+
+
+def test_new_samples_are_handed_out_once_however_often_is_polled(nvml, sampler):
+    nvml.write(gpus=2)
+    sampler.survey(10)
+    times = []
+
+    def four():
+        sampler.poll()
+        times.extend(sample.time for sample in sampler.new_samples() if sample.device_id == uuid(0))
+        return len(times) >= 4
+
+    wait_until(four, what="four readings")
+    assert times == sorted(set(times))
+    assert sampler.new_samples() == []
+
+
+def test_a_gpu_that_is_lost_and_comes_back(nvml, sampler):
+    nvml.write(gpus=2)
+    sampler.survey(10)
+    nvml.write(gpu1={"lost": 1})
+    survey = wait_for(sampler, lambda survey: survey.samples[1].lost, "the lost GPU")
+    assert survey.samples[1].lost.startswith("GPU 1 does not answer")
+    assert survey.samples[1].utilisation_percent is None
+    assert survey.samples[0].lost is None
+    assert len(survey.devices) == 2
+    nvml.write(gpu1={"lost": None})
+    wait_for(sampler, all_well, "the GPU to come back")
+
+
+def test_the_only_gpu_gets_a_fresh_session_with_the_driver(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    first = helper(sampler)
+    nvml.write(gpu0={"lost": 1})
+    survey = wait_for(sampler, lambda survey: survey.samples[0].lost, "the lost GPU")
+    assert [device.id for device in survey.devices] == [uuid(0)]
+    first.wait(10)
+    nvml.write(gpu0={"lost": None})
+    survey = wait_for(sampler, all_well, "the GPU to come back")
+    assert survey.banner is None
+    assert helper(sampler) != first
+
+
+def test_driver_trouble_is_a_banner_until_it_is_cured(nvml, sampler):
+    nvml.write(gpus=2, init_error=18)
+    survey = sampler.survey(10)
+    assert survey.devices == ()
+    assert "Driver/library version mismatch" in survey.banner
+    assert "reboot, or reload the driver" in survey.banner
+    nvml.write(init_error=None)
+    survey = wait_for(sampler, lambda survey: survey.devices, "the devices")
+    assert (len(survey.samples), survey.banner) == (2, None)
+
+
+def test_a_gpu_that_was_listed_once_stays_listed_when_the_driver_is_gone(nvml, sampler):
+    nvml.write(gpus=2)
+    sampler.survey(10)
+    nvml.write(init_error=9)
+    helper(sampler).kill()
+    survey = wait_for(sampler, lambda survey: "Driver Not Loaded" in (survey.banner or ""), "the trouble")
+    assert [device.label for device in survey.devices] == ["GPU 0", "GPU 1"]
+    assert [sample.lost for sample in survey.samples] == [
+        f"GPU {index} is not listed by its driver any more." for index in range(2)
+    ]
+    nvml.write(init_error=None)
+    wait_for(sampler, all_well, "the GPUs to come back")
+
+
+@pytest.mark.parametrize("how", ["segv", "abort"])
+def test_a_driver_that_crashes_its_caller(nvml, sampler, how):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    nvml.write(crash=how)
+    survey = wait_for(sampler, lambda survey: survey.banner, "the crash to be told")
+    signal_name = {"segv": "SEGV", "abort": "ABRT"}[how]
+    assert f"The helper that reads NVIDIA devices ended with signal {signal_name}" in survey.banner
+    crashed_at = time.time()
+    nvml.write(crash=None)
+    wait_for(sampler, lambda survey: survey.samples[0].time > crashed_at, "new readings")
+
+
+def test_a_helper_that_is_killed_is_started_again(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    first = helper(sampler)
+    first.kill()
+    killed_at = time.time()
+    survey = wait_for(sampler, lambda survey: survey.samples[0].time > killed_at, "new readings")
+    assert "ended with signal KILL; it is started again" in survey.banner
+    assert helper(sampler) != first
+    assert not psutil.pid_exists(first.pid), "no zombie is left"
+
+
+def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    hanging = helper(sampler)
+    nvml.write(slow_ms=60_000)
+    survey = wait_for(sampler, lambda survey: "s old" in (survey.banner or ""), "the readings to be called old")
+    assert "NVIDIA devices do not answer: their readings are " in survey.banner
+    wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), what="the hanging helper to be ended")
+    nvml.write(slow_ms=None)
+    replaced_at = time.time()
+    survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
+    assert survey.banner.endswith("did not answer and was ended; it is started again.")
+
+
+def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_age(nvml):
+    # A round of readings takes longer than may pass without a sign of life; no call does.
+    patience = HelperTimeouts(stale_s=0.5, hang_s=3, start_s=30, retry_s=30)
+    nvml.write(gpus=1, slow_ms=400)
+    with Sampler(kinds=NVIDIA, period_s=0.05, patience=patience) as sampler:
+        survey = sampler.survey(60)
+        patient = helper(sampler)
+        seen = survey.samples[0].time
+        survey = wait_for(sampler, lambda survey: "slowly" in (survey.banner or ""), "the slowness to be told")
+        assert survey.banner.startswith("NVIDIA devices answer slowly: their readings are ")
+        wait_for(sampler, lambda survey: survey.samples[0].time > seen, "the next readings")
+        assert helper(sampler) == patient, "it was not taken for one that hangs"
+
+
+def test_the_age_of_each_reading_is_known_while_one_call_of_the_driver_hangs(nvml):
+    nvml.write(gpus=2)
+    with Sampler(period_s=0.05, patience=HelperTimeouts(stale_s=0.3, hang_s=60)) as sampler:
+        assert sampler.survey(20).age_s("GPU-unknown", time.monotonic()) is None
+        nvml.write(**{"slow_ms.nvmlDeviceGetUtilizationRates": 60_000})
+        survey = wait_for(sampler, lambda each: (each.age_s(uuid(1), time.monotonic()) or 0) > 1, "an old reading")
+        now = time.monotonic()
+        assert survey.age_s("cpu:0", now) < survey.age_s(uuid(0), now), "the CPU is read on"
+        assert survey.age_s(uuid(0), now) >= 1
+        ages = [survey.age_s(uuid(0), now + later) for later in (0, 5)]
+        assert ages[1] - ages[0] == pytest.approx(5)
+
+
+def test_no_poll_waits_for_a_driver_whose_every_call_takes_long(nvml):
+    nvml.write(gpus=2, slow_ms=100)
+    polls = 0
+    with Sampler(kinds=NVIDIA, period_s=0.05) as sampler:
+
+        def polled():
+            nonlocal polls
+            polls += 1
+            return sampler.poll().samples
+
+        assert len(wait_until(polled, 60, "the first readings")) == 2
+    assert polls > nvml.calls().total(), "more polls than calls: none of them took as long as one"
+
+
+def test_a_sleeping_gpu_that_woke_up_takes_the_place_of_its_row():
+    ledger = ReadingsStore()
+    asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
+    ledger.enter(HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)))
+    awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
+    ledger.enter(HelperAnswer(devices=(awake,)))
+    assert list(ledger.devices) == ["GPU-1"]
+    assert not ledger.latest
+
+
+def test_a_gpu_that_fell_asleep_before_its_helper_was_started_anew_keeps_its_row():
+    """The new helper does not wake it up to ask for its id."""
+    ledger = ReadingsStore()
+    awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
+    ledger.enter(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)))
+    asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
+    for answer in (
+        HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=2.0, asleep=True),)),
+        HelperAnswer(samples=(Sample(device_id=asleep.id, time=3.0, asleep=True),)),
+    ):
+        ledger.enter(answer)
+        assert ledger.devices == {"GPU-1": awake}
+        assert list(ledger.latest) == ["GPU-1"]
+        assert (ledger.latest["GPU-1"].asleep, ledger.latest["GPU-1"].lost) == (True, None)
+    ledger.enter(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=4.0, memory_used_bytes=6),)))
+    assert list(ledger.devices) == ["GPU-1"]
+    assert ledger.latest["GPU-1"].memory_used_bytes == 6
+
+
+def test_what_a_device_is_reaches_the_client_whole():
+    device = Device(
+        id="GPU-1", kind="nvidia", label="GPU 0", name="N", minor=3, shared_memory=True, blocked="hidden", cores=(1,)
+    )
+    sample = Sample(device_id="GPU-1", time=1.0, asleep=True)
+    answer = from_line(to_line(HelperAnswer(devices=(device,), samples=(sample,))))
+    assert (answer.devices, answer.samples) == ((device,), (sample,))
+
+
+def test_what_reads_the_same_is_not_described_again_and_reaches_the_client_with_its_new_time():
+    old = Sample(device_id="GPU-1", time=1.0, utilisation_percent=3.0, clock_reasons=("too hot",), processes=(P,))
+    other = Sample(device_id="GPU-2", time=1.0, memory_used_bytes=5, lost="It is gone.")
+    before = (old, other)
+    same, changed = replace(old, time=2.0), replace(other, time=2.0, lost=None, asleep=True)
+    line = to_line(HelperAnswer(samples=(same, changed)), before)
+    assert b"GPU-1" not in line
+    assert from_line(line, before).samples == (same, changed)
+    whole = to_line(HelperAnswer(samples=(same, changed)))
+    assert from_line(whole).samples == (same, changed)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Sample) if field.name != "time"])
+def test_whatever_of_a_reading_changes_reaches_the_client(name):
+    old = Sample(device_id="GPU-1", time=1.0)
+    values = {"device_id": "GPU-2", "clock_reasons": ("too hot",), "processes": (P,), "lost": "Gone.", "asleep": True}
+    changed = replace(old, time=2.0, **{name: values.get(name, 7)})
+    assert from_line(to_line(HelperAnswer(samples=(changed,)), (old,)), (old,)).samples == (changed,)
+
+
+def test_a_device_more_or_less_than_before_is_no_trouble():
+    one, two = (Sample(device_id=f"GPU-{number}", time=1.0) for number in (1, 2))
+    for before, samples in (((one,), (one, two)), ((one, two), (one,)), ((one, two), (two,)), ((one, two), ())):
+        assert from_line(to_line(HelperAnswer(samples=samples), before), before).samples == samples
+
+
+def test_an_answer_that_refers_to_one_that_was_never_heard_is_none():
+    one = Sample(device_id="GPU-1", time=1.0)
+    with pytest.raises(LookupError):
+        from_line(to_line(HelperAnswer(samples=(one,)), (one,)))
+
+
+def eight_readings(sampler: Sampler) -> list[Sample]:
+    """The next eight or more."""
+    got: list[Sample] = []
+
+    def enough() -> bool:
+        sampler.poll()
+        got.extend(sampler.new_samples())
+        return len(got) >= 8
+
+    wait_until(enough, what="readings")
+    return got
+
+
+def test_readings_that_stay_the_same_go_on_coming_and_so_they_do_after_a_restart_of_the_helper(nvml, sampler):
+    nvml.write(gpus=2, gpu1={"utilisation": 41, "memory_used": 7 * 2**20})
+    last = sampler.survey(10).samples[1]
+    sampler.new_samples()
+    for _ in range(2):
+        of_one = [sample for sample in eight_readings(sampler) if sample.device_id == uuid(1)]
+        assert [sample.reading for sample in of_one] == [last.reading] * len(of_one)
+        times = [last.time, *(sample.time for sample in of_one)]
+        assert times == sorted(set(times)), "each has a time of its own"
+        last = of_one[-1]
+        helper(sampler).kill()
+        wait_for(sampler, lambda survey: "is started again" in (survey.banner or ""), "the end of the helper")
+    nvml.write(gpu1={"utilisation": 42})
+    wait_for(sampler, lambda survey: survey.samples[1].utilisation_percent == 42, "the change")
+
+
+def test_a_stopped_helper_delays_nobody(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    stopped = helper(sampler)
+    stopped.send_signal(signal.SIGSTOP)
+    wait_until(lambda: stopped.status() == psutil.STATUS_STOPPED, what="the helper to stop")
+    sampler.poll()
+    while sampler.new_samples():
+        sampler.poll()
+    survey = wait_for(sampler, lambda survey: "s old" in (survey.banner or ""), "the readings to be called old")
+    assert sampler.new_samples() == []
+    assert survey.samples[0].time < time.time() - QUICK.stale_s, "the reading keeps its time"
+
+
+def test_close_ends_a_helper_that_is_stopped_and_may_be_called_twice(nvml, sampler):
+    nvml.write(gpus=1)
+    sampler.survey(10)
+    stopped = helper(sampler)
+    stopped.send_signal(signal.SIGSTOP)
+    sampler.close()
+    assert not psutil.pid_exists(stopped.pid)
+    sampler.close()
+    assert sampler.poll().devices
+    assert sampler.helper_pids() == [], "a closed sampler starts nothing"
+
+
+def test_a_helper_in_a_hanging_driver_ends_with_its_client(nvml):
+    nvml.write(gpus=1)
+    code = """
+import os, sys
+from core.devices.sampler import Sampler
+sampler = Sampler()
+sampler.survey(10)
+print(*sampler.helper_pids(), flush=True)
+sys.stdin.readline()
+os.abort()
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, **pipes) as client:
+        pid = int(client.stdout.readline())
+        nvml.write(slow_ms=60_000)
+        client.communicate("\n")
+    wait_until(lambda: processes.identify(pid) is None, what="the helper's end")
+
+
+def test_the_helper_carries_no_tag_of_a_run(nvml, sampler, monkeypatch):
+    monkeypatch.setenv("TRAINYARD_RUN", "some-run")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    nvml.write(gpus=1)
+    assert len(sampler.survey(10).devices) == 1
+    assert "TRAINYARD_RUN" not in helper(sampler).environ()
+
+
+def test_a_folder_named_core_where_the_user_stands_is_not_ours(nvml, sampler, monkeypatch, tmp_path):
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "__init__.py").write_text("raise SystemExit('not ours')")
+    monkeypatch.chdir(tmp_path)
+    nvml.write(gpus=1)
+    assert len(sampler.survey(10).devices) == 1
+
+
+def test_no_driver_answers_in_time(nvml):
+    nvml.write(gpus=1, slow_ms=60_000)
+    with Sampler() as sampler:
+        survey = sampler.survey(0.3)
+    assert survey.banner == "NVIDIA devices have not answered within 0.3 s."
+    assert all(device.kind == "cpu" for device in survey.devices)
+
+
+@pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has the real library")
+def test_a_machine_without_the_library_has_no_banner_and_keeps_no_helper():
+    with Sampler(patience=QUICK) as sampler:
+        survey = sampler.survey(10)
+        assert {device.kind for device in survey.devices} == {"cpu"}
+        assert survey.banner is None
+        wait_until(lambda: sampler.poll() and not sampler.helper_pids(), what="the helper to end")
+        time.sleep(2 * QUICK.retry_s)  # nothing is to happen, so there is nothing to wait for
+        sampler.poll()
+        assert sampler.helper_pids() == []
+
+
+def test_a_kind_of_which_nothing_is_wanted_starts_no_helper(nvml):
+    nvml.write(gpus=1)
+    with Sampler(only=["cpu:0"]) as sampler:
+        assert [device.id for device in sampler.survey(10).devices] == ["cpu:0"]
+        assert sampler.helper_pids() == []
+
+
+def test_gpus_are_listed_before_the_cpu_and_memory_is_that_of_watched_processes(nvml):
+    nvml.write(gpus=1)
+    with Sampler(period_s=0.05) as sampler:
+        assert [device.id for device in sampler.survey(10).devices][:2] == [uuid(0), "cpu:0"]
+        sampler.watch({"cpu:0": [os.getpid()]})
+        survey = wait_for(sampler, lambda survey: survey.samples[1].memory_used_bytes, "the memory")
+        assert survey.samples[1].memory_used_bytes > 2**20
+
+
+def test_naming_the_devices_loads_no_driver_library():
+    code = "import core.devices, core.devices.sampler, sys; sys.exit('pynvml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+    code = "import core.devices, sys; sys.exit('psutil' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("period_s", [0, -1, float("nan")])
+def test_a_period_of_nothing_is_refused(period_s):
+    with pytest.raises(ValueError, match="more than 0"):
+        Sampler(period_s=period_s)
+
+
+def test_a_driver_that_never_answered_is_told_once(nvml):
+    nvml.write(gpus=1, slow_ms=60_000)
+    with Sampler(kinds=NVIDIA, period_s=0.05, patience=HelperTimeouts(stale_s=0.1)) as sampler:
+        banner = sampler.survey(0.5).banner
+    assert banner.count("have not answered") == 1

@@ -1,0 +1,165 @@
+"""What unchanged programs tell of their training: the right values at the right steps, none twice, and how far it is.
+
+Where a library prints or writes, it is the real one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.metrics.common.reading import IN_EPOCH
+from core.runs.facts import RunProgress
+from core.runs.states import RunState
+from tests.support.running import Followed, script_spec, train
+
+if TYPE_CHECKING:
+    from core.series.series import Series
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+
+
+def ran(name: str, *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str = "one") -> Followed:
+    """A script of the collection, run to its good end in a folder of its own."""
+    spec = script_spec(SCRIPTS / name, *arguments, cwd=cwd, devices=devices, launch=launch)
+    followed = train(spec, cwd / "runs")
+    assert followed.state is RunState.FINISHED, followed.run.log_end()
+    assert followed.run.facts.notices == ()
+    return followed
+
+
+def points(series: Series) -> dict[int, float]:
+    """Values by step; fails where a step is there twice."""
+    steps = [int(step) for step in series.steps]
+    assert len(set(steps)) == len(steps)
+    assert steps == sorted(steps)
+    return dict(zip(steps, series.values.tolist(), strict=True))
+
+
+def test_a_plain_loop(tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    followed = ran("plain_torch.py", "--record", str(record), cwd=tmp_path)
+
+    told = {int(step): loss for step, loss in json.loads(record.read_text()).items()}
+    assert len(told) == 40
+    assert points(followed.book.metrics["loss"]) == pytest.approx(told)
+    assert points(followed.book.metrics["learning_rate"]) == pytest.approx(dict.fromkeys(told, 0.1))
+    assert sorted(followed.book.metrics) == ["learning_rate", "loss"]
+    assert followed.run.facts.step == 40
+
+
+def test_ranks_under_torchruns_environment_are_kept_apart(tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    followed = ran("torchrun_ddp.py", str(record), cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
+
+    for rank, name in enumerate(["loss", "loss@1"]):
+        told = json.loads(Path(f"{record}.{rank}").read_text())
+        assert (told["local_rank"], told["world_size"]) == (rank, 2)
+        losses = {int(step): loss for step, loss in told["losses"].items()}
+        assert points(followed.book.metrics[name]) == pytest.approx(losses)
+    assert sorted(followed.book.metrics) == ["loss", "loss@1"]
+
+
+def test_fully_sharded_with_the_meters_of_the_imagenet_example(tmp_path: Path) -> None:
+    followed = ran("fsdp2.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
+
+    printed = [float(loss) for loss in re.findall(r"Loss (\S+)", followed.run.log_end(100_000))]
+    assert points(followed.book.metrics["loss"]) == pytest.approx(dict(enumerate(printed)))
+    assert len(printed) == 20
+    assert sorted(followed.book.metrics) == ["loss"]
+
+
+@pytest.mark.parametrize("verbose", ["1", "2"])
+def test_keras_fit(tmp_path: Path, verbose: str) -> None:
+    record = tmp_path / "record.json"
+    followed = ran("keras_fit.py", verbose, str(record), cwd=tmp_path)
+
+    history = json.loads(record.read_text())
+    loss, validation = (points(followed.book.metrics[name]) for name in ("loss", "val_loss"))
+    for epoch, step in enumerate([10, 20, 30]):
+        assert loss[step] == pytest.approx(history["loss"][epoch], abs=1e-4)
+        assert validation[step] == pytest.approx(history["val_loss"][epoch], abs=1e-4)
+    assert list(validation) == [10, 20, 30]
+    assert followed.run.facts.progress == RunProgress(done=30, total=30, unit="steps")
+    assert sorted(followed.book.metrics) == ["loss", "val_loss"]
+
+
+def test_a_loop_of_ones_own_in_tensorflow(tmp_path: Path) -> None:
+    followed = ran("tensorflow_loop.py", cwd=tmp_path)
+
+    printed = [float(loss) for loss in re.findall(r"at step \d+: (\S+)", followed.run.log_end(100_000))]
+    assert points(followed.book.metrics["loss"]) == pytest.approx(dict(zip(range(0, 60, 5), printed, strict=True)))
+
+
+def test_a_bar_of_tqdm(tmp_path: Path) -> None:
+    followed = ran("tqdm_loop.py", cwd=tmp_path)
+
+    loss = points(followed.book.metrics["loss"])
+    assert loss == pytest.approx({step: round(1 / step, 6) for step in range(1, 101)})
+    assert followed.run.facts.progress == RunProgress(done=50, total=50, unit=IN_EPOCH)
+
+
+def test_tensorboard_alone(tmp_path: Path) -> None:
+    followed = ran("tensorboard_only.py", cwd=tmp_path)
+
+    assert points(followed.book.metrics["loss"]) == pytest.approx({step: 1 / (1 + step) for step in range(30)})
+    assert points(followed.book.metrics["val_loss"]) == pytest.approx({step: 2 / (1 + step) for step in (9, 19, 29)})
+    assert "loss" not in followed.run.log_end()
+
+
+def test_one_that_says_nothing(tmp_path: Path) -> None:
+    followed = ran("silent.py", cwd=tmp_path)
+    assert followed.book.metrics == {}
+    assert followed.run.facts.progress is None
+
+
+def test_its_own_file_counts_before_what_it_prints(tmp_path: Path) -> None:
+    followed = ran("own_file.py", cwd=tmp_path)
+    assert points(followed.book.metrics["loss"]) == pytest.approx({step: 1 / step for step in range(1, 21)})
+    assert points(followed.book.metrics["val_loss"]) == pytest.approx({10: 0.2, 20: 0.1})
+
+
+def test_the_csv_logger_of_keras(tmp_path: Path) -> None:
+    followed = ran("csv_logger.py", cwd=tmp_path)
+    with (tmp_path / "history.csv").open(newline="") as file:
+        told = [float(row["loss"]) for row in csv.DictReader(file)]
+    assert len(told) == 4
+    assert followed.book.metrics["loss"].values.tolist() == pytest.approx(told)
+
+
+def test_lightning(tmp_path: Path) -> None:
+    followed = ran("lightning_fit.py", cwd=tmp_path)
+
+    (table,) = tmp_path.glob("logs/lightning_logs/version_0/metrics.csv")
+    header, *rows = [line.split(",") for line in table.read_text().splitlines()]
+    columns = {name: header.index(name) for name in header}
+
+    def told(name: str) -> dict[int, float]:
+        return {int(row[columns["step"]]): float(row[columns[name]]) for row in rows if row[columns[name]]}
+
+    assert len(told("train_loss")) == 30
+    assert points(followed.book.metrics["loss"]) == pytest.approx(told("train_loss"), rel=1e-6)
+    assert points(followed.book.metrics["val_loss"]) == pytest.approx(told("val_loss"), rel=1e-6)
+
+
+def test_accelerate(tmp_path: Path) -> None:
+    followed = ran("accelerate_loop.py", cwd=tmp_path)
+    printed = re.findall(r"step (\d+) \| train_loss: (\S+)", followed.run.log_end(100_000))
+    assert len(printed) == 16
+    assert points(followed.book.metrics["loss"]) == pytest.approx({int(step): float(loss) for step, loss in printed})
+
+
+def test_the_trainer_of_transformers(tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    followed = ran("huggingface_trainer.py", str(record), cwd=tmp_path)
+
+    history = json.loads(record.read_text())
+    for ours, theirs in (("loss", "loss"), ("val_loss", "eval_loss"), ("learning_rate", "learning_rate")):
+        wanted = {each["step"]: each[theirs] for each in history if theirs in each}
+        assert points(followed.book.metrics[ours]) == pytest.approx(wanted, rel=1e-3), ours
+    assert followed.run.facts.progress == RunProgress(done=16, total=16, unit="steps")

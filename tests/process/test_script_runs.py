@@ -1,0 +1,315 @@
+"""Programs of users' own, run unchanged: what they are started with, how they end, and that nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.cli.__main__ import main
+from core.cli.output import log_of
+from core.config.shell_command import shell_line
+from core.devices.cpu import cpu_devices
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.paths import EVENTS
+from core.schema.settings import StopTimeouts
+from core.supervisor.jobs import TRACEBACK, as_printed, last_traceback
+from core.system import processes
+from tests.support.running import CAME_UP, script_spec, start, train
+from tests.support.waiting import wait_until
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+ODD = SCRIPTS / "odd"
+TELLS = """\
+import json, os, signal, sys
+json.dump(
+    {
+        "argv": sys.argv, "name": __name__, "path": sys.path, "cwd": os.getcwd(), "file": __file__,
+        "umask": os.umask(0),
+        "ignored": [each.name for each in signal.Signals if signal.getsignal(each) is signal.SIG_IGN],
+        "environment": dict(os.environ), "cores": sorted(os.sched_getaffinity(0)), "modules": sorted(sys.modules),
+    },
+    open(os.environ["TOLD"] + os.environ.get("RANK", ""), "w"),
+)
+"""
+
+
+@pytest.fixture
+def tells(tmp_path: Path) -> Path:
+    """A script that writes down what it was started with."""
+    path = tmp_path / "project" / "tells.py"
+    path.parent.mkdir()
+    path.write_text(TELLS)
+    return path
+
+
+def told(path: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads(path.read_text())
+    return found
+
+
+def test_a_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, tells: Path) -> None:
+    here, arguments = tmp_path / "here", ["--lr", "0.1", "a b", "--", "-x"]
+    here.mkdir()
+    environment = {"TOLD": str(tmp_path / "panel.json"), "MINE": "a=b c"}
+    spec = script_spec(tells, *arguments, cwd=here, environment=environment)
+
+    assert train(spec, runs_root).state is RunState.FINISHED
+
+    subprocess.run(
+        [sys.executable, str(tells), *arguments], cwd=here, check=True,
+        env={**os.environ, **environment, "TOLD": str(tmp_path / "shell.json")},
+    )  # fmt: skip
+    panel, shell = told(tmp_path / "panel.json"), told(tmp_path / "shell.json")
+    for name in ("argv", "name", "path", "cwd", "file", "modules", "umask"):
+        assert panel[name] == shell[name], name
+    assert panel["ignored"] == ["SIGPIPE", "SIGXFSZ"], "as Python itself does; whoever runs the tests may ignore more"
+    mine = panel["environment"]
+    assert isinstance(mine, dict)
+    assert mine["MINE"] == "a=b c"
+    assert mine["PWD"] == str(here)
+    assert not [name for name in mine if name.startswith("PYTHONPATH")]
+
+
+def test_a_module_runs_as_python_m_does(tmp_path: Path, runs_root: Path) -> None:
+    package = tmp_path / "mine" / "train"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "fit.py").write_text(TELLS)
+    spec = script_spec(
+        cwd=tmp_path / "mine", module="train.fit", environment={"TOLD": str(tmp_path / "told.json")}
+    )  # fmt: skip
+
+    assert train(spec, runs_root).state is RunState.FINISHED
+
+    found = told(tmp_path / "told.json")
+    assert found["argv"] == [str(package / "fit.py")]
+    assert found["name"] == "__main__"
+    assert found["path"][0] == str(tmp_path / "mine")  # type: ignore[index]
+
+
+def test_packages_called_like_ours_stay_the_users(tmp_path: Path, runs_root: Path) -> None:
+    project = ODD / "own_packages"
+    ended = train(script_spec(project / "train.py", "x", cwd=tmp_path), runs_root)
+
+    assert ended.state is RunState.FINISHED, ended.run.log_end()
+    assert ended.losses() == [1.0, 0.5, 0.25]
+    assert f"['x'] __main__ {project}" in ended.run.log_end()
+
+
+def test_one_process_per_device_gets_what_torchrun_gives(tmp_path: Path, runs_root: Path, tells: Path) -> None:
+    spec = script_spec(
+        tells, cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device", environment={"TOLD": str(tmp_path / "told")}
+    )  # fmt: skip
+
+    ended = train(spec, runs_root)
+
+    assert ended.state is RunState.FINISHED
+    ranks = [told(tmp_path / f"told{rank}") for rank in range(2)]
+    cores = {device.id: sorted(device.cores) for device in cpu_devices()}
+    for rank, found in enumerate(ranks):
+        environment = found["environment"]
+        assert isinstance(environment, dict)
+        wanted = {
+            "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "GROUP_RANK": 0,
+            "ROLE_RANK": rank, "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": len(cores[f"cpu:{rank}"]),
+            "CUDA_VISIBLE_DEVICES": "",
+        }  # fmt: skip
+        assert {name: environment[name] for name in wanted} == {name: str(value) for name, value in wanted.items()}
+        assert found["cores"] == cores[f"cpu:{rank}"]
+    ports = {found["environment"]["MASTER_PORT"] for found in ranks}  # type: ignore[index]
+    assert len(ports) == 1
+    assert 1024 <= int(ports.pop()) < 65536
+
+
+def test_what_it_prints_is_in_the_log_byte_for_byte(tmp_path: Path, runs_root: Path) -> None:
+    script = ODD / "rubbish.py"
+    source = script.read_text().replace("os.urandom(200_000)", "bytes(range(256)) * 800")
+    (tmp_path / "rubbish.py").write_text(source)
+
+    ended = train(script_spec(tmp_path / "rubbish.py", cwd=tmp_path), runs_root)
+
+    by_shell = subprocess.run([sys.executable, tmp_path / "rubbish.py"], capture_output=True, check=True).stdout
+    assert (ended.run.dir / "log.txt").read_bytes() == by_shell
+    assert ended.losses() == [0.5, 0.25, 0.125]
+    assert ended.run.facts.step == 3
+
+
+def test_a_script_that_raises_fails_with_its_own_error(tmp_path: Path, runs_root: Path) -> None:
+    (tmp_path / "broken.py").write_text("def fit():\n    raise KeyError('no such column')\n\nfit()\n")
+
+    ended = train(script_spec(tmp_path / "broken.py", cwd=tmp_path), runs_root)
+
+    assert ended.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED]
+    assert ended.run.facts.error == "broken.py ended with exit code 1: KeyError: 'no such column'."
+    assert ended.run.facts.traceback is not None
+    assert "in fit" in ended.run.facts.traceback
+
+
+def test_one_that_says_by_itself_why_it_fails_is_quoted(tmp_path: Path, runs_root: Path) -> None:
+    (tmp_path / "picky.py").write_text(
+        "import argparse\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--arch', required=True)\nparser.parse_args()\n"
+    )
+
+    ended = train(script_spec(tmp_path / "picky.py", cwd=tmp_path), runs_root)
+
+    assert ended.run.facts.error == (
+        "picky.py ended with exit code 2. It printed last: "
+        "picky.py: error: the following arguments are required: --arch."
+    )
+
+
+def test_last_words_are_read_as_they_stand_on_a_terminal() -> None:
+    trace = f"{TRACEBACK}\n  File 'x', line 1\nValueError: bad sample\n"
+    ranked = "".join(f"[rank1]: {line}\n" for line in trace.splitlines())
+    assert last_traceback(as_printed(f"step 1\n\x1b[31m{ranked}\x1b[0m")) == trace
+    assert as_printed("10 %\r20 %\r30 %\r\ngone\n") == "30 %\ngone\n"
+
+
+def test_a_rank_that_fails_is_named_though_rank_0_ends_well(tmp_path: Path, runs_root: Path) -> None:
+    spec = script_spec(ODD / "failing_rank.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
+
+    ended = train(spec, runs_root)
+
+    assert ended.state is RunState.FAILED
+    assert ended.run.facts.error == (
+        "failing_rank.py (Worker 1 on cpu:1) ended with exit code 1: RuntimeError: the data of this rank are missing."
+    )
+    assert "missing" not in (ended.run.dir / "log.txt").read_text()
+    assert "missing" in (ended.run.dir / "log.1.txt").read_text()
+    assert log_of(ended.run) == (
+        f"The traceback and all that the run printed are in {ended.run.dir / 'log.txt'}, {ended.run.dir / 'log.1.txt'}."
+    )
+
+
+def test_nobody_answers_a_question(tmp_path: Path, runs_root: Path) -> None:
+    ended = train(script_spec(ODD / "reads_stdin.py", cwd=tmp_path), runs_root)
+
+    assert ended.state is RunState.FAILED
+    assert "EOFError" in str(ended.run.facts.error)
+
+
+@pytest.mark.parametrize("name", ["forks", "daemonises"])
+def test_what_it_leaves_behind_is_ended_and_named(tmp_path: Path, runs_root: Path, name: str) -> None:
+    ended = train(script_spec(ODD / f"{name}.py", cwd=tmp_path), runs_root)
+
+    assert ended.state is RunState.FINISHED
+    assert ended.losses() == [0.5]
+    assert [each.by for each in ended.run.facts.ended_processes] == ["supervisor"]
+    assert processes.tagged(ended.run.id) == []
+
+
+def test_stopping_interrupts_first_so_that_it_can_save(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
+
+    followed.run.request("stop")
+    ended = followed.until_over()
+
+    assert ended.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+    assert [(rung.name, rung.grace_s) for rung in ended.run.facts.rungs] == [("SIGINT", 30.0)]
+    assert (tmp_path / "saved.txt").read_text() == "saved\n"
+
+
+def test_one_that_ignores_the_interrupt_climbs_the_ladder(tmp_path: Path, runs_root: Path) -> None:
+    (tmp_path / "deaf.py").write_text(
+        "import signal, time\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('step 1 loss 1.0', flush=True)\ntime.sleep(3600)\n"
+    )
+    spec = script_spec(tmp_path / "deaf.py", cwd=tmp_path)
+    spec = replace(spec, ladder=StopTimeouts(interrupt_s=0.2, terminate_s=0.2))
+    followed = start(spec, runs_root).until_trained()
+
+    followed.run.request("stop")
+    ended = followed.until_over()
+
+    assert ended.state is RunState.STOPPED
+    assert [rung.name for rung in ended.run.facts.rungs] == ["SIGINT", "SIGTERM", "SIGKILL"]
+    assert processes.tagged(ended.run.id) == []
+
+
+def test_it_can_be_neither_paused_nor_saved_and_says_so(
+    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
+
+    followed.run.request("pause")
+    wait_until(lambda: followed.poll().run.facts.notices, 30, "an answer")
+    in_a_way = "from outside: it saves, if it does, in a way of its own. Stopping it sends SIGINT first."
+    assert followed.run.facts.notices == (f"A script cannot be paused {in_a_way}",)
+    assert not (followed.run.dir / "control" / "pause").exists()
+
+    for command, done in (("pause", "paused"), ("save", "saved")):
+        assert main([command, followed.run.id, "--runs", str(runs_root)]) == 2
+        said = capsys.readouterr().err
+        assert said == f"trainyard: Run {followed.run.id} goes on. A script cannot be {done} {in_a_way}\n"
+
+    followed.run.request("stop")
+    followed.until_over()
+    with pytest.raises(ValueError, match=r"cannot be resumed\. Run it again: trainyard again"):
+        Run.resume(followed.run.dir)
+
+
+def test_nothing_outlives_a_killed_supervisor(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
+    supervisor = followed.run.facts.supervisor
+    assert supervisor is not None
+
+    os.kill(supervisor.pid, signal.SIGKILL)
+
+    assert followed.until_over().state is RunState.LOST
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "the end of its processes")
+    wait_until(lambda: not collectors(followed.run.dir), 10, "the end of who read for it")
+
+
+def collectors(run_dir: Path) -> list[int]:
+    """Pids of those that write down the measurements of this run."""
+    log = str(run_dir / EVENTS / "collector.jsonl")
+    found = []
+    for folder in Path("/proc").glob("[0-9]*/fd"):
+        with contextlib.suppress(OSError):
+            if log in {str(each.readlink()) for each in folder.iterdir()}:
+                found.append(int(folder.parent.name))
+    return found
+
+
+def test_a_killed_reader_is_told_and_the_script_goes_on(tmp_path: Path, runs_root: Path) -> None:
+    followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
+
+    (reader,) = collectors(followed.run.dir)
+    os.kill(reader, signal.SIGKILL)
+    wait_until(lambda: followed.poll().run.facts.notices, 30, "a notice")
+    assert "the curves stand still. The script goes on" in followed.run.facts.notices[0]
+
+    followed.run.request("stop")
+    assert followed.until_over().state is RunState.STOPPED
+
+
+def test_its_shell_line_starts_the_same(tmp_path: Path, runs_root: Path, tells: Path) -> None:
+    spec = script_spec(tells, "a b", cwd=tmp_path, environment={"TOLD": str(tmp_path / "told.json"), "MINE": "x y"})
+    ended = train(spec, runs_root)
+    by_panel = told(tmp_path / "told.json")
+    (tmp_path / "told.json").unlink()
+
+    line = shell_line(spec, {device.id: device.cores for device in cpu_devices()})
+    subprocess.run(["/bin/sh", "-c", line], check=True)
+
+    by_shell = told(tmp_path / "told.json")
+    for name in ("argv", "cwd", "cores", "path"):
+        assert by_shell[name] == by_panel[name], name
+    before, after = by_panel["environment"], by_shell["environment"]
+    assert isinstance(before, dict)
+    assert isinstance(after, dict)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "MINE"):
+        assert after[name] == before[name], name
+    assert "TRAINYARD_METRICS" not in after
+    assert ended.state is RunState.FINISHED

@@ -1,0 +1,139 @@
+"""Processes that serve others and never end by themselves: they are ended with their run, which does not fail by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.catalog.strategies import find_strategy
+from core.devices.cpu import cpu_devices
+from core.launchers.local import environment
+from core.launchers.ranks import assign_ranks
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.system import processes
+from tests.support.running import CAME_UP, Followed, make_spec, start
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
+
+ACTOR = """#!{python}
+# Plays the workers of a parameter server run: no framework, the same words.
+import json, os, signal, subprocess, sys, time
+run_dir, placement = sys.argv[2], json.loads(sys.argv[3])
+serves = placement["role"] != "chief"
+if serves and {deaf}:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    subprocess.Popen(["sleep", "3600"])
+fresh = "{notes}-" + str(placement["rank"])
+with open(fresh, "w") as file:
+    file.write(sys.argv[3])
+os.replace(fresh, "{notes}/" + str(placement["rank"]))
+if serves:
+    time.sleep(3600)
+while len(os.listdir("{notes}")) < placement["world_size"]:  # as a real chief, it waits until all are there
+    time.sleep(0.01)
+log = open(run_dir + "/events/worker-0.jsonl", "a")
+def tell(kind, **fields):
+    log.write(json.dumps({{"t": time.time(), "kind": kind, **fields}}) + "\\n")
+    log.flush()
+tell("plan", epochs=1, steps_per_epoch=1, samples_per_epoch=1)
+tell("ready", rank=0)
+asked = lambda: [name for name in ("stop", "pause") if os.path.exists(run_dir + "/control/" + name)]
+while {waits} and not asked():
+    time.sleep(0.01)
+tell("done", rank=0, paused="pause" in asked())
+"""
+
+
+@pytest.fixture
+def actors(tmp_path: Path):
+    """A spec of a parameter server run whose workers are played."""
+
+    def make(*, waits: bool = False, deaf: bool = False) -> RunSpec:
+        (tmp_path / "notes").mkdir(exist_ok=True)
+        script = tmp_path / "actor"
+        script.write_text(ACTOR.format(python=sys.executable, notes=tmp_path / "notes", waits=waits, deaf=deaf))
+        script.chmod(0o755)
+        spec = make_spec("digits_mlp", devices="cpu:0,cpu:1")
+        return replace(spec, framework="tensorflow", strategy="parameter_server", python=str(script))
+
+    return make
+
+
+def test_each_process_is_told_its_role_its_devices_and_all_addresses(actors, runs_root: Path, tmp_path: Path) -> None:
+    followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
+    wait_until(lambda: len(list((tmp_path / "notes").iterdir())) == 4, what="all four processes")
+    followed.run.request("stop")
+    followed.until_over()
+    told = [json.loads((tmp_path / "notes" / str(rank)).read_text()) for rank in range(4)]
+    assert [each["role"] for each in told] == ["chief", "worker", "worker", "ps"]
+    assert [each["own"] for each in told] == [[], ["cpu:0"], ["cpu:1"], []]
+    assert all(each["devices"] == ["cpu:0", "cpu:1"] and each["world_size"] == 4 for each in told)
+    assert [bool(each["cores"]) for each in told] == [False, True, True, False]
+    (addresses,) = {tuple(each["addresses"]) for each in told}
+    assert len(set(addresses)) == 4
+    assert all(address.startswith("127.0.0.1:") for address in addresses)
+    workers = followed.run.facts.workers
+    assert [(workers[rank].role, workers[rank].devices) for rank in range(4)] == [
+        ("chief", ()), ("worker", ("cpu:0",)), ("worker", ("cpu:1",)), ("ps", ()),
+    ]  # fmt: skip
+    assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_who_serves_is_ended_when_the_chief_is_done(actors, runs_root: Path, deaf: bool) -> None:
+    followed = start(actors(deaf=deaf), runs_root).until_over()
+    assert followed.states == FINISHED
+    codes = [followed.run.facts.workers[rank].exit_code for rank in range(4)]
+    assert codes == [0, *[-signal.SIGKILL if deaf else -signal.SIGTERM] * 3]
+    assert followed.run.facts.rungs == ()
+    assert followed.run.facts.notices == ()
+    # What KILL takes along of theirs is named.
+    ended = [(each.name, each.signal) for each in followed.run.facts.ended_processes]
+    assert ended == [("sleep", "SIGKILL")] * 3 * deaf
+    assert processes.tagged(followed.run.id) == []
+
+
+def test_a_server_that_dies_before_the_chief_is_done_fails_the_run(actors, runs_root: Path) -> None:
+    followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
+    wait_until(lambda: len(followed.poll().run.facts.workers) == 4, what="all four processes")
+    os.kill(followed.run.facts.workers[3].process.pid, signal.SIGKILL)
+    followed.until_over()
+    assert followed.state is RunState.FAILED
+    assert str(followed.run.facts.error).startswith("The parameter server was ended by SIGKILL")
+    assert processes.tagged(followed.run.id) == []
+
+
+def test_a_run_that_is_served_is_paused_and_resumed(actors, runs_root: Path) -> None:
+    followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
+    followed.run.request("pause")
+    assert followed.until_over().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
+    again = Followed(Run.resume(followed.run.dir))
+    wait_until(lambda: again.poll().run.facts.legs == 2 and again.state is RunState.RUNNING, what="the second leg")
+    again.run.request("stop")
+    assert again.until_over().state is RunState.STOPPED
+
+
+def test_only_processes_that_meet_over_the_network_are_kept_from_the_others_devices() -> None:
+    devices = [replace(device, kind="nvidia", id=f"GPU-{at}") for at, device in enumerate(cpu_devices()[:2])]
+
+    def visible(framework: str, strategy: str) -> list[str]:
+        made = assign_ranks(devices, find_strategy(framework, strategy))
+        return [environment({}, "run", each)["CUDA_VISIBLE_DEVICES"] for each in made]
+
+    assert visible("pytorch", "ddp") == ["GPU-0,GPU-1", "GPU-0,GPU-1"]
+    assert visible("tensorflow", "mirrored") == ["GPU-0,GPU-1"]
+    assert visible("tensorflow", "multi_worker_mirrored") == ["GPU-0", "GPU-1"]
+    assert visible("tensorflow", "parameter_server") == ["", "GPU-0", "GPU-1", ""]

@@ -1,0 +1,134 @@
+"""A training that stands still although its processes live: when that is said, in which words, and when no more."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from core.devices.device import Device, Sample, Survey
+from core.devices.sampler import Sampler
+from core.runs.directory import new_directory
+from core.runs.facts import RunFacts, fold
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from core.supervisor import monitor, supervisor
+from core.supervisor.jobs import RecipeJob
+from core.supervisor.stall import FIRST_PATIENCE_S, LONGER, PATIENCE_S, StallWatch
+from gui.viewmodels.run.run_messages import run_message
+from tests.support.running import FOREVER, Followed, make_spec, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+GPUS = tuple(Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX") for number in range(3))
+SURVEY = Survey(
+    devices=GPUS,
+    samples=(
+        Sample(device_id="GPU-0", time=1.0, utilisation_percent=100.0),
+        Sample(device_id="GPU-1", time=1.0, utilisation_percent=0.0),
+        Sample(device_id="GPU-2", time=1.0, utilisation_percent=55.0),
+    ),
+)
+SILENT = """
+    import pathlib, time
+    import torch
+    from torch import nn
+
+    class Waits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.calls = nn.Linear(4, 2), 0
+
+        def forward(self, x):
+            self.calls += 1
+            while self.calls == 4 and not pathlib.Path({gate!r}).exists():
+                time.sleep(0.02)
+            return self.inner(x)
+
+    def model():
+        return Waits()
+
+    def train_data():
+        return torch.zeros(64, 4), torch.zeros(64, dtype=torch.long)
+"""
+
+
+def watch() -> StallWatch:
+    """Of a run on the first two GPUs, whose first step ended at 10 s, and its second at 11 s."""
+    made = StallWatch(["GPU-0", "GPU-1"])
+    assert [made.look(None, SURVEY, 0.0), made.look(1, SURVEY, 10.0), made.look(2, SURVEY, 11.0)] == [None, None, None]
+    return made
+
+
+def test_it_is_said_once_and_taken_back_when_steps_go_on() -> None:
+    stall = watch()
+    assert stall.look(2, SURVEY, 11.0 + PATIENCE_S - 0.1) is None
+    sentence = stall.look(2, SURVEY, 11.0 + PATIENCE_S)
+    assert sentence
+    assert sentence.startswith("No step has been reported since step 2 at ")
+    assert sentence.endswith(
+        ", although all processes live (GPU 0 at 100 %, GPU 1 at 0 %). One may wait for another that hangs, or for "
+        "data; a long validation looks the same. If it does not go on, stop the run."
+    )
+    assert stall.look(2, SURVEY, 500.0) is None
+    assert stall.look(3, SURVEY, 501.0) == ""
+    assert stall.look(4, SURVEY, 502.0) is None
+
+
+def test_the_first_step_may_take_longer() -> None:
+    stall = StallWatch(["GPU-0"])
+    assert stall.look(None, Survey(), 50.0) is None
+    assert stall.look(None, Survey(), 50.0 + FIRST_PATIENCE_S - 0.1) is None
+    sentence = stall.look(None, Survey(), 50.0 + FIRST_PATIENCE_S)
+    assert sentence
+    assert sentence.startswith("No step has been reported since training began at ")
+    assert ", although all processes live. One" in sentence
+
+
+def test_a_run_with_long_pauses_is_given_more_time() -> None:
+    stall = watch()
+    assert stall.look(3, SURVEY, 41.0) is None  # thirty seconds: a validation
+    assert stall.look(3, SURVEY, 41.0 + LONGER * 30.0 - 0.1) is None
+    assert stall.look(3, SURVEY, 41.0 + LONGER * 30.0)
+
+
+def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None:
+    begun = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")]
+    stalled = fold(RunFacts(), [*begun, {"t": 70.0, "kind": "stall", "text": "No step has ended."}])
+    message = run_message(stalled, (), None, 80.0)
+    assert (message.text, message.tone) == ("No step has ended.", "warn")
+    for last in ({"kind": "stall", "text": ""}, {"kind": "state", "state": "stopping"}):
+        assert run_message(fold(stalled, [{"t": 90.0, **last}]), (), None, 95.0).text == ""
+
+
+def test_a_run_that_stands_still_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor, "StallWatch", partial(StallWatch, patience_s=1.0))
+    gate = tmp_path / "gate"
+    spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate))), epochs=FOREVER)
+    run_dir = new_directory(tmp_path / "runs", "silent")
+    write_spec(run_dir, spec)
+    supervised = supervisor.Supervisor(run_dir, spec, Sampler.for_run(spec.devices), RecipeJob(spec, run_dir))
+    thread = threading.Thread(target=supervised.run)
+    thread.start()
+    try:
+        followed = Followed(Run.attach(run_dir))
+        wait_until(lambda: followed.poll().run.facts.stalled, 60, "the sentence")
+        told = str(followed.run.facts.stalled)
+        assert told.startswith("No step has been reported since step ")
+        assert ", although all processes live (CPU 0 at " in told
+        gate.touch()
+        wait_until(lambda: followed.poll().run.facts.stalled is None, 60, "that it goes on")
+        assert followed.state is RunState.RUNNING
+        followed.run.request("stop")
+        followed.until_over()
+        told = [event["text"] for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"]
+        assert list(map(bool, told)) == [True, False]
+    finally:
+        gate.touch()
+        supervised.stop()
+        thread.join()

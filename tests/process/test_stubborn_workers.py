@@ -1,0 +1,120 @@
+"""Data-loader workers that sleep for an hour and hear no signal: they end with their run, and are named."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.runs.verdicts import Verdict
+from core.schema.settings import StopTimeouts
+from core.series import report
+from core.system import processes
+from tests.support.running import Followed, make_spec, start, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOON = StopTimeouts(ask_s=1, interrupt_s=1, terminate_s=1)
+GONE_IN_S = 30
+WORKERS = 2
+
+STUBBORN = """
+import os, signal, time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+def model():
+    return nn.Linear(4, 2)
+
+class Stubborn(torch.utils.data.Dataset):
+    served = 0
+
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        self.served += 1
+        if self.served > 32:  # a few batches, so that training is under way
+            self.sleep()
+        return torch.zeros(4), 1
+
+    def sleep(self):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        {leaves}
+        (Path(__file__).parent / f"asleep-{{os.getpid()}}").touch()
+        while True:
+            time.sleep(3600)
+
+def train_data():
+    return Stubborn()
+"""
+
+
+@pytest.fixture(params=["in the worker's session", "in a session of its own"])
+def asleep(request: pytest.FixtureRequest, runs_root: Path, tmp_path: Path) -> tuple[Followed, set[int]]:
+    """A run whose data-loader workers have all gone to sleep; and their pids."""
+    leaves = "os.setsid()" if "own" in request.param else "pass"
+    recipe = write_recipe(tmp_path / "recipe", STUBBORN.format(leaves=leaves), "stubborn")
+    spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
+    followed = start(spec, runs_root).until_trained(1)
+    wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, 30, "the data-loader workers to be asleep")
+    return followed, sleepers(tmp_path)
+
+
+def sleepers(tmp_path: Path) -> set[int]:
+    return {int(path.name.partition("-")[2]) for path in (tmp_path / "recipe").glob("asleep-*")}
+
+
+def nothing_left(run: Run, pids: set[int]) -> bool:
+    """Whether no process of the run lives, by its tag and by the pids known."""
+    return not processes.tagged(run.id) and not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_after_stop_nothing_is_left_and_the_verdict_names_what_was_ended(asleep: tuple[Followed, set[int]]) -> None:
+    followed, pids = asleep
+    followed.run.request("stop")
+    wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
+    followed.until_over()
+    assert followed.state is RunState.STOPPED
+    ended = followed.run.facts.ended_processes
+    assert {each.pid for each in ended} == pids
+    assert {(each.signal, each.by) for each in ended} == {("SIGKILL", "supervisor")}
+    assert all(each.name and "python" in str(each.command) for each in ended)
+    release = followed.run.facts.releases["cpu:0"]
+    assert release.verdict is Verdict.RELEASED
+    assert all(f"pid {pid}" in release.sentence for pid in pids), release.sentence
+    shown = report.document(followed.run, report.read_all(Run.attach(followed.run.dir)))["release"]
+    assert shown["verdict"] == "released"
+    assert {each["pid"] for each in shown["ended"]} == pids
+
+
+# In the worker's session they go with the worker's own group, which is killed when its supervisor is gone.
+@pytest.mark.parametrize("asleep", ["in a session of its own"], indirect=True)
+def test_after_the_supervisor_was_killed_nothing_is_left(asleep: tuple[Followed, set[int]]) -> None:
+    followed, pids = asleep
+    supervisor = followed.run.facts.supervisor
+    assert supervisor
+    assert {os.getsid(pid) for pid in pids} == pids
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
+    followed.until_over(20)
+    assert followed.state is RunState.LOST
+    named = wait_until(lambda: read_ended(followed.run), what="the guard's word")
+    assert pids <= {pid for pid, _, _ in named}
+    assert {(name, by) for _, name, by in named} == {("SIGKILL", "guard")}
+
+
+def read_ended(run: Run) -> set[tuple[int, str, str]]:
+    again = Run.attach(run.dir)
+    again.catch_up()
+    return {(each.pid, each.signal, each.by) for each in again.facts.ended_processes}

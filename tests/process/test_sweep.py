@@ -1,0 +1,222 @@
+"""`trainyard sweep`: what runs that are over have left behind is listed, and ended when that is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__
+from core.cli.commands import sweeping
+from core.system import processes
+from tests.support.acting import CHILD, ProcView, abandon, played
+from tests.support.running import start
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.support.running import Followed
+
+    Call = Callable[..., tuple[int, str, str]]
+
+DROPS_ITS_TAG = (
+    "subprocess.Popen([sys.executable, '-c', 'import os, signal, time; "
+    'signal.signal(signal.SIGTERM, lambda *_: os.execve("/bin/sleep", ["sleep", "3600"], {})); '
+    "print(flush=True); time.sleep(3600)'], start_new_session=True, stdout=subprocess.PIPE).stdout.read(1)"
+)
+MULTIPLIES = (
+    "subprocess.Popen([sys.executable, '-c', 'import os, signal, sys, time\\n"
+    "def again(*_):\\n    if os.fork(): os._exit(0)\\n    signal.signal(signal.SIGTERM, signal.SIG_DFL)\\n"
+    "signal.signal(signal.SIGTERM, again); "
+    "print(flush=True); time.sleep(3600)'], start_new_session=True, stdout=subprocess.PIPE).stdout.read(1)"
+)
+"""At SIGTERM it leaves a child behind, and ends."""
+
+
+@pytest.fixture
+def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
+    """The command looks at this test's processes alone: it would end what is left of anybody's runs."""
+    made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
+    monkeypatch.setattr(sweeping, "PROC", made.path)
+    return made
+
+
+@pytest.fixture
+def call(runs_root: Path, view: ProcView, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run the command in this process: exit code, stdout, stderr."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        view.refresh()
+        code = __main__.main(["sweep", *arguments, "--runs", str(runs_root)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]]:
+    """Makes runs that were abandoned, whose workers have done this first."""
+    runs: list[Followed] = []
+
+    def abandoned(before: str) -> Followed:
+        runs.append(start(played(tmp_path / "actors", before=before), runs_root).until_trained(1))
+        return abandon(runs[-1])
+
+    yield abandoned
+    for each in runs:
+        processes.end_tagged(each.run.id, signal.SIGKILL)
+
+
+def test_where_nothing_is_left_one_sentence_says_so(call: Call) -> None:
+    assert call() == (0, "Nothing is left of runs that are over.\n", "")
+    assert call("--end") == (0, "Nothing is left of runs that are over.\n", "")
+    code, out, _ = call("--json")
+    assert (code, json.loads(out)) == (0, {"leftovers": [], "ended": [], "left": []})
+
+
+def test_what_is_left_is_listed_and_how_to_end_it_is_said(call: Call, leave: Callable[[str], Followed]) -> None:
+    run = leave(f"{CHILD}; {CHILD}").run
+    first, second = sorted(process.pid for process in processes.tagged(run.id))
+    code, out, err = call()
+    assert code == 0
+    head, *rows = out.splitlines()
+    assert head == f"Run {run.id} is over (lost). Left of it:"
+    assert sorted(row.split()[1] for row in rows) == sorted([str(first), str(second)])
+    for row in rows:
+        words = row.split()
+        assert words[0] == "pid"
+        assert words[3] == "s"
+        assert words[5] == "MB"
+        assert words[6:] == [run.id, "sleep", "3600"]
+    assert err == "trainyard: they are left alone. `trainyard sweep --end` ends them.\n"
+    assert len(processes.tagged(run.id)) == 2
+
+
+def test_end_ends_it_and_names_it(call: Call, leave: Callable[[str], Followed]) -> None:
+    run = leave(CHILD).run
+    (process,) = processes.tagged(run.id)
+    code, out, err = call("--end")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == f"Ended pid {process.pid} sleep of run {run.id} by SIGTERM."
+    assert not processes.is_alive(process)
+
+
+def test_json_is_one_document_with_what_was_found_and_what_was_ended(
+    call: Call, leave: Callable[[str], Followed]
+) -> None:
+    run = leave(CHILD).run
+    (process,) = processes.tagged(run.id)
+    code, out, err = call("--json")
+    (found,) = json.loads(out)["leftovers"]
+    assert (code, err, json.loads(out)["ended"]) == (0, "", [])
+    assert (found["pid"], found["created"]) == (process.pid, process.created)
+    assert (found["run"], found["dir"]) == (run.id, str(run.dir))
+    assert (found["name"], found["command"]) == ("sleep", "sleep 3600")
+    assert found["memory_bytes"] > 0
+    assert found["age_s"] >= 0
+    assert found["why"] == f"Run {run.id} is over (lost)."
+    assert processes.is_alive(process)
+    code, out, err = call("--json", "--end")
+    document = json.loads(out)
+    assert (code, err, document["left"]) == (0, "", [])
+    assert document["ended"] == [
+        {"pid": process.pid, "run": run.id, "name": "sleep", "command": "sleep 3600", "signal": "SIGTERM"}
+    ]
+    assert not processes.is_alive(process)
+
+
+def test_what_could_not_be_ended_is_named_and_is_a_failure(call: Call, leave: Callable[[str], Followed]) -> None:
+    run = leave(DROPS_ITS_TAG).run
+    (process,) = processes.tagged(run.id)
+    code, out, err = call("--end")
+    assert code == 1
+    assert "Ended" not in out
+    assert err.startswith(f"trainyard: pid {process.pid} python")
+    assert f" of run {run.id} is still there. It does not carry the run's tag any more" in err
+    assert processes.is_alive(process)
+    os.kill(process.pid, signal.SIGKILL)
+    wait_until(lambda: not processes.is_alive(process), what="it to end")
+
+
+def test_what_starts_another_while_it_is_ended_is_followed_up(
+    call: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = leave(MULTIPLIES).run
+    monkeypatch.setattr(sweeping.leftovers, "find", _seeing_all(view))
+    code, out, _ = call("--end")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["Ended", "Ended"]
+    assert processes.tagged(run.id) == []
+
+
+def _seeing_all(view: ProcView) -> Callable[..., list]:
+    """The view shows what there was when it was made: it is made anew before each look."""
+    find = sweeping.leftovers.find
+    return lambda roots, proc: find(roots, view.refresh())
+
+
+def test_at_a_terminal_it_asks(
+    view: ProcView, leave: Callable[[str], Followed], runs_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is no Yes leaves them alone: nothing, a no, the end of the input."""
+    run = leave(CHILD).run
+    view.refresh()
+    for answer, ends in (("\n", False), ("n\n", False), ("\x04", False), ("Yes\n", True)):
+        shown = _asked(answer, runs_root, monkeypatch)
+        assert f"Run {run.id} is over (lost). Left of it:" in shown
+        assert "End them? [y/N] " in shown
+        assert ("Ended pid" in shown) is ends
+        assert (processes.tagged(run.id) == []) is ends
+
+
+def _asked(answer: str, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a terminal shows at which this is typed."""
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, answer.encode())
+    with (
+        os.fdopen(terminal, "r", closefd=False) as stdin,
+        os.fdopen(terminal, "w") as stdout,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(sys, "stdout", stdout)
+        assert __main__.main(["sweep", "--runs", str(runs_root)]) == 0
+        stdout.flush()
+        shown = _all_of(keyboard)
+    os.close(keyboard)
+    return shown
+
+
+def _all_of(terminal: int) -> str:
+    os.set_blocking(terminal, False)
+    data = b""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            data += os.read(terminal, 65536)
+    return data.decode()
+
+
+def test_without_proc_it_says_that_it_cannot_see(
+    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sweeping, "PROC", tmp_path / "none")
+    assert __main__.main(["sweep", "--end", "--runs", str(runs_root)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "so what runs have left behind cannot be seen" in err
+    assert err.count("\n") == 1
+
+
+def test_names_of_processes_do_not_steer_the_terminal(call: Call, leave: Callable[[str], Followed]) -> None:
+    leave("subprocess.Popen(['sh', '-c', 'sleep 3600; :', '\\x1b[2J\\n'], start_new_session=True)")
+    _, out, _ = call()
+    assert "\x1b" not in out
+    assert "?[2J?" in out

@@ -1,0 +1,141 @@
+"""Runs whose worker is played: it loads no framework, so that a run takes a moment; and their violent ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from core.system import processes
+from tests.support.running import make_spec
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from core.runs.run import Run
+    from core.schema.spec import RunSpec
+    from tests.support.running import Followed
+
+ACTOR = """#!{python} -IS
+# Started in the place of Python, with the same arguments: says and hears what a worker does.
+import json, os, signal, subprocess, sys, threading, time
+
+if sys.argv[1] == "-I":  # the pre-flight, which asks the driver as the worker's Python
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+run_dir, placement = sys.argv[2], json.loads(sys.argv[3])
+
+def dead_man():
+    while os.read(0, 1):
+        pass
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+threading.Thread(target=dead_man, daemon=True).start()
+log = os.open(run_dir + "/events/worker-" + str(placement["rank"]) + ".jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def tell(kind, **fields):
+    os.write(log, json.dumps({{"t": time.time(), "kind": kind, **fields}}).encode() + b"\\n")
+
+steps, pause_s = {steps}, {pause_s}
+{before}
+tell("plan", epochs=1, steps_per_epoch=steps, samples_per_epoch=steps)
+tell("ready", rank=0)
+for step in range(1, steps + 1):
+    time.sleep(pause_s)
+    tell("metrics", since=time.time(), first=step, values={{"loss": [1.0 / step]}})
+    if os.path.exists(run_dir + "/control/stop"):
+        break
+tell("done", rank=0, paused=False)
+"""
+
+CHILD = "subprocess.Popen(['sleep', '3600'], start_new_session=True)"
+STUBBORN_CHILD = (
+    "subprocess.Popen([sys.executable, '-c', 'import signal, time; "
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "print(flush=True); time.sleep(3600)'], start_new_session=True, stdout=subprocess.PIPE).stdout.read(1)"
+)
+"""Returns once the signals are ignored."""
+
+
+def played(
+    folder: Path, *, name: str = "digits_mlp", steps: int = 1_000_000, pause_s: float = 0.02, before: str = ""
+) -> RunSpec:
+    """A spec for a run whose worker is played; `before`: what it does before it trains, lines of Python."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / "actor"
+    script.write_text(ACTOR.format(python=sys.executable, steps=steps, pause_s=pause_s, before=before))
+    script.chmod(0o755)
+    return replace(make_spec("digits_mlp"), name=name, python=str(script))
+
+
+def guards(run: Run) -> list[psutil.Process]:
+    """The guard of a run whose supervisor lives, in a list: forked from it, it looks the same."""
+    supervisor = run.facts.supervisor
+    if supervisor is None:
+        return []
+    try:
+        children = psutil.Process(supervisor.pid).children()
+        alike = [child for child in children if "core.supervisor" in child.cmdline()]
+        # The oldest: what is started later looks like this, too, until it has become itself.
+        return sorted(alike, key=lambda child: child.create_time())[:1]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill_supervisor(followed: Followed) -> None:
+    """SIGKILL it, and wait until it is gone."""
+    supervisor = followed.run.facts.supervisor
+    assert supervisor
+    os.kill(supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to be gone")
+
+
+def abandon(followed: Followed) -> Followed:
+    """End guard and supervisor, so that nobody clears up; returns when the run is lost and its workers have ended."""
+    (guard,) = guards(followed.run)
+    guard.kill()
+    wait_until(lambda: guard.status() == psutil.STATUS_ZOMBIE, what="the guard to be gone")
+    kill_supervisor(followed)
+    followed.until_over(20)
+    workers = [worker.process for worker in followed.run.facts.workers.values()]
+    wait_until(lambda: not any(map(processes.is_alive, workers)), what="the workers to have noticed")
+    return followed
+
+
+class ProcView:
+    """A folder like `/proc` with the processes of one test alone: nobody else's is looked at, or ended."""
+
+    def __init__(self, folder: Path, mark: str) -> None:
+        self.path = folder
+        self._mark = mark.encode()
+        folder.mkdir()
+        (folder / "self").symlink_to("/proc/self")
+
+    def refresh(self) -> Path:
+        """Show this process and those that carry the mark now; returns the folder."""
+        for link in self.path.iterdir():
+            if link.name != "self":
+                link.unlink()
+        for pid in psutil.pids():
+            try:
+                marked = self._mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if marked or pid == os.getpid():
+                (self.path / str(pid)).symlink_to(f"/proc/{pid}")
+        return self.path
+
+
+def fake_process(proc: Path, pid: int, **changes: Any) -> None:
+    """What `/proc` shows of a real process, but for these: `status` and `stat` as texts to replace, by text."""
+    entry = proc / str(pid)
+    entry.mkdir(parents=True)
+    for name in ("environ", "cmdline", "stat", "status", "statm"):
+        text = Path(f"/proc/{pid}/{name}").read_bytes()
+        for old, new in changes.get(name, {}).items():
+            assert old in text, (name, old, text)
+            text = text.replace(old, new)
+        (entry / name).write_bytes(text)

@@ -1,0 +1,35 @@
+"""The runs by which cells are compared: the same digits in the same batches, whatever trains them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.catalog import strategies
+from core.devices.cpu import cpu_devices
+from tests.support.running import Trained, make_spec
+
+if TYPE_CHECKING:
+    from core.catalog.strategies import Strategy
+    from core.schema.spec import RunSpec
+
+EPOCHS = 3
+STEPS = 69
+"""1437 digits in batches of 64: the last batch of each epoch has 29, which two devices cannot share evenly."""
+TWO = cpu_devices()[:2]
+
+CellRuns = Trained[tuple[str, str, int]]
+"""By framework, strategy and accumulation."""
+
+
+def devices_of(cell: Strategy) -> str:
+    """As many of the two devices as the cell takes."""
+    return ",".join(device.id for device in TWO[: cell.max_devices])
+
+
+def spec_of(framework: str, strategy: str, accumulation: int = 1, **training: object) -> RunSpec:
+    """What is trained in this cell."""
+    return make_spec(
+        "digits_cnn", framework=framework, strategy=strategy,
+        devices=devices_of(strategies.find_strategy(framework, strategy)),
+        accumulation=accumulation, **{"epochs": EPOCHS, "batch_size": 64, "seed": 3, **training},
+    )  # fmt: skip

@@ -1,0 +1,184 @@
+"""Real runs for tests: made from a few lines, followed to a state."""
+
+from __future__ import annotations
+
+import fcntl
+import sys
+import textwrap
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from core.config.build_spec import compose, compose_script
+from core.config.choices import RecipeChoices, ScriptChoices
+from core.devices.cpu import cpu_devices
+from core.runs.index import directories
+from core.runs.run import Run
+from core.runs.states import RunState, state_info
+from core.series.run_series import RunSeries
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+Key = TypeVar("Key")
+
+CAME_UP = [RunState.STARTING, RunState.RUNNING]
+
+LONG = textwrap.dedent("""\
+    import torch
+    from torch import nn
+
+    def model():
+        return nn.Linear(4, 2)
+
+    def train_data(items=64):
+        torch.manual_seed(0)
+        return torch.randn(items, 4), torch.randint(0, 2, (items,))
+
+    class Descent:
+        def __init__(self, params, rate):
+            self.param_groups = [{"params": list(params), "lr": rate}]
+
+        def zero_grad(self):
+            for each in self.param_groups[0]["params"]:
+                each.grad = None
+
+        def step(self):
+            with torch.no_grad():
+                for each in (each for each in self.param_groups[0]["params"] if each.grad is not None):
+                    each.sub_(each.grad, alpha=self.param_groups[0]["lr"])
+
+        def state_dict(self):
+            return {"lr": self.param_groups[0]["lr"]}
+
+        def load_state_dict(self, state):
+            self.param_groups[0]["lr"] = state["lr"]
+
+    def optimizer(params, learning_rate=0.001):
+        return Descent(params, learning_rate)
+""")
+"""A recipe that trains in no time: with a million epochs it goes on until it is ended.
+
+It comes up in little more than half the time, too: any optimizer of torch's own would first load torch's compiler.
+"""
+FOREVER = 1_000_000
+
+
+def write_recipe(folder: Path, source: str, name: str = "recipe") -> str:
+    """A recipe file of these lines; returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.py"
+    path.write_text(textwrap.dedent(source), encoding="utf-8")
+    return str(path)
+
+
+def make_spec(
+    recipe: str, *, devices: str = "cpu:0", framework: str = "pytorch", strategy: str | None = None,
+    settings: dict[str, Any] | None = None, checkpoints: dict[str, Any] | None = None, ladder: Any = None,
+    **training: Any,
+) -> RunSpec:  # fmt: skip
+    """A spec the way the command line makes it, on CPU devices."""
+    choices = RecipeChoices(
+        recipe=recipe, devices=tuple(devices.split(",")), framework=framework, strategy=strategy,
+        settings=settings or {}, checkpoints=checkpoints or {}, training=training,
+    )  # fmt: skip
+    spec = compose(choices, cpu_devices())
+    if ladder is None:
+        return spec
+    return replace(spec, ladder=ladder)
+
+
+def script_spec(
+    script: Path | str = "", *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str | None = "one",
+    **choices: Any,
+) -> RunSpec:  # fmt: skip
+    """A spec of a script the way the command line makes it, on CPU devices, under the tests' own Python."""
+    chosen = ScriptChoices(
+        script=str(script), arguments=arguments, working_dir=str(cwd), devices=tuple(devices.split(",")),
+        launch=launch, python=choices.pop("python", sys.executable), **choices,
+    )  # fmt: skip
+    return compose_script(chosen, cpu_devices())
+
+
+class Followed:
+    """A run that a test follows, with all that it measured."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.book = RunSeries()
+
+    def poll(self) -> Followed:
+        self.book.fold(self.run.poll())
+        return self
+
+    @property
+    def state(self) -> RunState:
+        return self.run.facts.state
+
+    @property
+    def states(self) -> list[RunState]:
+        """The transitions so far, in order."""
+        return [state for _, state in self.run.facts.history]
+
+    def until_trained(self, steps: int = 1, timeout_s: float = 60) -> Followed:
+        """Until so many steps were reported, and the supervisor has seen it, too."""
+        wait_until(lambda: self.poll().run.facts.step >= steps, timeout_s, f"step {steps}; {self._so_far()}")
+        return self.until(RunState.RUNNING, timeout_s)
+
+    def until(self, state: RunState, timeout_s: float = 60) -> Followed:
+        """Until this state was reached."""
+        wait_until(lambda: state in self.poll().states, timeout_s, f"{state}; {self._so_far()}")
+        return self
+
+    def until_over(self, timeout_s: float = 90) -> Followed:
+        """Until the run is over."""
+        wait_until(lambda: state_info(self.poll().state).over, timeout_s, f"the run's end; {self._so_far()}")
+        return self
+
+    def losses(self) -> list[float]:
+        return self.book.metrics["loss"].values.tolist()
+
+    def _so_far(self) -> str:
+        return f"so far {self.run.facts}; log: {self.run.log_end()}"
+
+
+def start(spec: RunSpec, runs_root: Path) -> Followed:
+    """Start a real run."""
+    return Followed(Run.start(spec, runs_root))
+
+
+def train(spec: RunSpec, runs_root: Path) -> Followed:
+    """A real run, from its start to its end."""
+    return start(spec, runs_root).until_over()
+
+
+def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed, Followed]:
+    """Two real runs at the same time, to their ends: each on a device, and so on cores, of its own."""
+    assert not set(one.devices) & set(other.devices), "the runs would wait for each other"
+    first, second = start(one, runs_root), start(other, runs_root)
+    return first.until_over(), second.until_over()
+
+
+class Trained(dict[Key, Followed]):
+    """Runs that several tests look at and none changes: each is trained when it is first asked for.
+
+    Where tests run in several processes, by the first of them that asks; the others wait for it.
+    """
+
+    def __init__(self, spec_of: Callable[[Key], RunSpec], root: Path) -> None:
+        super().__init__()
+        self._spec_of, self._root = spec_of, root
+
+    def __missing__(self, key: Key) -> Followed:
+        runs_root = self._root / str(key)
+        runs_root.mkdir(parents=True, exist_ok=True)
+        with (runs_root / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            trained = directories(runs_root)
+            self[key] = (
+                Followed(Run.attach(trained[0])).until_over() if trained else train(self._spec_of(key), runs_root)
+            )
+        return self[key]

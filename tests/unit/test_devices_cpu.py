@@ -1,0 +1,104 @@
+"""CPU devices: which there are, and what is read of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from core.devices.cores import CORES_VARIABLE, COUNT_VARIABLE
+from core.devices.cpu import CpuReader, cpu_devices, open_reader
+from core.devices.reader import Options, Tier
+from core.devices.sampler import Sampler
+from tests.support.waiting import wait_until
+
+CORES = sorted(os.sched_getaffinity(0))
+MEGABYTE = 2**20
+
+
+def spawn(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def child(request):
+    with spawn(request.param) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch):
+    for name in (COUNT_VARIABLE, CORES_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_devices_of_this_process():
+    devices = cpu_devices()
+    assert [device.id for device in devices] == [f"cpu:{number}" for number in range(len(devices))]
+    assert [core for device in devices for core in device.cores] == CORES
+    assert devices[0].label == "CPU 0"
+    assert devices[0].name.endswith((" core", " cores"))
+    assert devices[0].memory_total_bytes == psutil.virtual_memory().total
+
+
+def test_a_bad_setting_is_a_banner_and_the_rest_goes_on(monkeypatch):
+    monkeypatch.setenv(COUNT_VARIABLE, "many")
+    with Sampler(only=["cpu:0"]) as sampler:
+        survey = sampler.poll()
+    assert survey.devices == ()
+    assert f"{COUNT_VARIABLE}=many" in survey.banner
+
+
+def test_only_wanted_devices_are_listed_and_read(monkeypatch):
+    monkeypatch.setenv(COUNT_VARIABLE, "1")
+    reader = open_reader(Options(only=frozenset({"cpu:7"})))
+    assert (reader.devices, reader.read(0.0, frozenset(Tier))) == ((), [])
+
+
+@pytest.mark.parametrize("child", ["print('ready', flush=True)\nwhile True: pass"], indirect=True)
+def test_utilisation_is_that_of_the_devices_own_cores(child, monkeypatch):
+    os.sched_setaffinity(child.pid, {CORES[0]})
+    monkeypatch.setenv(COUNT_VARIABLE, "1")
+    whole = cpu_devices()[0]
+    reader = CpuReader([replace(whole, id=f"cpu:{core}", cores=(core,)) for core in CORES[:2]])
+    assert [sample.utilisation_percent for sample in reader.read(0.0, frozenset(Tier))] == [None] * len(CORES[:2])
+
+    def busy() -> bool:
+        time.sleep(0.2)  # a utilisation is that of a span of time
+        return reader.read(0.0, frozenset(Tier))[0].utilisation_percent > 80
+
+    wait_until(busy, what="the core of the busy process to be busy")
+
+
+def test_memory_is_no_reading_while_nothing_is_watched():
+    assert CpuReader(cpu_devices()).read(0.0, frozenset(Tier))[0].memory_used_bytes is None
+
+
+PARENT_AND_CHILD = f"""
+import subprocess, sys
+own = b"x" * {40 * MEGABYTE}
+hold = 'held = b"x" * {60 * MEGABYTE}; print("ready", flush=True); input()'
+child = subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdout.readline()
+print("ready", flush=True)
+input()
+child.kill()
+"""
+
+
+@pytest.mark.parametrize("child", [PARENT_AND_CHILD], indirect=True)
+def test_memory_is_that_of_the_watched_processes_and_their_children(child):
+    reader = CpuReader(cpu_devices()[:1])
+    reader.watch({"cpu:0": [child.pid]})
+    assert 100 * MEGABYTE < reader.read(0.0, frozenset(Tier))[0].memory_used_bytes < 200 * MEGABYTE
+    child.communicate("\n")
+    assert reader.read(0.0, frozenset(Tier))[0].memory_used_bytes == 0, "all that was held is free, which is a reading"
+    reader.watch({})
+    assert reader.read(0.0, frozenset(Tier))[0].memory_used_bytes is None

@@ -1,0 +1,426 @@
+"""NVIDIA devices, read in a fresh process from a stand-in for the driver's library."""
+
+from __future__ import annotations
+
+import ctypes.util
+from textwrap import dedent
+
+import pytest
+
+from tests.nvml.standin import mig_uuid, uuid
+
+GIGABYTE = 2**30
+
+# Reader and stand-in in one process, so that a test says exactly what is altered between which readings.
+PREAMBLE = """
+import json
+from dataclasses import asdict
+from pathlib import Path
+from core.devices.nvidia.reader import NvidiaReader, open_reader
+from core.devices.nvidia.power import PciAddresses
+from core.devices.reader import DriverError, NoDevices, Options, Tier
+from tests.nvml.standin import StandIn
+
+nvml = StandIn.inherited()
+seen = []
+
+def read(reader, *tiers):
+    seen.append([asdict(sample) for sample in reader.read(1.0, tiers or frozenset(Tier))])
+
+def trouble(**options):
+    try:
+        open_reader(Options(), **options)
+    except (DriverError, NoDevices) as error:
+        return [type(error).__name__, str(error)]
+"""
+
+
+@pytest.fixture
+def reading(nvml):
+    """Runs code that reads; returns what it added to `seen`."""
+    return lambda code: nvml.python(PREAMBLE + dedent(code) + "\nprint(json.dumps(seen))")
+
+
+def test_eight_gpus_are_listed_with_what_they_are(nvml, reading):
+    nvml.write(gpus=8, gpu3={"name": "NVIDIA H100", "memory_total": 80 * GIGABYTE, "bus": 0xC1})
+    (devices,) = reading("seen.append([asdict(device) for device in open_reader(Options()).devices])")
+    assert [device["id"] for device in devices] == [uuid(index) for index in range(8)]
+    assert [device["label"] for device in devices] == [f"GPU {index}" for index in range(8)]
+    assert devices[3]["name"] == "NVIDIA H100"
+    assert devices[3]["memory_total_bytes"] == 80 * GIGABYTE
+    assert devices[3]["pci_bus_id"] == "0000:c1:00.0"
+    assert {device["kind"] for device in devices} == {"nvidia"}
+
+
+def test_readings_are_in_the_units_they_say(nvml, reading):
+    gpu = {"utilisation": 82, "memory_used": 9 * GIGABYTE, "memory_reserved": GIGABYTE, "temperature": 61}
+    nvml.write(gpus=1, gpu0={**gpu, "power_mw": 250500, "clock_reasons": 0x1 | 0x4 | 0x20})
+    (((sample,)),) = reading("read(open_reader(Options()))")
+    assert sample == {
+        "device_id": uuid(0),
+        "time": 1.0,
+        "utilisation_percent": 82.0,
+        "memory_used_bytes": 9 * GIGABYTE,  # without the driver's reserve
+        "temperature_celsius": 61.0,
+        "power_watts": 250.5,
+        "clock_reasons": ["power limit", "too hot"],
+        "processes": [],
+        "lost": None,
+        "asleep": False,
+    }
+
+
+def test_each_holder_is_named_once_with_its_memory_if_that_is_known(nvml, reading):
+    nvml.write(gpus=1, gpu0={"compute": f"30:{GIGABYTE},10", "graphics": f"20:5,30:{GIGABYTE}", "mps": "10:7"})
+    (((sample,)),) = reading("read(open_reader(Options()))")
+    held = {process["pid"]: process["memory_used_bytes"] for process in sample["processes"]}
+    assert held == {10: 7, 20: 5, 30: GIGABYTE}
+    assert len(sample["processes"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("gpu", "field"),
+    [
+        ({"utilisation": 101}, "utilisation_percent"),
+        ({"memory_used": 2**64 - 1}, "memory_used_bytes"),
+        ({"error.power": 6}, "power_watts"),
+        ({"error.memory": 4}, "memory_used_bytes"),
+        ({"unsupported": "compute,graphics,mps"}, "processes"),
+    ],
+)
+def test_what_cannot_be_known_is_none_and_the_rest_is_read(nvml, reading, gpu, field):
+    nvml.write(gpus=1, gpu0={"utilisation": 50, "memory_used": 1, **gpu})
+    (((sample,)),) = reading("read(open_reader(Options()))")
+    assert [name for name, value in sample.items() if value is None] == [field, "lost"]
+
+
+def test_what_is_not_supported_is_asked_once_and_never_again(nvml, reading):
+    nvml.write(gpus=2, gpu0={"unsupported": "power,clock_reasons,mps"}, missing="nvmlDeviceGetTemperature")
+    rounds = reading("reader = open_reader(Options())\nfor _ in range(5): read(reader)")
+    assert [samples[0]["power_watts"] for samples in rounds] == [None] * 5
+    assert [samples[1]["power_watts"] for samples in rounds] == [20.0] * 5
+    assert [samples[0]["temperature_celsius"] for samples in rounds] == [35.0] * 5, "another way to ask is known"
+    calls = nvml.calls()
+    once = ("PowerUsage", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "Temperature")
+    assert {calls[f"nvmlDeviceGet{name} gpu0"] for name in once} == {1}
+    assert calls["nvmlDeviceGetPowerUsage gpu1"] == 5
+    assert calls["nvmlDeviceGetMPSComputeRunningProcesses_v3 gpu0"] == 1
+
+
+def test_readings_that_are_not_due_are_not_asked_and_keep_their_last_value(nvml, reading):
+    nvml.write(gpus=1, gpu0={"temperature": 40, "compute": "10:1"})
+    first, second = reading("""
+        reader = open_reader(Options())
+        read(reader)
+        nvml.write(gpu0={"temperature": 50, "compute": "", "utilisation": 7})
+        read(reader, Tier.LOAD)
+    """)
+    assert second == [{**first[0], "utilisation_percent": 7.0}]
+    assert nvml.calls()["nvmlDeviceGetComputeRunningProcesses_v3 gpu0"] == 2, "how many, and which: once"
+
+
+@pytest.mark.parametrize("error", [15, 16, 999])
+def test_a_lost_gpu_says_so_the_others_go_on_and_it_comes_back(nvml, reading, error):
+    nvml.write(gpus=3)
+    rounds = reading(f"""
+        reader = open_reader(Options(retry_s=0))
+        read(reader)
+        nvml.write(gpu1={{"error": {error}}}, gpu2={{"utilisation": 44}})
+        read(reader, Tier.LOAD)
+        read(reader, Tier.LOAD)
+        nvml.write(gpu1={{"error": None, "temperature": 77}})
+        read(reader, Tier.LOAD)
+        seen.append(len(reader.devices))
+    """)
+    before, lost, still_lost, back, listed = rounds
+    assert [sample["lost"] for sample in before] == [None] * 3
+    assert lost == still_lost
+    assert lost[1]["lost"].startswith("GPU 1 does not answer: the driver says “")
+    assert lost[1]["memory_used_bytes"] is None
+    assert lost[2]["utilisation_percent"] == 44.0
+    assert [sample["lost"] for sample in back] == [None] * 3
+    assert back[1]["temperature_celsius"] == 77.0, "all is read again at once"
+    assert listed == 3
+
+
+def test_a_lost_gpu_is_left_alone_between_two_tries(nvml, reading):
+    nvml.write(gpus=1)
+    reading("""
+        reader = open_reader(Options(retry_s=60))
+        nvml.write(gpu0={"lost": 1})
+        for _ in range(5): read(reader)
+    """)
+    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 1
+    assert nvml.calls()["nvmlDeviceGetHandleByUUID"] == 0
+
+
+def test_a_gpu_that_is_lost_at_the_start_is_told_and_listed_later(nvml, reading):
+    nvml.write(gpus=2, gpu0={"lost": 1})
+    banner, ids, no_banner, all_ids = reading("""
+        reader = open_reader(Options(retry_s=0))
+        seen += [reader.banner, [device.id for device in reader.devices]]
+        nvml.write(gpu0={"lost": None})
+        reader.read(1.0, frozenset(Tier))
+        seen += [reader.banner, [device.id for device in reader.devices]]
+    """)
+    assert "GPU 0 cannot be listed: the driver says “GPU is lost”" in banner
+    assert ids == [uuid(1)]
+    assert no_banner is None
+    assert sorted(all_ids) == [uuid(0), uuid(1)]
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "cure"),
+    [
+        (9, "Driver Not Loaded", "modprobe nvidia"),
+        (18, "Driver/library version mismatch", "reboot, or reload the driver"),
+        (4, "Insufficient Permissions", "/dev/nvidia*"),
+        (999, "Unknown Error", "dmesg"),
+    ],
+)
+def test_driver_trouble_is_told_in_nvmls_words_with_the_cure(nvml, reading, code, words, cure):
+    nvml.write(gpus=1, init_error=code)
+    ((kind, sentence),) = reading("seen.append(trouble())")
+    assert kind == "DriverError"
+    assert f"“{words}”" in sentence
+    assert cure in sentence
+
+
+needs_no_library = pytest.mark.skipif(
+    ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has the real library"
+)
+
+
+@needs_no_library
+def test_no_library_is_trouble_only_where_there_is_a_driver(nvml, reading, monkeypatch):
+    nvml.env["LD_LIBRARY_PATH"] = "/nonexistent"
+    absent, trouble = reading("seen += [trouble(traces=[]), trouble(traces=[Path('/proc')])]")
+    assert absent[0] == "NoDevices"
+    assert trouble[0] == "DriverError"
+    assert "libnvidia-ml.so.1" in trouble[1]
+
+
+def test_a_sleeping_gpu_is_not_touched(nvml, reading, tmp_path):
+    state = tmp_path / "0000:01:00.0" / "power" / "runtime_status"
+    state.parent.mkdir(parents=True)
+    state.write_text("active\n")
+    nvml.write(gpus=2)
+    awake, asleep, again = reading(f"""
+        state = Path({str(state)!r})
+        reader = NvidiaReader(Options(), places=PciAddresses(sysfs=Path({str(tmp_path)!r})))
+        read(reader)
+        state.write_text("suspended\\n")
+        read(reader)
+        state.write_text("active\\n")
+        read(reader)
+    """)
+    assert awake == again
+    assert [asleep[0][name] for name in ("utilisation_percent", "power_watts", "lost")] == [None] * 3
+    assert [sample["asleep"] for sample in asleep] == [True, False]
+    assert asleep[1] == awake[1]
+    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 2
+
+
+def test_only_wanted_gpus_are_listed_and_read(nvml, reading):
+    nvml.write(gpus=4)
+    (samples,) = reading(f"read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))")
+    assert [sample["device_id"] for sample in samples] == [uuid(2)]
+    assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 0
+
+
+def listed(reading, code="open_reader(Options())"):
+    (devices,) = reading(f"seen.append([asdict(device) for device in {code}.devices])")
+    return devices
+
+
+def test_the_minor_number_is_that_of_the_device_file_where_it_is_told(nvml, reading):
+    nvml.write(gpus=3, gpu0={"minor": 2}, gpu2={"unsupported": "minor"})
+    assert [device["minor"] for device in listed(reading)] == [2, 1, None]
+
+
+@pytest.mark.parametrize(
+    "gpu",
+    [
+        {"name": "NVIDIA GB10", "unsupported": "memory"},
+        {"name": "Orin (nvgpu)", "memory_total": 0},
+        {"name": "NVIDIA N1X", "memory_total": 8 * GIGABYTE},  # a part of the host's, told as if it were its own
+    ],
+)
+def test_a_gpu_without_memory_of_its_own_says_so_and_has_no_reading_of_it(nvml, reading, gpu):
+    nvml.write(gpus=2, gpu0={**gpu, "memory_used": GIGABYTE, "compute": f"4711:{GIGABYTE}"})
+    devices, (shared, own) = reading("""
+        reader = open_reader(Options())
+        seen.append([asdict(device) for device in reader.devices])
+        read(reader)
+    """)
+    assert [device["shared_memory"] for device in devices] == [True, False]
+    assert devices[0]["memory_total_bytes"] is None
+    assert (shared["memory_used_bytes"], own["memory_used_bytes"]) == (None, 0)
+    assert shared["processes"] == [{"pid": 4711, "memory_used_bytes": GIGABYTE}], "each process's share is told"
+
+
+def test_a_gpu_that_is_a_numa_node_shares_its_memory_with_the_system(nvml, reading):
+    nvml.write(gpus=2, gpu0={"name": "NVIDIA GH200 480GB", "numa": 1, "memory_total": 96 * GIGABYTE})
+    devices = listed(reading)
+    assert [device["shared_memory"] for device in devices] == [True, False]
+    assert devices[0]["memory_total_bytes"] == 96 * GIGABYTE
+
+
+def test_memory_that_an_old_driver_cannot_tell_is_no_sign_of_shared_memory(nvml, reading):
+    nvml.write(gpus=1, missing="nvmlDeviceGetMemoryInfo_v2")
+    (device,) = listed(reading)
+    assert (device["memory_total_bytes"], device["shared_memory"]) == (None, False)
+
+
+def test_a_gpu_in_mig_mode_is_blocked_and_its_parts_are_devices(nvml, reading):
+    part = {"mig1.memory_used": 2 * GIGABYTE, "mig1.memory_total": 10 * GIGABYTE, "mig1.compute": "4711:7"}
+    nvml.write(gpus=2, gpu0={"mig": 1, "mig_count": 2, "mig1.name": "NVIDIA A100 MIG 2g.10gb", **part})
+    devices, samples = reading("""
+        reader = open_reader(Options())
+        seen.append([asdict(device) for device in reader.devices])
+        read(reader)
+    """)
+    assert [device["id"] for device in devices] == [uuid(0), mig_uuid(0, 0), mig_uuid(0, 1), uuid(1)]
+    assert [device["label"] for device in devices] == ["GPU 0", "GPU 0 MIG 0", "GPU 0 MIG 1", "GPU 1"]
+    assert devices[2]["name"] == "NVIDIA A100 MIG 2g.10gb"
+    assert devices[2]["memory_total_bytes"] == 10 * GIGABYTE
+    assert devices[2]["pci_bus_id"] == devices[0]["pci_bus_id"]
+    assert [device["minor"] for device in devices] == [0, None, None, 1], "the file of a GPU is not that of its part"
+    assert devices[0]["blocked"] == (
+        "GPU 0 is in MIG mode and cannot be used as a whole: tick a MIG device of it. Where none is listed, make one "
+        "(nvidia-smi mig -i 0 -cgi ... -C), or switch the mode off (nvidia-smi -i 0 -mig 0)."
+    )
+    assert [device["blocked"] for device in devices[1:]] == [None] * 3
+    assert samples[2]["memory_used_bytes"] == 2 * GIGABYTE
+    assert samples[2]["processes"] == [{"pid": 4711, "memory_used_bytes": 7}]
+    assert [samples[2][name] for name in ("utilisation_percent", "temperature_celsius", "lost")] == [None] * 3
+
+
+def test_mig_devices_come_and_go(nvml, reading):
+    nvml.write(gpus=1)
+    before, after, lost, whole = reading("""
+        reader = open_reader(Options(retry_s=0))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+        nvml.write(gpu0={"mig": 1, "mig_count": 2})
+        reader.read(1.0, frozenset(Tier))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+        nvml.write(gpu0={"mig_count": 1})
+        seen.append([sample.lost for sample in reader.read(1.0, frozenset(Tier))])
+        nvml.write(gpu0={"mig": None, "mig_count": None})
+        reader.read(1.0, frozenset(Tier))
+        seen.append([[device.label, bool(device.blocked)] for device in reader.devices])
+    """)
+    assert before == [["GPU 0", False]]
+    assert after == [["GPU 0", True], ["GPU 0 MIG 0", False], ["GPU 0 MIG 1", False]]
+    assert lost[:2] == [None, None]
+    assert lost[2].startswith("GPU 0 MIG 1 does not answer: the driver says “Not Found”")
+    assert whole[0] == ["GPU 0", False]
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    """PciAddresses of a machine whose GPUs at 0000:01:00.0 and 0000:02:00.0 have these power states."""
+    names = tmp_path / "pci.ids"
+    names.write_text("# list\n1002  AMD\n\t2860  another\n10de  NVIDIA Corporation\n\t2860  AD106M [RTX 4070]\n")
+
+    def make(**states):
+        for address, state in states.items():
+            bus = f"0000:{address.removeprefix('bus')}:00.0"
+            (tmp_path / "gpus" / bus).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "sys" / bus / "power").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "sys" / bus / "power" / "runtime_status").write_text(f"{state}\n")
+            (tmp_path / "sys" / bus / "device").write_text("0x2860\n")
+        root = f"Path({str(tmp_path)!r})"
+        return f"PciAddresses(sysfs={root} / 'sys', gpus={root} / 'gpus', pci_ids=({root} / 'pci.ids',))"
+
+    return make
+
+
+def test_a_laptop_whose_only_gpu_sleeps_lists_it_without_waking_it_up(nvml, reading, laptop):
+    nvml.write(gpus=1)
+    places = laptop(bus01="suspended")
+    devices, samples, awake, samples_awake = reading(f"""
+        places = {places}
+        reader = NvidiaReader(Options(), places=places)
+        seen.append([asdict(device) for device in reader.devices])
+        read(reader)
+        seen.append(None)
+        (places.sysfs / "0000:01:00.0" / "power" / "runtime_status").write_text("active\\n")
+        read(reader)
+        seen[-2] = [asdict(device) for device in reader.devices]
+    """)
+    (device,) = devices
+    assert device["id"] == "PCI-0000:01:00.0"
+    assert device["name"] == "NVIDIA AD106M [RTX 4070]"
+    assert device["blocked"] == (
+        "GPU at 0000:01:00.0 sleeps, and was not woken up to be listed. "
+        "Wake it up to tick it: start anything that uses it, such as nvidia-smi."
+    )
+    assert [samples[0][name] for name in ("asleep", "lost", "memory_used_bytes")] == [True, None, None]
+    assert [one["id"] for one in awake] == [uuid(0)], "awake by somebody else's doing, it is listed at once"
+    assert samples_awake[0]["memory_used_bytes"] == 0
+
+
+def test_a_sleeping_gpu_costs_no_call_of_the_driver_at_all(nvml, reading, laptop):
+    nvml.write(gpus=1)
+    reading(f"reader = NvidiaReader(Options(retry_s=0), places={laptop(bus01='suspended')})\nread(reader)")
+    assert nvml.calls().total() == 0
+
+
+def test_beside_a_gpu_that_is_awake_a_sleeping_one_is_not_touched(nvml, reading, laptop):
+    nvml.write(gpus=2)
+    (labels,) = reading(f"""
+        reader = NvidiaReader(Options(retry_s=0), places={laptop(bus01="suspended", bus02="active")})
+        reader.read(1.0, frozenset(Tier))
+        seen.append([device.label for device in reader.devices])
+    """)
+    assert labels == ["GPU 1", "GPU at 0000:01:00.0"]
+    assert not [call for call in nvml.calls() if call.endswith(" gpu0")]
+
+
+@pytest.mark.parametrize("option", ["only", "wake"])
+def test_a_sleeping_gpu_that_a_run_is_to_use_is_woken_up(nvml, reading, laptop, option):
+    nvml.write(gpus=2)
+    wanted = f"frozenset({{{uuid(0)!r}}})"
+    (ids,) = reading(f"""
+        reader = NvidiaReader(Options({option}={wanted}), places={laptop(bus01="suspended", bus02="active")})
+        seen.append([device.id for device in reader.devices])
+    """)
+    assert ids == [uuid(0), uuid(1)][: 1 if option == "only" else 2]
+
+
+def test_a_list_of_no_process_and_no_list_at_all_are_two_things(nvml, reading):
+    nvml.write(gpus=2, gpu1={"unsupported": "compute,graphics,mps"})
+    ((empty, none),) = reading("read(open_reader(Options()))")
+    assert (empty["processes"], none["processes"]) == ([], None)
+
+
+@pytest.mark.parametrize("name", ["compute", "graphics"])
+def test_a_list_that_could_not_be_read_this_time_is_no_list_of_nobody(nvml, reading, name):
+    """Of the answers that mean "not this time" the stand-in gives "not found" and keeps its handle."""
+    nvml.write(gpus=1, gpu0={f"error.{name}": 6, "compute": "10:1"})
+    ((torn,), (whole,)) = reading("""
+        reader = open_reader(Options())
+        read(reader)
+        nvml.write(gpu0={"error.compute": None, "error.graphics": None})
+        read(reader)
+    """)
+    assert torn["processes"] is None
+    assert whole["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
+
+
+def test_a_list_that_is_never_supported_leaves_the_others(nvml, reading):
+    nvml.write(gpus=2, gpu0={"compute": "10:1", "unsupported": "graphics,mps"}, gpu1={"unsupported": "compute"})
+    ((without, nothing),) = reading("read(open_reader(Options()))")
+    assert without["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
+    assert nothing["processes"] is None, "of who trains nothing is known"
+
+
+def test_what_an_inherited_variable_hides_is_listed_and_blocked(nvml, reading):
+    nvml.write(gpus=2)
+    devices = listed(reading, f"open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})")
+    assert devices[0]["blocked"] == (
+        f"GPU 0 is hidden by CUDA_VISIBLE_DEVICES={uuid(1)} in the environment that Trainyard was started in. "
+        "Start Trainyard with another value, or without the variable, to use this device."
+    )
+    assert devices[1]["blocked"] is None

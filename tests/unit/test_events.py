@@ -1,0 +1,149 @@
+"""The event log: whole lines, torn lines, garbage, and a disk that is full."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.catalog.strategies import find_strategy
+from core.devices.cpu import cpu_devices
+from core.errors import RunError
+from core.launchers.ranks import assign_ranks
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.events import RESERVE_BYTES, Log, RecordError, Tail, Writer, make_reserve, metrics_line
+from core.schema.paths import EVENTS, RESERVE
+from core.schema.spec import write_spec
+from core.worker.context import Context
+from core.worker.metrics_reporter import NotFiniteError
+from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_what_is_written_is_read_once(tmp_path: Path) -> None:
+    writer, tail = Writer(tmp_path / "a.jsonl"), Tail(tmp_path / "a.jsonl")
+    assert tail.read() == []
+    writer.write("one", number=1)
+    writer.write("two")
+    assert [(event["kind"], event.get("number")) for event in tail.read()] == [("one", 1), ("two", None)]
+    writer.write("three")
+    assert [event["kind"] for event in tail.read()] == ["three"]
+    assert tail.read() == []
+    writer.close()
+
+
+def test_a_torn_last_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    tail = Tail(path)
+    whole = json.dumps({"t": 1.0, "kind": "late"}) + "\n"
+    with path.open("w") as file:
+        for piece in (whole[:5], whole[5:12]):
+            file.write(piece)
+            file.flush()
+            assert tail.read() == []
+        file.write(whole[12:] + whole[:3])
+    assert [event["kind"] for event in tail.read()] == ["late"]
+    assert tail.garbage_lines == 0
+
+
+def test_garbage_is_counted_and_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    good = b'{"t": 1, "kind": "good"}\n'
+    path.write_bytes(good + b"\xff\xfe\n" + b"[]\n" + b'{"t": "x", "kind": "k"}\n' + b'{"kind": "k"}\n' + good)
+    tail = Tail(path)
+    assert [event["kind"] for event in tail.read()] == ["good", "good"]
+    assert tail.garbage_lines == 4
+
+
+def test_a_log_is_ordered_by_time_over_its_files(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).mkdir()
+    (tmp_path / EVENTS / "a.jsonl").write_text('{"t": 2, "kind": "second"}\n{"t": 4, "kind": "fourth"}\n')
+    (tmp_path / EVENTS / "b.jsonl").write_text('{"t": 1, "kind": "first"}\n{"t": 3, "kind": "third"}\n')
+    (tmp_path / EVENTS / "b.tmp").write_text('{"t": 0, "kind": "none"}\n')
+    assert [event["kind"] for event in Log(tmp_path).read()] == ["first", "second", "third", "fourth"]
+
+
+def test_measurements_keep_every_float32_and_what_is_not_a_number(tmp_path: Path) -> None:
+    values = [0.1, 1e-38, 3.4028234663852886e38, math.nan, math.inf, -math.inf]
+    path = tmp_path / "a.jsonl"
+    writer = Writer(path)
+    writer.write_json(metrics_line(since=1.0, until=2.5, first_step=7, values={"loss": values, "näme": [1]}))
+    writer.close()
+    (event,) = Tail(path).read()
+    assert (event["t"], event["since"], event["first"], event["values"]["näme"]) == (2.5, 1.0, 7, [1])
+    assert event["values"]["loss"][:3] == pytest.approx(values[:3], rel=1e-8)
+    assert math.isnan(event["values"]["loss"][3])
+    assert event["values"]["loss"][4:] == [math.inf, -math.inf]
+
+
+def fill(folder: Path, leave: int = 0) -> None:
+    """Take all room that there is, but for so many bytes."""
+    fd = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    os.posix_fallocate(fd, 0, free - leave)
+    os.close(fd)
+
+
+def test_the_reserve_lets_the_last_line_be_completed(small_disk: Path) -> None:
+    make_reserve(small_disk)
+    assert (small_disk / RESERVE).stat().st_size == RESERVE_BYTES
+    writer = Writer(small_disk / "a.jsonl")
+    fill(small_disk, leave=4096)
+    with pytest.raises(RecordError, match=r"The disk is full: .*a\.jsonl could not be written. Free some space"):
+        write_many(writer)
+    writer.write("last words")
+    writer.close()
+    tail = Tail(small_disk / "a.jsonl")
+    *numbers, last = [event.get("number") for event in tail.read()]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) >= 4
+    assert last is None
+    assert tail.garbage_lines == 0
+
+
+def write_many(writer: Writer) -> None:
+    for number in range(1000):
+        writer.write("line", number=number, text="x" * 1000)
+
+
+def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    followed = start(make_spec(recipe, epochs=FOREVER), small_disk / "runs").until_trained(10)
+    fill(small_disk, leave=8192)
+    followed.until_over()
+    assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED]
+    assert str(followed.run.facts.error).startswith("The disk is full: ")
+    again = Followed(Run.attach(followed.run.dir)).until_over(5)
+    assert again.states == followed.states
+    assert again.book.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
+    assert not any("no events" in notice for notice in again.run.facts.notices)
+
+
+def test_a_full_disk_is_told_before_the_start(small_disk: Path) -> None:
+    fill(small_disk, leave=64 * 1024)
+    with pytest.raises(RunError, match=r"is full\. Free some space, or keep runs elsewhere with --runs DIR"):
+        Run.start(make_spec("digits_mlp"), small_disk / "runs")
+
+
+def test_a_traceback_is_told_of_errors_and_not_of_our_own_word_on_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / EVENTS).mkdir()
+    write_spec(tmp_path, make_spec("digits_mlp"))
+    context = Context(str(tmp_path), assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0])
+    cause = ValueError("no such data")
+    because = NotFiniteError("It fails.")
+    because.__cause__ = cause
+    for error in (NotFiniteError("The loss is nan at step 1."), cause, because):
+        context.failed(error)
+    context.close()
+    told = Tail(tmp_path / EVENTS / "worker-0.jsonl").read()
+    assert [event["message"] for event in told] == ["The loss is nan at step 1.", "no such data", "It fails."]
+    assert [event["traceback"] is None for event in told] == [True, False, False]
+    assert capsys.readouterr().err.startswith("The loss is nan at step 1.\nValueError: no such data\n")

@@ -1,0 +1,66 @@
+"""A regular expression tried on a log before it is kept."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__
+from core.metrics import expression_trial
+from tests.support.running import script_spec, train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.running import Followed
+
+PRINTS = """\
+print("hello " + 40 * "a" + "!")
+for step in range(1, 6):
+    print(f"it {step} | L={1 / step:.3f}")
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    folder = tmp_path_factory.mktemp("printed")
+    (folder / "prints.py").write_text(PRINTS)
+    return train(script_spec("prints.py", cwd=folder), folder / "runs")
+
+
+def said(expression: str, run: Followed) -> str:
+    return expression_trial.describe_result(expression_trial.try_expression(expression, run.run.dir))
+
+
+def test_it_says_what_it_finds(printed: Followed) -> None:
+    assert said(r"it (?P<step>\d+) \| L=(?P<loss>\S+)", printed) == (
+        "It matches 5 of the last 6 lines of this log; the last says loss 0.2 at step 5."
+    )
+    assert said(r"M=(?P<loss>\S+)", printed) == "It matches none of the last 6 lines of this log."
+    assert said(r"(?P<loss>hello)", printed).startswith("The expression matches, but its groups hold no numbers.")
+
+
+def test_one_that_never_ends_is_said_to_be_too_slow(printed: Followed) -> None:
+    text = expression_trial.describe_result(expression_trial.try_expression(r"(?P<loss>(?:a+)+)$", printed.run.dir))
+    assert text.startswith("The expression needs more than 1 s for a line, 'hello aaaa")
+
+
+def test_the_command(printed: Followed, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = ["--runs", str(printed.run.dir.parent), "try", printed.run.id]
+    assert __main__.main([*runs, r"it (?P<step>\d+) \| L=(?P<loss>\S+)", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["lines"], document["matched"], document["problem"]) == (6, 5, None)
+    assert document["readings"][1] == {"step": 2, "epoch": None, "values": {"loss": 0.5}}
+
+    assert __main__.main([*runs, "(?P<loss>"]) == 2
+    assert "The expression is no regular expression" in capsys.readouterr().err
+
+
+def test_a_run_is_read_by_the_expression_it_was_given(tmp_path: Path) -> None:
+    (tmp_path / "prints.py").write_text(PRINTS)
+    spec = script_spec("prints.py", cwd=tmp_path, expression=r"it (?P<step>\d+) \| L=(?P<loss>\S+)")
+    ended = train(spec, tmp_path / "runs")
+    assert ended.book.metrics["loss"].steps.tolist() == [1, 2, 3, 4, 5]
+    assert ended.losses() == [1.0, 0.5, 0.333, 0.25, 0.2]

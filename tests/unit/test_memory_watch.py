@@ -1,0 +1,453 @@
+"""The watch over memory: every verdict with its words, on a machine that is played; time is what the test says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.devices.device import Process
+from core.memory_watch.gpu_processes import GpuProcessScan
+from core.memory_watch.watch import MemoryWatch
+from core.runs.verdicts import BADNESS, Verdict, read_release, release_fields, worst
+from core.schema.settings import ReleaseWatch
+from tests.support.playing import CPU, CPU_1, GB, GPU, MB, RUN, WORKER, Played, other, over, read, reading, trained
+
+
+@pytest.fixture
+def machine() -> Played:
+    return Played()
+
+
+# -- released ------------------------------------------------------------------------------------
+
+
+def test_memory_that_falls_is_released(machine: Played) -> None:
+    watch = trained(machine)
+    assert watch.step() == []
+    assert read(watch, machine, reading(GB // 2)) == []  # it may have been made before the end
+    (found,) = read(watch, machine, reading(GB // 2 + 64 * MB))
+    assert (found.verdict, found.before_bytes, found.peak_bytes) == (Verdict.RELEASED, GB // 2, 9 * GB)
+    assert (found.after_bytes, found.seconds, found.holders) == (576 * MB, 1.0, ())
+    assert found.sentence == (
+        "The memory of GPU 0 came back: 512 MB were used before the run, 9.0 GB at most, 576 MB after its end."
+    )
+    assert watch.done
+    assert machine.sent == []
+
+
+def test_memory_that_falls_slowly_is_waited_for_and_that_is_said(machine: Played) -> None:
+    watch = trained(machine)
+    for _ in range(10):
+        assert read(watch, machine, reading(9 * GB)) == []
+    assert watch.waiting() == (
+        "GPU 0 uses 8.5 GB more than before the run (512 MB before, 9.0 GB at most, 9.0 GB 5 s after its end); "
+        "it is waited for."
+    )
+    assert watch.waiting() is None  # once
+    (found,) = read(watch, machine, reading(GB // 2))
+    assert found.verdict is Verdict.RELEASED
+    assert "512 MB 6 s after its end" in found.sentence
+
+
+def test_a_clock_that_jumps_changes_nothing(machine: Played) -> None:
+    """The times of readings are those of a clock that may be set; what counts is when they arrived."""
+    watch = trained(machine)
+    for time in (-1e9, 1e9):
+        assert read(watch, machine, reading(9 * GB, time=time)) == []
+    (found,) = read(watch, machine, reading(GB // 2, time=-5e9))
+    assert (found.verdict, found.seconds) == (Verdict.RELEASED, 1.5)
+
+
+def test_a_reading_from_before_the_end_is_no_release(machine: Played) -> None:
+    """A driver that answered before the last process ended, and never after, has not seen memory come back."""
+    watch = trained(machine, peak=GB // 2)
+    read(watch, machine, reading(GB // 2))
+    (found,) = read(watch, machine, seconds=60)
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert found.after_bytes is None
+    assert found.sentence == (
+        "The memory of GPU 0 could not be read after the run's end, in 60 s: whether it came back is not known."
+    )
+
+
+# -- held by this run ----------------------------------------------------------------------------
+
+
+def test_survivors_are_ended_and_named(machine: Played) -> None:
+    machine.leave(200)
+    watch = trained(machine)
+    found = over(watch, machine, GB // 2)
+    assert machine.sent == [(200, "SIGTERM")]
+    assert found[0].verdict is Verdict.RELEASED
+    assert found[0].sentence.endswith("pid 200 python had outlived its worker and was ended.")
+    assert [(each.pid, each.name, each.signal, each.by) for each in watch.ended()] == [
+        (200, "python", "SIGTERM", "supervisor")
+    ]
+
+
+def test_a_survivor_that_ignores_term_is_killed_after_its_grace(machine: Played) -> None:
+    machine.leave(200, immune="SIGTERM")
+    watch = trained(machine)
+    watch.step()
+    assert machine.sent == [(200, "SIGTERM")]
+    read(watch, machine, seconds=1.9)
+    assert machine.sent == [(200, "SIGTERM")]
+    assert not watch.done
+    read(watch, machine, seconds=0.2)
+    assert machine.sent == [(200, "SIGTERM"), (200, "SIGKILL")]
+    assert over(watch, machine, GB // 2)[0].verdict is Verdict.RELEASED
+    assert [each.signal for each in watch.ended()] == ["SIGKILL"]
+
+
+def test_a_survivor_that_forks_while_it_is_ended_leaves_nobody(machine: Played) -> None:
+    machine.leave(201)
+    watch = trained(machine, device=CPU, before=None)
+    watch.step()
+    machine.leave(203)  # at once after the look
+    found = read(watch, machine, seconds=0.01)
+    assert found == []
+    assert read(watch, machine, seconds=0.01)[0].verdict is Verdict.RELEASED
+    assert machine.sent == [(201, "SIGTERM"), (203, "SIGTERM")]
+
+
+def test_a_process_that_waits_inside_the_kernel_is_told_and_signalled_no_more(machine: Played) -> None:
+    stuck = machine.leave(200, immune="SIGTERM SIGKILL", state="D")
+    watch = trained(machine, wait_s=10)
+    found = over(watch, machine, 4 * GB)
+    assert machine.sent == [(200, "SIGTERM"), (200, "SIGKILL")]
+    assert found[0].verdict is Verdict.HELD_BY_RUN
+    assert found[0].seconds == 10
+    assert found[0].sentence == (
+        "GPU 0 is still held by this run: pid 200 python (anna), 1.0 GB. It was sent SIGKILL and waits inside the "
+        "kernel (state D), where no signal reaches it: only a driver reload or a reboot helps."
+    )
+    assert [holder.pid for holder in found[0].holders] == [200]
+    assert watch.done
+    assert [each.process for each in watch.survivors] == [stuck]
+    assert watch.ended() == []
+
+
+def test_a_process_on_its_way_out_that_has_let_go_of_its_files_still_counts(machine: Played) -> None:
+    """In the driver's own clean-up it has neither files nor a tag any more, and no other trace but its number."""
+    machine.leave(200, on="elsewhere", immune="SIGTERM SIGKILL", state="D")
+    watch = trained(machine, wait_s=5)
+    machine.scan = lambda *_: GpuProcessScan()  # type: ignore[method-assign]
+    found = over(watch, machine, 4 * GB)
+    assert found[0].verdict is Verdict.HELD_BY_RUN
+    assert "pid 200 python (anna)." in found[0].sentence
+
+
+def test_a_worker_that_kill_did_not_end_is_watched_like_any_other(machine: Played) -> None:
+    process = machine.leave(100, immune="SIGTERM SIGKILL", state="D")
+    watch = MemoryWatch(RUN, [GPU], ReleaseWatch(wait_s=5), machine, machine.clock)
+    watch.begin([reading(0)])
+    watch.adopt([process])
+    watch.end([WORKER])
+    assert over(watch, machine, 4 * GB)[0].verdict is Verdict.HELD_BY_RUN
+    assert machine.sent == []
+
+
+def test_one_that_left_its_group_before_that_was_killed_is_killed_after_all(machine: Played) -> None:
+    process = machine.leave(200)
+    watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
+    watch.begin([])
+    watch.adopt([process])
+    watch.end([WORKER])
+    assert watch.step() == []
+    assert machine.sent == []
+    read(watch, machine, seconds=2)
+    assert machine.sent == [(200, "SIGKILL")]
+    assert read(watch, machine)[0].verdict is Verdict.RELEASED
+
+
+def test_on_a_cpu_device_no_driver_is_to_be_reloaded_for_it(machine: Played) -> None:
+    machine.leave(200, immune="SIGTERM SIGKILL", state="D")
+    watch = trained(machine, device=CPU, before=None, wait_s=5)
+    watch.step()
+    found = read(watch, machine, seconds=2) or read(watch, machine, seconds=5)
+    assert found[0].sentence == (
+        "CPU 0 is still held by this run: pid 200 python (anna), 1.0 GB. It was sent SIGKILL and waits inside the "
+        "kernel (state D), where no signal reaches it. If it does not end when a disk or a driver has answered, only a "
+        "reboot helps."
+    )
+
+
+def test_one_that_waits_for_a_disk_is_said_to_while_it_is_waited_for(machine: Played) -> None:
+    """A large checkpoint is being written, say."""
+    machine.leave(200, immune="SIGTERM SIGKILL", state="D")
+    watch = trained(machine)
+    watch.step()
+    assert watch.waiting() is None  # mostly it takes a moment
+    read(watch, machine, seconds=2)
+    assert watch.waiting() == (
+        "GPU 0: pid 200 python (anna), which is reading or writing, outlived its worker and is being ended."
+    )
+
+
+def test_one_that_only_takes_its_time_is_not_said_to_write(machine: Played) -> None:
+    for pid in (200, 202):
+        machine.leave(pid, immune="SIGTERM SIGKILL")
+    watch = trained(machine)
+    read(watch, machine, seconds=2)
+    assert watch.waiting() == (
+        "GPU 0: pid 200 python (anna); pid 202 python (anna) outlived their worker and are being ended."
+    )
+
+
+def test_of_a_zombie_and_its_living_child_the_child_is_ended(machine: Played) -> None:
+    """The driver books the child's memory on the parent, which has ended and has nobody who waits for it."""
+    watch = trained(machine)
+    machine.others = [replace(other(WORKER.pid, memory=8 * GB), created=WORKER.created, state="Z")]
+    machine.leave(200, immune="SIGTERM")
+    for _ in range(6):
+        assert read(watch, machine, reading(9 * GB)) == []
+    assert machine.sent == [(200, "SIGTERM"), (200, "SIGKILL")]
+    machine.others = []
+    (found,) = over(watch, machine, GB // 2)
+    assert (found.verdict, found.holders) == (Verdict.RELEASED, ())
+    assert found.sentence.endswith("pid 200 python had outlived its worker and was ended.")
+
+
+def test_one_that_still_lives_at_the_deadline_is_to_be_ended_by_hand(machine: Played) -> None:
+    machine.leave(200, immune="SIGTERM SIGKILL", state="R")
+    found = over(trained(machine, wait_s=1), machine, 4 * GB)
+    assert found[0].seconds == 4  # KILL has had its time, whatever the settings say
+    assert "Look again in a moment; if it stays, end it by hand (kill -9)." in found[0].sentence
+
+
+# -- held by others ------------------------------------------------------------------------------
+
+
+def test_others_that_explain_the_excess_are_named_at_once(machine: Played) -> None:
+    watch = trained(machine)
+    machine.others = [other(), other(812, memory=GB, run_id="20260101-other")]
+    read(watch, machine, reading(9 * GB))
+    (found,) = read(watch, machine, reading(GB // 2 + 4 * GB))
+    assert (found.verdict, found.seconds) == (Verdict.HELD_BY_OTHERS, 1.0)
+    assert found.sentence == (
+        "GPU 0 uses 4.0 GB more than before the run (512 MB before, 9.0 GB at most, 4.5 GB after its end), but this "
+        "run let go of it; others have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
+        "20260101-other, 1.0 GB. They were left alone; end them yourself where they are not needed."
+    )
+    assert [holder.pid for holder in found.holders] == [4711, 812]
+    assert machine.sent == []
+
+
+def test_one_that_was_there_before_explains_only_what_it_grew_by(machine: Played) -> None:
+    machine.others = [other(memory=GB)]
+    watch = trained(machine, before=2 * GB)
+    machine.others = [other(memory=3 * GB)]
+    read(watch, machine, reading(4 * GB))
+    assert read(watch, machine, reading(5 * GB)) == []  # one of the three is not explained
+    (found,) = read(watch, machine, reading(4 * GB))
+    assert found.verdict is Verdict.HELD_BY_OTHERS
+
+
+def test_others_of_unknown_memory_are_named_at_the_deadline(machine: Played) -> None:
+    watch = trained(machine, wait_s=10)
+    machine.others = [other(memory=None)]
+    found = over(watch, machine, 4 * GB)
+    assert (found[0].verdict, found[0].seconds) == (Verdict.HELD_BY_OTHERS, 10)
+    assert "others may have it, how much is not known: pid 4711 blender (bob)." in found[0].sentence
+
+
+def test_who_only_has_the_file_open_and_had_it_before_explains_nothing(machine: Played) -> None:
+    """A program that watches the devices, for one."""
+    machine.others = [other(memory=None, listed=False)]
+    found = over(trained(machine, wait_s=5), machine, 4 * GB)
+    assert found[0].verdict is Verdict.UNEXPLAINED
+
+
+def test_a_pid_that_is_not_known_here_is_shown_and_waited_for(machine: Played) -> None:
+    """In a container the driver's numbers are the host's: this run's own, when its list is not up to date."""
+    watch = trained(machine, wait_s=10)
+    strange = [Process(pid=31337, memory_used_bytes=4 * GB)]
+    for _ in range(5):
+        assert read(watch, machine, reading(GB // 2 + 4 * GB, pids=strange)) == []
+    (found,) = read(watch, machine, reading(GB // 2 + 4 * GB, pids=strange), seconds=10)
+    assert found.verdict is Verdict.HELD_BY_OTHERS
+    assert "pid 31337 (of another namespace, or gone), 4.0 GB" in found.sentence
+
+
+# -- unexplained ---------------------------------------------------------------------------------
+
+
+def test_memory_that_nobody_holds_is_unexplained_and_the_ladder_is_told(machine: Played) -> None:
+    found = over(trained(machine, wait_s=10), machine, 4 * GB)
+    assert (found[0].verdict, found[0].seconds, found[0].after_bytes) == (Verdict.UNEXPLAINED, 10, 4 * GB)
+    assert found[0].sentence == (
+        "GPU 0 uses 3.5 GB more than before the run (512 MB before, 9.0 GB at most, 4.0 GB 10 s after its end), and "
+        "nothing was found that holds it. What to do, mildest first: see that nothing uses this GPU "
+        "(fuser -v /dev/nvidia*, as root) and end what does; reset it (nvidia-smi --gpu-reset -i 0000:01:00.0, as "
+        "root); reload the driver (modprobe -r, then modprobe); reboot. Trainyard does none of these by itself."
+    )
+
+
+def test_a_dead_parent_on_which_the_driver_books_memory_is_named(machine: Played) -> None:
+    watch = trained(machine, wait_s=10)
+    dead = [Process(pid=WORKER.pid, memory_used_bytes=3 * GB)]
+    found = over(watch, machine, 4 * GB, pids=dead)
+    assert found[0].verdict is Verdict.UNEXPLAINED
+    assert "The driver books it on pid 100, 3.0 GB, of this run, which ended." in found[0].sentence
+    assert [holder.pid for holder in found[0].holders] == [100]
+
+
+def test_a_process_with_the_pid_of_a_worker_is_another(machine: Played) -> None:
+    watch = trained(machine)
+    machine.others = [other(WORKER.pid, memory=4 * GB)]
+    assert over(watch, machine, GB // 2 + 4 * GB)[0].verdict is Verdict.HELD_BY_OTHERS
+
+
+def test_what_could_not_be_seen_is_said(machine: Played) -> None:
+    machine.trouble = "7 processes could not be looked into."
+    found = over(trained(machine, wait_s=5), machine, 4 * GB)
+    assert "7 processes could not be looked into." in found[0].sentence
+
+
+# -- cannot be judged ----------------------------------------------------------------------------
+
+
+def test_shared_memory_is_not_judged(machine: Played) -> None:
+    machine.leave(200)
+    watch = trained(machine, device=replace(GPU, shared_memory=True))
+    found = over(watch, machine, GB // 2)
+    assert found[0].verdict is Verdict.CANNOT_BE_JUDGED
+    assert found[0].sentence == (
+        "GPU 0 shares one memory with the host, and no reading says whose it is. No process of this run is left. "
+        "pid 200 python had outlived its worker and was ended."
+    )
+
+
+def test_a_lost_device_is_asked_once_more_and_not_judged(machine: Played) -> None:
+    watch = trained(machine)
+    for _ in range(20):
+        assert read(watch, machine, reading(None, lost="GPU 0 does not answer: “Unknown Error”.")) == []
+    assert watch.waiting() == "GPU 0 does not answer; its memory is read as soon as it does."
+    (found,) = read(watch, machine, seconds=5)
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert found.seconds == 15
+    assert found.sentence == (
+        "GPU 0 has not answered since the run's end, so whether its memory came back is not known. "
+        "GPU 0 does not answer: “Unknown Error”."
+    )
+
+
+def test_a_device_that_answers_again_is_judged(machine: Played) -> None:
+    watch = trained(machine)
+    read(watch, machine, reading(None, lost="It is lost."), seconds=12)
+    assert read(watch, machine, reading(GB // 2))[0].verdict is Verdict.RELEASED
+
+
+def test_without_a_reading_before_nothing_is_claimed(machine: Played) -> None:
+    found = over(trained(machine, before=None), machine, GB)
+    assert (found[0].verdict, found[0].before_bytes) == (Verdict.CANNOT_BE_JUDGED, None)
+    assert found[0].sentence == (
+        "The memory of GPU 0 could not be read before the run: 1.0 GB are used now, and whether they were before is "
+        "not known."
+    )
+
+
+def test_next_to_nothing_used_after_is_no_more_than_before_whatever_that_was(machine: Played) -> None:
+    """The GPU of a laptop slept before the run, and was not asked."""
+    found = over(trained(machine, before=None), machine, 50 * MB)
+    assert found[0].verdict is Verdict.RELEASED
+    assert found[0].sentence == "The memory of GPU 0 came back: 9.0 GB at most, 50 MB after its end."
+
+
+def test_a_gpu_that_fell_asleep_is_not_woken_up_and_not_judged(machine: Played) -> None:
+    watch = trained(machine)
+    read(watch, machine, replace(reading(None), asleep=True))
+    (found,) = read(watch, machine, replace(reading(None), asleep=True))
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert found.sentence.startswith("GPU 0 sleeps, so nothing uses it any more; it was not woken up")
+
+
+def test_a_driver_that_hangs_after_the_end_is_not_waited_for_for_ever(machine: Played) -> None:
+    watch = trained(machine, wait_s=5)
+    assert watch.step() == []
+    (found,) = read(watch, machine, seconds=5)
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert watch.done
+
+
+def test_a_watch_that_is_cut_short_says_so(machine: Played) -> None:
+    watch = trained(machine)
+    machine.leave(200)
+    read(watch, machine, reading(4 * GB))
+    watch.hurry()
+    read(watch, machine, reading(4 * GB), seconds=0.1)
+    assert machine.sent == [(200, "SIGTERM")]
+    read(watch, machine, reading(4 * GB), seconds=1)
+    (found,) = read(watch, machine, reading(4 * GB), seconds=2)
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert "and the waiting was cut short: whether the rest comes back is not known." in found.sentence
+
+
+def test_in_a_hurry_survivors_are_killed_at_once(machine: Played) -> None:
+    machine.leave(200)
+    watch = trained(machine, device=CPU, before=None)
+    watch.hurry()
+    watch.step()
+    assert machine.sent == [(200, "SIGKILL")]
+
+
+# -- CPU devices ---------------------------------------------------------------------------------
+
+
+def test_a_cpu_run_that_leaves_nothing_is_released_at_the_first_look(machine: Played) -> None:
+    watch = trained(machine, device=CPU, before=None, peak=2 * GB)
+    (found,) = watch.step()
+    assert watch.done
+    assert machine.scans == 0
+    assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes, found.seconds) == (
+        Verdict.RELEASED, 0, 2 * GB, 0, 0.0,
+    )  # fmt: skip
+    assert found.sentence == "Nothing of this run is left on CPU 0: its memory came back. It held 2.0 GB at most."
+
+
+def test_a_survivor_is_on_the_device_whose_cores_it_may_use(machine: Played) -> None:
+    machine.leave(201, immune="SIGTERM SIGKILL", state="D")
+    watch = MemoryWatch(RUN, [CPU, CPU_1], ReleaseWatch(wait_s=5), machine, machine.clock)
+    watch.begin([])
+    watch.end([WORKER])
+    assert [(each.device_id, each.verdict) for each in watch.step()] == [("cpu:0", Verdict.RELEASED)]
+    (found,) = read(watch, machine, seconds=5)
+    assert (found.device_id, found.verdict, found.after_bytes) == ("cpu:1", Verdict.HELD_BY_RUN, GB)
+    assert "CPU 1 is still held by this run: pid 201 python (anna), 1.0 GB." in found.sentence
+
+
+def test_without_proc_a_cpu_device_is_not_judged(machine: Played) -> None:
+    machine.blind = True
+    (found,) = trained(machine, device=CPU, before=None).step()
+    assert found.verdict is Verdict.CANNOT_BE_JUDGED
+    assert found.sentence == "CPU 0: what is left of the run could not be looked for, since this machine has no /proc."
+
+
+def test_without_proc_a_gpu_is_judged_by_its_driver_alone_and_that_is_said(machine: Played) -> None:
+    machine.blind, machine.trouble = True, "There is no /proc to look into."
+    found = over(trained(machine), machine, GB // 2)
+    assert found[0].verdict is Verdict.RELEASED
+    assert found[0].sentence.endswith("There is no /proc to look into.")
+
+
+# -- as events -----------------------------------------------------------------------------------
+
+
+def test_a_finding_survives_its_event(machine: Played) -> None:
+    machine.others = [other(memory=None)]
+    watch = trained(machine, wait_s=5)
+    machine.others = [replace(other(), command="x" * 1000, created=None)]
+    found = replace(over(watch, machine, 9 * GB)[0], seconds=5.0)
+    event = release_fields(found)
+    again = read_release(event)
+    assert release_fields(again) == event
+    assert len(event["holders"][0]["command"]) == 300
+    with pytest.raises(TypeError):
+        read_release({**event, "holders": ["pid 5"]})
+
+
+def test_the_worst_of_several_devices_counts() -> None:
+    assert worst([Verdict.RELEASED]) is Verdict.RELEASED
+    assert worst([Verdict.UNEXPLAINED, Verdict.HELD_BY_OTHERS]) is Verdict.UNEXPLAINED
+    assert set(BADNESS) == set(Verdict)

@@ -1,0 +1,260 @@
+"""Tables and JSON lines: as programs write them, torn, written anew, replaced, and no such files at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.metrics.common.reading import Reading
+from core.metrics.files.csv_log import CsvFile
+from core.metrics.files.growing import BLOCK_BYTES, Growing
+from core.metrics.files.json_lines import JsonLines
+from tests.unit.test_metrics_tensorboard import needs_tensorboard, run_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIGHTNING = """\
+epoch,lr-Adam,step,train_loss_epoch,train_loss_step,val_loss
+,0.001,0,,,
+0,,49,,2.25,
+0,,99,,,1.5
+0,,99,1.75,,
+1,,149,,nan,
+"""
+KERAS = """\
+epoch,accuracy,loss,val_accuracy,val_loss
+0,0.375,1.400458574295044,0.375,1.395712971687317
+1,0.5,inf,0.375,NA
+"""
+JSON = """\
+{"step": 1, "loss": 0.5, "time": 1700000000.5}
+{"step": 2, "loss": NaN, "lr": 1e-3, "epoch": 0.25}
+{"global_step": 3, "iter": 1, "train": {"loss": -Infinity}, "val": {"loss": 2, "by": {"class": {"a": 1}}}}
+{"mode": "val", "accuracy": 0.75, "note": "text", "done": true}
+"""
+
+
+def test_lightnings_table(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text(LIGHTNING)
+    readings = CsvFile(tmp_path / "metrics.csv").poll()
+    assert [(reading.values, reading.step, reading.epoch) for reading in readings] == [
+        ({"lr_adam": 0.001}, 0, None),
+        ({"loss": 2.25}, 49, 0),
+        ({"val_loss": 1.5}, 99, 0),
+        ({"loss_epoch": 1.75}, 99, 0),
+        ({"loss": pytest.approx(math.nan, nan_ok=True)}, 149, 1),
+    ]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_kerases_table(tmp_path: Path, separator: str) -> None:
+    (tmp_path / "log.csv").write_text(KERAS.replace(",", separator), newline="\r\n")
+    first, second = CsvFile(tmp_path / "log.csv").poll()
+    values = {"accuracy": 0.375, "loss": 1.400458574295044, "val_accuracy": 0.375, "val_loss": 1.395712971687317}
+    assert first == Reading(values=values, epoch=0)
+    assert second == Reading(values={"accuracy": 0.5, "loss": math.inf, "val_accuracy": 0.375}, epoch=1)
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(JSON)
+    first, second, third, fourth = JsonLines(tmp_path / "log.jsonl").poll()
+    assert first == Reading(values={"loss": 0.5}, step=1, time=1700000000.5)
+    assert (second.step, second.epoch, second.values["learning_rate"]) == (2, 0.25, 1e-3)
+    assert math.isnan(second.values["loss"])
+    assert third == Reading(values={"loss": -math.inf, "val_loss": 2.0}, step=3)
+    assert fourth == Reading(values={"val_accuracy": 0.75})
+
+
+@pytest.mark.parametrize(("kind", "text"), [(CsvFile, LIGHTNING), (CsvFile, KERAS), (JsonLines, JSON)])
+def test_cut_at_any_byte_it_reads_the_same(tmp_path: Path, kind: type[CsvFile | JsonLines], text: str) -> None:
+    path, data = tmp_path / "log", text.encode()
+    path.write_bytes(data)
+    whole = repr(kind(path).poll())  # as text, since NaN is not equal to itself
+    for cut in range(len(data)):
+        path.write_bytes(data[:cut])
+        file = kind(path)
+        readings = file.poll()
+        with path.open("ab") as grown:
+            grown.write(data[cut:])
+        assert repr(readings + file.poll()) == whole, cut
+
+
+def test_the_last_line_needs_no_end_once_the_program_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25}')
+    file = JsonLines(path)
+    assert [reading.step for reading in file.poll()] == [1]
+    assert [reading.step for reading in file.poll(ended=True)] == [2]
+    assert file.poll(ended=True) == []
+
+
+def test_a_column_more_tells_nothing_twice(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("epoch,step,train_loss\n0,1,3\n0,2,2\n")
+    file = CsvFile(path)
+    assert [reading.step for reading in file.poll()] == [1, 2]
+    path.write_text("epoch,step,train_loss,val_loss\n0,1,3,\n0,2,2,\n0,2,,5\n")
+    assert [dict(reading.values) for reading in file.poll()] == [{"val_loss": 5.0}]
+    path.write_text("epoch,step,acc,train_loss,val_loss\n0,1,,3,\n")  # seen while it is being written
+    assert file.poll() == []
+    path.write_text("epoch,step,acc,train_loss,val_loss\n0,1,,3,\n0,2,,2,\n0,2,,,5\n1,3,1,1,\n")
+    assert [dict(reading.values) for reading in file.poll()] == [{"accuracy": 1.0, "loss": 1.0}]
+
+
+def test_a_table_that_is_replaced_by_another_is_told_from_there(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,loss\n1,3\n2,2\n")
+    file = CsvFile(path)
+    assert len(file.poll()) == 2
+    (tmp_path / "other").write_text("step,loss\n1,3\n2,7\n3,6\n")
+    (tmp_path / "other").replace(path)
+    assert [(reading.step, reading.values["loss"]) for reading in file.poll()] == [(2, 7.0), (3, 6.0)]
+    path.write_text("step,loss\n1,9\n")
+    assert [(reading.step, reading.values["loss"]) for reading in file.poll()] == [(1, 9.0)]
+
+
+def test_json_lines_that_are_written_anew_as_a_whole_tell_nothing_twice(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    lines = [f'{{"step": {step}, "loss": 0.5}}\n' for step in range(5)]
+    path.write_text("".join(lines[:3]))
+    file = JsonLines(path)
+    assert [reading.step for reading in file.poll()] == [0, 1, 2]
+    path.write_text(lines[0] + lines[1][:5])  # seen while it is being written
+    assert file.poll() == []
+    path.write_text("".join(lines))
+    assert [reading.step for reading in file.poll()] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (b"a" * 100, b"b" * 10 + b"a" * 200),  # as it was where reading stopped, another at its beginning
+        (b"a" * 600 + b"b" * 50, b"a" * 600 + b"c" * 100),
+        (b"a" * 100, b"a" * 50),
+    ],
+)
+def test_a_file_that_was_written_anew_is_known_by_what_it_says(tmp_path: Path, first: bytes, second: bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(first)
+    file = Growing(path)
+    file.advance(first, len(file.read()))
+    path.write_bytes(first + b"more")
+    assert (file.read(), file.restarted) == (b"more", False)
+    path.write_bytes(second)
+    assert (file.read(), file.restarted) == (second, True)
+
+
+def test_a_header_in_between_is_the_header_from_there_on(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,loss\n1,3\nstep,accuracy,loss\n2,0.5,2\n")
+    assert [dict(reading.values) for reading in CsvFile(path).poll()] == [{"loss": 3.0}, {"accuracy": 0.5, "loss": 2.0}]
+
+
+def test_what_was_there_before_the_run_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("step,loss\n1,3\n2,2\n")
+    file = CsvFile(path, path.stat().st_size)
+    assert file.poll() == []
+    with path.open("a") as grown:
+        grown.write("3,1\n")
+    assert file.poll() == [Reading(values={"loss": 1.0}, step=3)]
+
+
+def test_lines_that_are_not_understood_are_counted_and_the_first_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = [
+        "loss: 0.5",
+        "[1]",
+        '{"step": 3}',
+        '{"loss": "0.5"}',
+        '{"loss": true}',
+        "{" * 5000,
+        f'{{"loss": {"9" * 400}}}',
+    ]
+    path.write_text("\n".join([*lines, '{"loss": 1}', ""]))
+    file = JsonLines(path)
+    assert file.poll() == [Reading(values={"loss": 1.0})]
+    assert file.not_understood == len(lines)
+    assert "'loss: 0.5'" in file.complaint
+    assert "not JSON" in file.complaint
+    assert str(path) in file.complaint
+
+
+@pytest.mark.parametrize("step", ["-1", "1.5", "1e300", "Infinity", "NaN", '"7"', "true", "null"])
+def test_a_step_that_is_none_is_not_taken(tmp_path: Path, step: str) -> None:
+    (tmp_path / "log").write_text(f'{{"step": {step}, "epoch": {step}, "loss": 1}}\n'.replace('"epoch": 1.5, ', ""))
+    assert JsonLines(tmp_path / "log").poll() == [Reading(values={"loss": 1.0})]
+
+
+@pytest.mark.parametrize("kind", [CsvFile, JsonLines])
+def test_rubbish_is_nothing(tmp_path: Path, kind: type[CsvFile | JsonLines]) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(
+        bytes(i * i * 7 % 256 for i in range(100_000)) + b"\n\x00,\x00\n" + b'"' * 200_000 + b"\n,,,\n1,2\n"
+    )
+    file = kind(path)
+    readings = file.poll()
+    while file.more:
+        readings += file.poll()
+    assert readings == []
+
+
+def test_a_line_without_an_end_is_passed_over_and_what_follows_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b'{"loss": 1}\n' + b"x" * (3 * BLOCK_BYTES + 100) + b'\n{"loss": 2}\n')
+    file = JsonLines(path)
+    readings = file.poll()
+    while file.more:
+        readings += file.poll()
+    assert [reading.values["loss"] for reading in readings] == [1.0, 2.0]
+    assert not file.not_understood  # nor is its end taken for a line
+
+
+@pytest.mark.parametrize("kind", [CsvFile, JsonLines])
+def test_no_such_file_or_no_file_at_all(tmp_path: Path, kind: type[CsvFile | JsonLines]) -> None:
+    pipe, folder, loop = tmp_path / "metrics.csv", tmp_path / "folder", tmp_path / "loop"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    loop.symlink_to(loop)
+    for path in (pipe, folder, tmp_path / "none", pipe / "below"):
+        file = kind(path)
+        assert file.poll(ended=True) == []
+        assert not file.trouble
+    file = kind(loop)
+    assert file.poll() == []
+    assert f"{loop} cannot be read" in file.trouble
+
+
+def test_a_large_file_is_read_a_block_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    count = 3 * BLOCK_BYTES // 30
+    path.write_text("".join(f'{{"step": {step}, "loss": 0.125}}\n' for step in range(count)))
+    file = JsonLines(path)
+    polls = [file.poll()]
+    while file.more:
+        polls.append(file.poll())
+    assert len(polls) > 2
+    assert [reading.step for readings in polls for reading in readings] == list(range(count))
+
+
+@pytest.mark.slow
+@needs_tensorboard
+def test_what_the_installed_keras_writes(tmp_path: Path) -> None:
+    program = """
+import json, keras, numpy as np
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+data = np.ones((8, 3)), np.ones((8, 1))
+callbacks = [keras.callbacks.CSVLogger("log.csv", separator=";")]
+print(json.dumps(model.fit(*data, epochs=3, validation_data=data, verbose=0, callbacks=callbacks).history))
+"""
+    history = run_program(program, tmp_path)
+    readings = CsvFile(tmp_path / "log.csv").poll()
+    assert [reading.epoch for reading in readings] == [0, 1, 2]
+    for name, values in json.loads(json.dumps(history)).items():
+        assert [reading.values[name] for reading in readings] == pytest.approx(values)

@@ -1,0 +1,354 @@
+"""TensorBoard's event files: as real writers write them, cut at every byte, damaged, and no such files at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.metrics.files.crc32c import crc32c, masked
+from core.metrics.files.growing import BLOCK_BYTES
+from core.metrics.files.tensorboard import EventFile
+from tests.support.recorded_events import (
+    KERAS,
+    PYTORCH,
+    field,
+    framed,
+    scalar_record,
+    stored_crc,
+    tensor_record,
+    varint,
+)
+
+if TYPE_CHECKING:
+    from core.metrics.common.reading import Reading
+
+NAME = "events.out.tfevents.1700000000.host.1.0"
+
+
+def everything(file: EventFile) -> list[Reading]:
+    """All readings there are by now."""
+    readings = file.poll()
+    while file.more:
+        readings += file.poll()
+    return readings
+
+
+def brief(readings: list[Reading]) -> list[tuple[dict[str, float], int | None, float | None]]:
+    """Values, step and epoch of each."""
+    return [
+        ({name: round(value, 6) for name, value in each.values.items()}, each.step, each.epoch) for each in readings
+    ]
+
+
+def written(folder: Path, data: bytes, name: str = NAME) -> EventFile:
+    """An event file with this content."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+    return EventFile(folder / name)
+
+
+def test_the_checksum_is_the_published_one() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4, as are the next two
+    assert crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert crc32c(bytes(range(32))) == 0x46DD794E
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 5, 39, 40, 41, 511, 512, 513, 515, 516, 1500])
+def test_the_checksum_of_any_size_is_that_of_bit_by_bit(size: int) -> None:
+    data = bytes(i * 37 % 251 for i in range(size))
+    assert struct.pack("<I", masked(crc32c(data))) == stored_crc(data)
+
+
+def test_what_pytorch_writes(tmp_path: Path) -> None:
+    readings = everything(written(tmp_path / "run", PYTORCH))
+    assert brief(readings) == [
+        ({"loss": 1.0}, 0, None),
+        ({"val_loss": 2.0}, 0, None),
+        ({"loss": 0.5}, 1, None),
+        ({"val_loss": 1.0}, 1, None),
+        ({"loss": 0.333333}, 2, None),
+        ({"val_loss": 0.666667}, 2, None),
+        ({"learning_rate": 0.1}, 2, None),
+    ]
+    assert all(reading.time is not None and 1.7e9 < reading.time < 2e9 for reading in readings)
+
+
+def test_what_keras_writes_of_validation_has_the_step_and_the_epoch(tmp_path: Path) -> None:
+    readings = brief(everything(written(tmp_path / "validation", KERAS)))
+    assert [each for each in readings if "val_loss" in each[0]] == [
+        ({"val_loss": 1.395713}, 4, None),
+        ({"val_loss": 1.395713}, 4, 0),
+        ({"val_loss": 1.388745}, 8, None),
+        ({"val_loss": 1.388745}, 8, 1),
+        ({"val_loss": 1.381804}, 12, None),
+        ({"val_loss": 1.381804}, 12, 2),
+    ]
+    assert {name for values, _, _ in readings for name in values} == {"val_loss", "val_accuracy"}
+
+
+def test_kerases_values_of_epochs_have_no_step_and_those_of_batches_have(tmp_path: Path) -> None:
+    data = scalar_record("batch_loss", 3.0, 7) + scalar_record("epoch_loss", 2.0, 1) + scalar_record("epoch", 1.0, 9)
+    readings = everything(written(tmp_path / "train", data))
+    assert brief(readings) == [({"loss": 3.0}, 7, None), ({"loss": 2.0}, None, 1), ({}, 9, 1)]
+
+
+@pytest.mark.parametrize(
+    ("folder", "tag", "name"),
+    [
+        ("runs", "loss", "loss"),
+        ("runs", "Loss/train", "loss"),
+        ("runs", "eval/loss", "val_loss"),
+        ("eval", "loss", "val_loss"),
+        ("validation", "val_loss", "val_loss"),
+        ("loss_val", "loss", "val_loss"),  # SummaryWriter.add_scalars("loss", {"val": ...})
+        ("loss_train", "loss", "loss"),
+        ("version_0", "train_loss_step", "loss"),
+        ("version_0", "val_accuracy", "val_accuracy"),
+        ("version_0", "lr-Adam", "lr_adam"),
+    ],
+)
+def test_a_tag_and_its_folder_make_the_name(tmp_path: Path, folder: str, tag: str, name: str) -> None:
+    (reading,) = everything(written(tmp_path / folder, scalar_record(tag, 1.0, 5)))
+    assert list(reading.values) == [name]
+
+
+def test_results_of_a_whole_run_are_no_curves(tmp_path: Path) -> None:
+    data = b"".join(scalar_record(tag, 1.0, 0) for tag in ("hparam/accuracy", "hp_metric", "epoch_steps_per_second"))
+    assert everything(written(tmp_path, data)) == []
+
+
+TENSORS = {
+    "float_val": (b"\x08\x01" + b"\x2d" + struct.pack("<f", 2.5), 2.5),
+    "float_val packed": (b"\x08\x01" + field(5, struct.pack("<f", 2.5)), 2.5),
+    "double content": (b"\x08\x02" + field(2, b"") + field(4, struct.pack("<d", 2.5)), 2.5),
+    "double_val": (b"\x08\x02" + field(6, struct.pack("<d", 2.5)), 2.5),
+    "half content": (b"\x08\x13" + field(4, struct.pack("<e", 2.5)), 2.5),
+    "half_val": (b"\x08\x13" + field(13, varint(0x4100)), 2.5),
+    "bfloat16 content": (b"\x08\x0e" + field(4, b"\x20\x40"), 2.5),
+    "int_val": (b"\x08\x03" + b"\x38" + varint(-3), -3.0),
+    "int64 content": (b"\x08\x09" + field(4, struct.pack("<q", -3)), -3.0),
+    "uint64_val": (b"\x08\x17" + field(17, varint(2**63)), 2.0**63),
+    "not a number": (b"\x08\x01" + field(4, struct.pack("<f", math.nan)), math.nan),
+}
+
+
+@pytest.mark.parametrize("kind", TENSORS)
+def test_a_tensor_of_no_dimensions_is_a_number(tmp_path: Path, kind: str) -> None:
+    tensor, value = TENSORS[kind]
+    (reading,) = everything(written(tmp_path, tensor_record("loss", tensor, 1)))
+    assert reading.values == {"loss": pytest.approx(value, nan_ok=True)}
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        b"\x08\x01" + field(2, field(2, b"\x08\x01")) + field(4, struct.pack("<f", 1.0)),  # shape (1,)
+        b"\x08\x07" + field(8, b"text"),  # a string
+        b"\x08\x02" + field(4, struct.pack("<f", 1.0)),  # of a double, half of the bytes
+        b"\x08\x01",  # nothing
+        b"\x08\x77" + field(4, b"1234"),  # a type that is not known
+    ],
+)
+def test_any_other_tensor_is_none(tmp_path: Path, tensor: bytes) -> None:
+    file = written(tmp_path, tensor_record("loss", tensor, 1) + scalar_record("loss", 4.0, 2))
+    assert brief(everything(file)) == [({"loss": 4.0}, 2, None)]
+    assert not file.trouble
+
+
+def test_cut_at_any_byte_it_reads_the_same(tmp_path: Path) -> None:
+    whole = everything(written(tmp_path, PYTORCH))
+    for cut in range(len(PYTORCH)):
+        path = tmp_path / NAME
+        path.write_bytes(PYTORCH[:cut])
+        file = EventFile(path)
+        readings = everything(file)
+        assert not file.trouble
+        with path.open("ab") as grown:
+            grown.write(PYTORCH[cut:])
+        assert readings + everything(file) == whole, cut
+
+
+def test_a_damaged_record_is_passed_over_and_told(tmp_path: Path) -> None:
+    records = [scalar_record("loss", float(step), step) for step in range(4)]
+    damaged = bytearray(records[1])
+    damaged[-6] ^= 1
+    file = written(tmp_path, records[0] + damaged + records[2])
+    assert [reading.step for reading in everything(file)] == [0, 2]
+    assert NAME in file.trouble
+    assert "damaged" in file.trouble
+
+
+@pytest.mark.parametrize("size", [2**63, 2**64 - 1, 2**31 + 1, 5])
+def test_behind_a_length_that_is_wrong_the_next_whole_record_is_found(tmp_path: Path, size: int) -> None:
+    records = [scalar_record("loss", float(step), step) for step in range(4)]
+    wrong = struct.pack("<Q", size) + (stored_crc(struct.pack("<Q", size)) if size > 2**31 else b"1234")
+    file = written(tmp_path, records[0] + wrong + records[1][12:] + records[2])
+    assert [reading.step for reading in everything(file)] == [0, 2]
+    assert "damaged" in file.trouble
+    with file.path.open("ab") as grown:
+        grown.write(records[3])
+    assert [reading.step for reading in everything(file)] == [3]
+
+
+def test_a_length_beyond_the_end_is_waited_for_without_room_for_it(tmp_path: Path) -> None:
+    size = struct.pack("<Q", 2**31 - 1)
+    file = written(tmp_path, scalar_record("loss", 1.0, 1) + size + stored_crc(size) + bytes(2 * BLOCK_BYTES))
+    assert [len(file.poll()) for _ in range(4)] == [1, 0, 0, 0]
+    assert not file.trouble
+    assert not file.more
+
+
+def test_large_records_are_read_and_larger_ones_stepped_over(tmp_path: Path) -> None:
+    picture = framed(field(5, field(1, field(1, b"picture") + field(4, bytes(700_000)))))
+    path = tmp_path / NAME
+    with path.open("wb") as file:
+        file.write(scalar_record("loss", 1.0, 1) + picture + scalar_record("loss", 2.0, 2))
+        size = struct.pack("<Q", 2**26)
+        file.write(size + stored_crc(size))
+        file.seek(2**26 + 4, os.SEEK_CUR)  # a hole: nothing is read of it
+        file.write(scalar_record("loss", 3.0, 3))
+    assert [reading.step for reading in everything(EventFile(path))] == [1, 2, 3]
+
+
+def test_garbage_is_nothing(tmp_path: Path) -> None:
+    file = written(tmp_path, bytes(i * i % 256 for i in range(5000)) + framed(b"\xff" * 9) + framed(b"\x2a\x7f"))
+    assert everything(file) == []
+    assert "damaged" in file.trouble
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+    file = written(tmp_path, scalar_record("loss", 1.0, 1) + scalar_record("loss", 2.0, 2))
+    assert len(everything(file)) == 2
+    written(tmp_path, scalar_record("loss", 7.0, 1))
+    assert brief(everything(file)) == [({"loss": 7.0}, 1, None)]
+
+
+def test_what_was_there_before_the_run_is_passed_over(tmp_path: Path) -> None:
+    before = scalar_record("loss", 1.0, 1)
+    path = written(tmp_path, before + scalar_record("loss", 2.0, 2)).path
+    assert brief(everything(EventFile(path, len(before)))) == [({"loss": 2.0}, 2, None)]
+
+
+def test_a_file_that_goes_or_may_not_be_read_is_no_error(tmp_path: Path) -> None:
+    file = written(tmp_path / "gone", scalar_record("loss", 1.0, 1))
+    file.path.unlink()
+    file.path.parent.rmdir()
+    assert everything(file) == []
+    assert not file.trouble
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")  # root may read every file, and follow no loop
+    loop = EventFile(tmp_path / "loop")
+    assert everything(loop) == []
+    assert "cannot be read" in loop.trouble
+
+
+def test_a_pipe_and_a_device_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, flags: int) -> int:
+        raise AssertionError(f"{path} was opened")  # a pipe's writer, who waits for a reader, would have gone on
+
+    os.mkfifo(tmp_path / NAME)
+    monkeypatch.setattr("core.metrics.files.growing.os.open", refuse)
+    assert EventFile(tmp_path / NAME).poll() == []
+    assert EventFile(Path("/dev/zero")).poll() == []
+
+
+needs_tensorboard = pytest.mark.skipif(
+    find_spec("tensorboard") is None or find_spec("tensorflow") is None, reason="no TensorFlow for this Python"
+)
+
+
+def run_program(program: str, folder: Path) -> dict[str, dict[str, list[float]]]:
+    """Run a program of some lines in a folder; what it prints in its last line is JSON."""
+    # In a process of its own: the frameworks change the environment of the one they are loaded in.
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+TENSORFLOW = """
+import tensorflow as tf
+writer = tf.summary.create_file_writer(".")
+with writer.as_default():
+    for step in range(3):
+        for value in (tf.constant(step / 2), tf.constant(step, tf.int64), tf.constant(step / 2, tf.float16)):
+            tf.summary.write(value.dtype.name, value, step=step)
+        tf.summary.write("histogram", tf.zeros([3, 3]), step=step)
+writer.close()
+print("{}")
+"""
+
+
+@pytest.mark.slow
+@needs_tensorboard
+def test_what_the_installed_tensorflow_writes(tmp_path: Path) -> None:
+    run_program(TENSORFLOW, tmp_path)
+    (path,) = tmp_path.iterdir()
+    assert [(reading.values, reading.step) for reading in everything(EventFile(path))] == [
+        ({name: pytest.approx(value)}, step)
+        for step in range(3)
+        for name, value in (("float32", step / 2), ("int64", step), ("float16", step / 2))
+    ]
+
+
+@needs_tensorboard
+def test_what_the_installed_pytorch_writes(tmp_path: Path) -> None:
+    program = """
+from torch.utils.tensorboard import SummaryWriter
+with SummaryWriter(".") as writer:
+    for step in range(3):
+        writer.add_scalar("train/loss", 1 / (step + 1), step)
+        writer.add_scalar("lr", 0.5, step, new_style=True)
+    writer.add_scalars("accuracy", {"train": 0.5, "val": 0.25}, 2)
+print("{}")
+"""
+    run_program(program, tmp_path)
+    found = {path.parent.name: brief(everything(EventFile(path))) for path in tmp_path.rglob("*tfevents*")}
+    assert found == {
+        "accuracy_train": [({"accuracy": 0.5}, 2, None)],
+        "accuracy_val": [({"val_accuracy": 0.25}, 2, None)],
+        tmp_path.name: [
+            each
+            for step in range(3)
+            for each in (({"loss": round(1 / (step + 1), 6)}, step, None), ({"learning_rate": 0.5}, step, None))
+        ],
+    }
+
+
+KERAS_PROGRAM = """
+import json, keras, numpy as np
+inputs, targets = np.ones((8, 3)), np.ones((8, 1))
+histories = {}
+for often in ("epoch", "batch"):
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    callbacks = [keras.callbacks.TensorBoard(often, update_freq=often)]
+    histories[often] = model.fit(
+        inputs, targets, batch_size=4, epochs=3, validation_data=(inputs, targets), verbose=0, callbacks=callbacks
+    ).history
+print(json.dumps(histories))
+"""
+
+
+@pytest.mark.slow
+@needs_tensorboard
+def test_what_the_installed_keras_writes(tmp_path: Path) -> None:
+    for often, history in run_program(KERAS_PROGRAM, tmp_path).items():
+        (train,) = (tmp_path / often / "train").iterdir()
+        (validation,) = (tmp_path / often / "validation").iterdir()
+        losses = [reading for reading in everything(EventFile(train)) if "loss" in reading.values]
+        assert [reading.values["loss"] for reading in losses if reading.step is None] == pytest.approx(history["loss"])
+        assert [reading.epoch for reading in losses if reading.step is None] == [0, 1, 2]
+        steps = [reading.step for reading in losses if reading.step is not None]
+        assert steps == ([] if often == "epoch" else [1, 2, 3, 4, 5, 6])
+        validated = [each for each in everything(EventFile(validation)) if each.epoch is not None]
+        assert [(reading.step, reading.epoch) for reading in validated] == [(2, 0), (4, 1), (6, 2)]
+        assert [reading.values["val_loss"] for reading in validated] == pytest.approx(history["val_loss"])

@@ -1,0 +1,115 @@
+"""Pausing in words and numbers: the button, what is in the way of resuming, and the pace of several legs."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from core.config.build_spec import compose
+from core.config.choices import RecipeChoices
+from core.devices.cpu import cpu_devices
+from core.devices.device import Sample, Survey
+from core.runs.facts import Checkpoint, Plan, RunFacts
+from core.runs.states import RunState, state_info
+from gui.viewmodels.run.pause_button import pause_button_state, saved_words
+from gui.viewmodels.run.progress import progress_view
+from gui.viewmodels.run.run_rows import state_sentence
+from gui.viewmodels.setup.start_check import resume_problems
+from tests.window.test_panels import losses
+
+PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
+NOW = time.mktime((2026, 11, 20, 18, 30, 0, 0, 0, -1))
+SAVED = Checkpoint(step=230, name="step-00000230", time=NOW - 27 * 60, reason="pause")
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "resuming", "text", "enabled", "resumes"),
+    [
+        (RunState.CREATED, "", False, "Pause", False, False),
+        (RunState.RUNNING, "", False, "Pause", True, False),
+        (RunState.RUNNING, "save", False, "Pause", True, False),
+        (RunState.RUNNING, "pause", False, "Pausing…", False, False),
+        (RunState.STOPPING, "", False, "Pause", False, False),
+        (RunState.FINISHED, "", False, "Pause", False, False),
+        (RunState.PAUSED, "", False, "Resume", True, True),
+        (RunState.STOPPED, "", False, "Resume", True, True),
+        (RunState.FAILED, "", False, "Resume", True, True),
+        (RunState.LOST, "", False, "Resume", True, True),
+        (RunState.PAUSED, "", True, "Resume", False, True),
+    ],
+)
+def test_the_button_says_what_it_would_do(state, asked, resuming, text, enabled, resumes):
+    face = pause_button_state(RunFacts(state=state), asked, resuming=resuming, now=NOW)
+    assert (face.text, face.enabled, face.resumes) == (text, enabled, resumes)
+    assert face.tip
+
+
+@pytest.mark.parametrize(
+    "state", [RunState.STARTING, RunState.RUNNING, RunState.STOPPED, RunState.FAILED, RunState.LOST]
+)
+def test_a_script_is_neither_paused_nor_resumed_and_the_button_says_why(state):
+    face = pause_button_state(RunFacts(state=state), "", resuming=False, now=NOW, refusal="It is a script.")
+    assert (face.text, face.enabled) == ("Pause", False)
+    assert face.tip == "It is a script."
+
+
+@pytest.mark.parametrize("state", RunState)
+def test_nobody_is_told_that_a_script_could_be_resumed(state):
+    assert "resume" not in state_sentence(state, is_script=True) or state is RunState.PAUSED
+    assert state_sentence(state, is_script=False) == state_info(state).sentence
+
+
+def test_what_cannot_be_read_is_not_offered_to_be_resumed():
+    face = pause_button_state(
+        RunFacts(state=RunState.LOST), "", resuming=False, now=NOW, spec_problem="Its spec is no spec."
+    )
+    assert (face.text, face.enabled) == ("Resume", False)
+    assert face.tip == "This run cannot be resumed: Its spec is no spec."
+
+
+def test_it_is_said_from_where_a_run_would_go_on():
+    assert saved_words(None, NOW) == ""
+    assert saved_words(SAVED, NOW) == "saved at step 230, 18:03"
+    tip = pause_button_state(RunFacts(state=RunState.LOST, checkpoint=SAVED), "", resuming=False, now=NOW).tip
+    assert tip == "Go on with this run from its last checkpoint: step 230, 18:03"
+    assert "over" in pause_button_state(RunFacts(state=RunState.FAILED), "", resuming=False, now=NOW).tip
+
+
+def test_a_run_is_resumed_only_where_it_was():
+    devices = tuple(cpu_devices())
+    spec = compose(RecipeChoices(recipe="digits_mlp", devices=("cpu:0", "cpu:1"), strategy="ddp"), devices)
+    facts = RunFacts(devices={"cpu:1": {"id": "cpu:1", "label": "CPU 1"}})
+    assert spec.python == sys.executable
+    assert resume_problems(spec, facts, Survey(devices=devices)) == []
+    gone = resume_problems(spec, facts, Survey(devices=devices[:1]))
+    assert gone == ["CPU 1 (cpu:1) is not there any more. digits_mlp can only go on where it was trained."]
+    lost = Survey(devices=devices, samples=(Sample(device_id="cpu:0", time=NOW, lost="fell off the bus"),))
+    assert resume_problems(spec, facts, lost)[0].startswith("CPU 0 is lost")
+
+
+def legs(*moments):
+    return tuple((float(when), state) for when, state in moments)
+
+
+def test_a_pause_takes_no_time():
+    history = legs(
+        (1000, RunState.STARTING), (1001, RunState.RUNNING), (1009, RunState.RELEASING), (1010, RunState.PAUSED),
+        (9000, RunState.STARTING), (9020, RunState.RELEASING), (9025, RunState.FINISHED),
+    )  # fmt: skip
+    end = progress_view(RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history), None, now=9999)
+    assert end.took_s == 10 + 25
+
+
+def test_after_a_pause_the_pace_is_that_since_then():
+    history = legs(
+        (1000, RunState.STARTING), (1100, RunState.PAUSED), (1190, RunState.STARTING), (1191, RunState.RUNNING)
+    )
+    facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=100, history=history)
+    before = losses(100, per_s=50, began=1000)
+    assert progress_view(facts, before, now=1191).left_s is None  # nothing is known of this leg yet
+    for number in range(100):
+        before.append(*([float(value)] for value in (101 + number, 1192 + number / 10, 1.0)))
+    now = progress_view(facts, before, now=1202)
+    assert now.samples_per_s == pytest.approx(10 * 64, rel=0.05)

@@ -1,0 +1,171 @@
+"""Setups kept as files, and runs as shell lines."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import socket
+from argparse import Namespace
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__, options, parse_choices
+from core.config import presets
+from core.config.build_spec import compose
+from core.config.choices import RecipeChoices
+from core.config.shell_command import shell_line
+from core.devices.cpu import cpu_devices
+from core.schema.settings import ReleaseWatch
+from tests.support.running import make_spec, script_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "project" / "train.py"
+    path.parent.mkdir()
+    path.write_text("print('step 1 loss 1.0')\n")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def test_a_setup_comes_back_as_it_was(script: Path) -> None:
+    spec = script_spec(script, "--lr", "0.1", cwd=script.parent, environment={"A": "b"}, expression="(?P<loss>x)")
+    path = presets.path_of("nightly run", presets.default_root())
+
+    presets.keep(spec, path)
+
+    assert presets.read(path) == spec
+    assert [(each.name, each.spec) for each in presets.listed(presets.default_root())] == [("nightly run", spec)]
+
+
+def test_below_its_own_folder_paths_are_relative_so_that_both_move(script: Path, tmp_path: Path) -> None:
+    spec = script_spec(script, cwd=script.parent)
+    path = script.parent / "setup.json"
+    presets.keep(spec, path)
+    kept = json.loads(path.read_text())
+    assert (kept["script"]["path"], kept["working_dir"]) == ("train.py", ".")
+
+    shutil.move(script.parent, tmp_path / "moved")
+
+    moved = presets.read(tmp_path / "moved" / "setup.json")
+    assert moved.script is not None
+    assert moved.script.path == str(tmp_path / "moved" / "train.py")
+    assert moved.python == spec.python
+
+
+def test_a_recipe_is_kept_alike() -> None:
+    spec = make_spec("digits_cnn", epochs=3, checkpoints={"unit": "steps", "every": 5})
+    path = presets.path_of("digits", presets.default_root())
+    presets.keep(spec, path)
+    assert presets.read(path) == spec
+
+
+@pytest.mark.parametrize("name", ["", ".hidden", "a\nb", "-x"])
+def test_a_name_that_can_be_none_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be called"):
+        presets.path_of(name, tmp_path)
+
+
+def test_a_file_that_is_no_setup_is_told_and_the_others_are_listed(script: Path, tmp_path: Path) -> None:
+    presets.keep(script_spec(script, cwd=tmp_path), tmp_path / "good.json")
+    (tmp_path / "bad.json").write_text("[1, 2]")
+
+    bad, good = presets.listed(tmp_path)
+
+    assert bad.spec is None
+    assert bad.problem == f"{tmp_path / 'bad.json'} is not a setup that can be used. It is not a JSON object."
+    assert good.spec is not None
+    with pytest.raises(ValueError, match="There is no setup"):
+        presets.read(tmp_path / "none.json")
+
+
+def test_a_recipes_line_asks_for_the_same(tmp_path: Path) -> None:
+    spec = make_spec(
+        "digits_cnn", devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, seed=4, learning_rate=0.01,
+        schedule="cosine", stop_on_nan=True, weight_decay=0.5, checkpoints={"unit": "steps", "every": 7, "keep": 3},
+    )  # fmt: skip
+    spec = replace(spec, release=ReleaseWatch(wait_s=5.0, tolerance_mb=8), cuda_ids="integer", name="a name")
+
+    cd, line = shell_line(spec, {}).split(" && ")
+
+    assert shlex.split(cd) == ["cd", spec.working_dir]
+    words = shlex.split(line)
+    assert words[:2] == ["trainyard", "run"]
+    parser = options.Parser()
+    options.add_run_options(parser)
+    choices = parse_choices.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
+    assert isinstance(choices, RecipeChoices)
+    assert compose(choices, cpu_devices()) == spec
+
+
+def test_ranks_are_started_by_torchrun(script: Path) -> None:
+    spec = script_spec(script, "x", cwd=script.parent, devices="cpu:0,cpu:1", launch="per-device")
+    words = shlex.split(shell_line(spec, {}).split(" && ")[1])
+    begin = words.index(spec.python)
+    assert words[begin:] == [
+        spec.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script), "x",
+    ]  # fmt: skip
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert __main__.main(words) == 2
+    captured = capsys.readouterr()
+    assert not captured.out
+    return captured.err.removeprefix("trainyard: ").strip()
+
+
+def test_what_is_given_in_vain_is_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(script)
+    assert said(capsys, "run", "--devices", "cpu:0").startswith("Nothing to train is given.")
+    assert said(capsys, "run", "digits_cnn", "--script", path) == (
+        "Both a recipe and --script are given. A run trains one of them: leave the other out."
+    )  # fmt: skip
+    assert said(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
+    assert said(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
+    assert said(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."
+    assert said(capsys, "run", "digits_cnn", "--", "x") == "What follows -- is for scripts only. Leave it out."
+    assert said(capsys, "run", "--script", path, "--env", "A") == "--env 'A' is not of the form NAME=VALUE."
+    assert "There is no folder" in said(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
+    assert "cannot be launched 'two'" in said(capsys, "run", "--script", path, "--launch", "two")
+    assert "cannot be given to the script" in said(
+        capsys, "run", "--script", path, "--devices", "cpu:0", "--env", "CUDA_VISIBLE_DEVICES=0"
+    )  # fmt: skip
+    assert "There is no Python called 'nopy'" in said(capsys, "run", "--script", path, "--python", "nopy")
+    assert "There is no setup" in said(capsys, "run", "--setup", "none", "--devices", "cpu:0")
+
+
+def test_a_port_that_is_taken_and_variables_that_follow_from_the_devices_are_refused(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--script", str(script), "--devices", "cpu:0,cpu:1", "--launch", "per-device"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert said(capsys, *words, "--env", f"MASTER_PORT={port}") == (
+            f"MASTER_PORT {port} is another program's, or is no port. Leave it out: a free one is found."
+        )
+    assert said(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is another program's")
+    assert said(capsys, *words, "--env", "RANK=1") == (
+        "RANK cannot be given to the script, since it follows from the devices that are ticked. Leave it out."
+    )
+
+
+def test_a_kept_setup_whose_folder_is_gone_says_so(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    presets.keep(script_spec(script, cwd=folder), tmp_path / "kept.json")
+    folder.rmdir()
+    assert f"The working folder {folder} is gone." in said(capsys, "run", "--setup", str(tmp_path / "kept.json"))

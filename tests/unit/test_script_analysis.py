@@ -1,0 +1,388 @@
+"""Programs looked at without importing them: what launches them, what they need, what would end them at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.scripts.analysis import ScriptAnalysis, analyse_script
+from core.scripts.problems import Checking, ProblemCache, problems
+from tests.support.dialects import ONE, PER_DEVICE, cases
+from tests.support.pythons import (
+    RUINED,
+    count_starts,
+    install,
+    make_environment,
+    of_version,
+    packages_of,
+    write_program,
+)
+from tests.support.waiting import wait_until
+
+NOWHERE = "/nowhere/python"
+"""A Python that is not asked."""
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The interpreter of an environment without packages; to be looked at only."""
+    return str(make_environment(tmp_path_factory.mktemp("bare") / ".venv"))
+
+
+def write(folder: Path, source: str, name: str = "train.py") -> Path:
+    """A source file of these lines."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(source), encoding="utf-8")
+    return path
+
+
+def look(folder: Path, source: str) -> ScriptAnalysis:
+    """Look at a script of these lines."""
+    return analyse_script(str(write(folder, source)), cwd=str(folder), python=NOWHERE)
+
+
+def asked(look: ScriptAnalysis, python: str, **options: object) -> list[str]:
+    """What is wrong with it under this Python, asked anew."""
+    cwd = str(options.pop("cwd", look.folder))
+    return problems(look, python=python, cwd=cwd, timeout_s=60, memory=ProblemCache(), **options)
+
+
+class TestGuess:
+    @pytest.mark.parametrize(("source", "why"), cases(PER_DEVICE).values(), ids=cases(PER_DEVICE))
+    def test_one_process_per_device(self, tmp_path: Path, source: str, why: str) -> None:
+        seen = look(tmp_path, source)
+        assert seen.launch == "per-device"
+        assert why in seen.why
+
+    @pytest.mark.parametrize(("source", "why"), cases(ONE).values(), ids=cases(ONE))
+    def test_one_process_that_sees_all(self, tmp_path: Path, source: str, why: str) -> None:
+        seen = look(tmp_path, source)
+        assert seen.launch == "one"
+        assert why in seen.why
+
+    def test_why_is_a_sentence(self, tmp_path: Path) -> None:
+        for source, _ in [*cases(PER_DEVICE).values(), *cases(ONE).values()]:
+            why = look(tmp_path, source).why
+            assert why[0].isupper()
+            assert why.endswith(".")
+            assert "{" not in why
+
+    def test_a_sign_in_a_module_of_its_own_is_seen_and_the_file_named(self, tmp_path: Path) -> None:
+        write(tmp_path, "from .ranks import local\n", "tools/__init__.py")
+        write(tmp_path, "import os\nlocal = lambda: int(os.environ['LOCAL_RANK'])\n", "tools/ranks.py")
+        seen = look(tmp_path, "import torch\nfrom tools import local\n")
+        assert (seen.launch, seen.why) == (
+            "per-device", "It reads LOCAL_RANK in tools/ranks.py, as programs written for torchrun do."
+        )  # fmt: skip
+
+    def test_frameworks_of_its_own_modules_two_levels_deep(self, tmp_path: Path) -> None:
+        write(tmp_path, "import second, first\n", "first.py")
+        write(tmp_path, "import third\nimport tensorflow as tf\nlayer = tf.keras.layers.Dense\n", "second.py")
+        write(tmp_path, "import jax\n", "third.py")
+        write(tmp_path, "", "torch_like/__init__.py")
+        seen = look(tmp_path, "def main():\n    import first\nimport lightning\nimport torch_like\n")
+        assert seen.frameworks == ("torch", "tensorflow", "keras")
+
+    def test_a_folder_of_its_own_called_like_a_framework_is_none(self, tmp_path: Path) -> None:
+        write(tmp_path, "", "keras/__init__.py")
+        assert look(tmp_path, "import keras\n").frameworks == ()
+
+
+class TestNeeds:
+    def test_only_what_is_imported_for_certain_counts(self, tmp_path: Path) -> None:
+        write(
+            tmp_path,
+            "import needed_by_helper\ntry:\n    import nice\nexcept ImportError:\n    nice = None\n",
+            "helper.py",
+        )
+        write(tmp_path, "import needed_by_lazy\n", "lazy.py")
+        seen = look(
+            tmp_path,
+            """\
+            from __future__ import annotations
+            import json, os.path
+            import needed.part as part
+            from also_needed import thing
+            from typing import TYPE_CHECKING
+            import helper
+            try:
+                import one_of_two
+            except ModuleNotFoundError:
+                import other_of_two
+            try:
+                import tried_for_another_reason
+            except ValueError:
+                pass
+            try:
+                import anything
+            except Exception:
+                pass
+            with suppress(ImportError):
+                import suppressed
+            if TYPE_CHECKING:
+                import only_for_types
+            if os.environ.get("USE_WANDB"):
+                import wandb
+            def f():
+                import in_a_function
+                import lazy
+            class C:
+                import in_a_class
+            if __name__ == "__main__":
+                import in_main
+            """,
+        )
+        assert set(seen.imports) == {
+            "needed", "also_needed", "tried_for_another_reason", "in_a_class", "in_main", "needed_by_helper"
+        }  # fmt: skip
+        assert {Path(each).name for each in seen.files} == {"train.py", "helper.py"}
+
+    def test_relative_imports_belong_to_the_package_of_a_module(self, tmp_path: Path) -> None:
+        write(tmp_path, "import of_the_package\n", "pkg/__init__.py")
+        write(tmp_path, "from . import model\nfrom .deep.layers import block\n", "pkg/train.py")
+        write(tmp_path, "from ..pkg import nothing\nimport of_the_model\n", "pkg/model.py")
+        write(tmp_path, "from ..model import x\nimport of_the_layers\n", "pkg/deep/layers.py")
+        seen = analyse_script("", module="pkg.train", cwd=str(tmp_path), python=NOWHERE)
+        assert set(seen.imports) == {"of_the_package", "of_the_model", "of_the_layers"}
+        assert (seen.name, seen.folder) == ("pkg.train", str(tmp_path))
+
+    def test_nothing_of_it_is_executed(self, tmp_path: Path) -> None:
+        write(tmp_path, "open('executed', 'w')\n", "helper.py")
+        write(tmp_path, "import helper\nopen('executed', 'w')\n", "pkg/__init__.py")
+        write(tmp_path, "open('executed', 'w')\n", "pkg/train.py")
+        first = look(tmp_path, "import helper\nopen('executed', 'w')\n")
+        second = analyse_script("", module="pkg.train", cwd=str(tmp_path), python=sys.executable)
+        for each in (first, second):
+            assert asked(each, sys.executable, cwd=tmp_path) == []
+        assert not (tmp_path / "executed").exists()
+        assert not Path("executed").exists()
+
+
+class TestWhatCannotBeRun:
+    def test_each_is_told_in_a_sentence(self, tmp_path: Path) -> None:
+        write(tmp_path, "import os\n", "package/__init__.py")
+        (tmp_path / "binary.py").write_bytes(b"\x7fELF\0\0\1")
+        (tmp_path / "latin.py").write_bytes("# Größe\nx = 1\n".encode("latin-1"))
+        write(tmp_path, "# coding: klingon\n", "unknown.py")
+        write(tmp_path, "#!/usr/bin/env bash\nset -e; for x in 1; do torchrun train.py; done\n", "train.sh")
+        write(tmp_path, '{"cells": []}', "book.ipynb")
+        os.mkfifo(tmp_path / "pipe.py")
+        with (tmp_path / "huge.py").open("wb") as file:
+            file.truncate(20 * 1024 * 1024)
+        for name, sentence in {
+            "gone.py": "There is no script .*gone.py. Check the path", "package": "folder without a __main__.py",
+            "binary.py": "binary.py is not a text: it has NUL bytes", "latin.py": "latin.py is not a text that Python",
+            "unknown.py": "not a text that Python can read: unknown encoding", "pipe.py": "is no file",
+            "train.sh": "train.sh is no Python program: it is one for /usr/bin/env bash", "book.ipynb": "is a notebook",
+            "huge.py": "larger than 16 MB", "": "No script is named", "a\0b.py": "No script is named",
+            "x" * 300 + ".py": "cannot be looked at|There is no script",
+        }.items():  # fmt: skip
+            with pytest.raises(ValueError, match=sentence):
+                analyse_script(name, cwd=str(tmp_path), python=NOWHERE)
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_one_that_may_not_be_read(self, tmp_path: Path) -> None:
+        write(tmp_path, "").chmod(0)
+        with pytest.raises(ValueError, match="cannot be read: Permission denied"):
+            analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE)
+
+    def test_a_text_with_its_encoding_named_is_one(self, tmp_path: Path) -> None:
+        (tmp_path / "train.py").write_bytes("# coding: latin-1\nimport torch # Größe\n".encode("latin-1"))
+        assert analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE).frameworks == ("torch",)
+
+    def test_a_folder_with_a_main_is_run_as_python_does(self, tmp_path: Path) -> None:
+        write(tmp_path, "import helper\n", "project/__main__.py")
+        write(tmp_path, "import torch\n", "project/helper.py")
+        seen = analyse_script("project", cwd=str(tmp_path), python=NOWHERE)
+        assert (seen.folder, seen.frameworks) == (str(tmp_path / "project"), ("torch",))
+
+    def test_the_folder_of_a_linked_script_is_that_of_the_real_one(self, tmp_path: Path) -> None:
+        write(tmp_path, "import helper\n", "real/train.py")
+        write(tmp_path, "import torch\n", "real/helper.py")
+        (tmp_path / "link.py").symlink_to("real/train.py")
+        seen = analyse_script("link.py", cwd=str(tmp_path), python=NOWHERE)
+        (tmp_path / "real" / "train.py").write_text("import sys; print(sys.path[0])")
+        done = subprocess.run([sys.executable, tmp_path / "link.py"], capture_output=True, text=True, check=True)
+        assert seen.folder == done.stdout.strip() == str(tmp_path / "real")
+        assert seen.frameworks == ("torch",)
+
+
+class TestModules:
+    def test_one_of_the_python_is_found_without_importing_its_package(self, tmp_path: Path) -> None:
+        python = make_environment(tmp_path / "env")
+        train = "import os, torch\nfrom . import more\nimport neighbour\nos.environ['RANK']\n"
+        install(python, "toolbox", train_py=train, more_py="import tensorflow\n")
+        install(python, "neighbour")
+        (packages_of(python) / "neighbour" / "__init__.py").write_text("import jax\n" + RUINED)
+        seen = analyse_script("", module="toolbox.train", cwd=str(tmp_path), python=str(python))
+        assert seen.launch == "per-device"
+        assert seen.frameworks == ("torch", "tensorflow")  # what other packages import is their own affair
+        assert seen.folder == str(tmp_path)
+        assert seen.imports == ("torch", "neighbour", "tensorflow")
+
+    def test_what_is_no_module(self, tmp_path: Path, bare: str) -> None:
+        write(tmp_path, "", "package/__init__.py")
+        for name, sentence in {
+            "gone.train": f"no module gone.train, neither in the working folder {tmp_path} nor in {bare}",
+            "package": "package is a package without a __main__.py", "json": "json is a package without a __main__.py",
+            "train.py": "no module train.py", "a-b": "is not the name of a module", "": "is not the name of a module",
+        }.items():  # fmt: skip
+            with pytest.raises(ValueError, match=sentence):
+                analyse_script("", module=name, cwd=str(tmp_path), python=bare)
+
+    def test_a_python_that_does_not_answer_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="There is no Python at /nowhere/python"):
+            analyse_script("", module="toolbox", cwd=str(tmp_path), python=NOWHERE)
+
+    def test_a_launcher_starts_the_processes_itself(self, tmp_path: Path) -> None:
+        seen = analyse_script("", module="torch.distributed.run", cwd=str(tmp_path), python=NOWHERE)
+        assert (seen.launch, seen.why) == ("one", "torch.distributed.run starts the processes itself.")
+
+    def test_one_without_a_source_is_launched_once(self, tmp_path: Path, bare: str) -> None:
+        seen = analyse_script("", module="zipimport", cwd=str(tmp_path), python=bare)
+        assert seen.launch == "one"
+
+
+class TestProblems:
+    def test_a_package_that_the_python_lacks(self, tmp_path: Path, bare: str) -> None:
+        seen = look(tmp_path, "import json\nimport sklearn.linear_model\n")
+        (sentence,) = asked(seen, bare)
+        version = ".".join(map(str, sys.version_info[:3]))
+        assert sentence == (
+            f"train.py needs the package sklearn, which Python {version} at {bare} does not have. "
+            f"Install it (uv pip install --python {bare} scikit-learn), or choose another Python."
+        )
+
+    def test_several_are_one_sentence_with_one_command(self, tmp_path: Path) -> None:
+        seen = look(tmp_path, "import torch, nowhere_one, yaml_nowhere\nfrom nowhere_two import x\n")
+        (sentence,) = asked(seen, sys.executable)
+        assert "train.py needs the packages nowhere_one, yaml_nowhere and nowhere_two, which Python" in sentence
+        assert f"({sys.executable} -m pip install nowhere_one yaml_nowhere nowhere_two)" in sentence
+
+    def test_what_is_installed_or_its_own_is_not_missing(self, tmp_path: Path) -> None:
+        python = make_environment(tmp_path / "env")
+        install(python, "torch")
+        write(tmp_path, "", "core/__init__.py")
+        write(tmp_path, "", "data/loading.py")  # a folder without an __init__.py
+        write(tmp_path, "raise SystemExit('imported')\n", "json.py")
+        assert asked(look(tmp_path, "import core, torch, data.loading, json, __main__\n"), str(python)) == []
+
+    def test_a_program_that_finds_more_itself_is_asked_for_frameworks_alone(self, tmp_path: Path, bare: str) -> None:
+        seen = look(tmp_path, "import sys\nsys.path.append('../src')\nimport mine, torch\n")
+        (sentence,) = asked(seen, bare)
+        assert "needs the package torch," in sentence
+        seen = look(
+            tmp_path,
+            "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'install', 'x'])\nimport x\n",
+        )
+        assert asked(seen, bare) == []
+
+    def test_a_package_around_the_script_is_not_to_be_installed(self, tmp_path: Path, bare: str) -> None:
+        write(tmp_path, "", "vision/__init__.py")
+        write(tmp_path, "", "src/tools/__init__.py")
+        seen = look(tmp_path / "vision" / "training", "import vision.models, tools, jax\n")
+        first, second, third = asked(seen, bare, cwd=tmp_path)
+        assert first.startswith(
+            f"train.py needs the module vision, which lies in {tmp_path}, where it will not be looked for."
+        )
+        assert f"Set PYTHONPATH={tmp_path} for it" in first
+        assert f"tools, which lies in {tmp_path / 'src'}" in second
+        assert "needs the package jax," in third
+        path = {"PYTHONPATH": f"{tmp_path}:{tmp_path}/src"}
+        assert [each for each in asked(seen, bare, cwd=tmp_path, variables=path) if "jax" not in each] == []
+
+    def test_variables_of_the_run_count(self, tmp_path: Path, bare: str) -> None:
+        write(tmp_path, "", "elsewhere/mine/__init__.py")
+        seen = look(tmp_path, "import mine\n")
+        assert asked(seen, bare, variables={"PYTHONPATH": str(tmp_path / "elsewhere")}) == []
+        assert len(asked(seen, bare)) == 1
+
+    def test_a_syntax_error_by_line_also_in_a_module_of_its_own(self, tmp_path: Path, bare: str) -> None:
+        write(tmp_path, "def f(:\n", "tools/model.py")
+        write(tmp_path, "def g(:\n", "unused.py")
+        (sentence,) = asked(look(tmp_path, "import tools.model\ndef f():\n    import unused\n"), bare)
+        assert sentence.startswith("tools/model.py has a syntax error in line 1: invalid syntax (Python ")
+        (sentence,) = asked(look(tmp_path, "x = 1\n\nx = = 2\n"), bare)
+        assert sentence.startswith("train.py has a syntax error in line 3: invalid syntax (Python ")
+
+    def test_words_that_only_another_python_understands(self, tmp_path: Path) -> None:
+        old, new = of_version(3, 8), of_version(3, 13)
+        seen = look(tmp_path, "match 1:\n    case 1:\n        import tomllib, imp\n")
+        assert asked(seen, new) == []
+        (sentence,) = asked(seen, old)
+        assert "train.py has a syntax error in line 1: invalid syntax (Python 3.8" in sentence
+        seen = look(tmp_path, "type Number = int | float\nimport torch\n")  # newer than Python 3.11
+        if sys.version_info < (3, 12):
+            assert "It could not be looked into: Python 3.1" in seen.why
+        assert not any("syntax" in each for each in asked(seen, new))
+
+    def test_a_module_of_another_pythons_library(self, tmp_path: Path) -> None:
+        seen = look(tmp_path, "import tomllib\n")
+        (sentence,) = asked(seen, of_version(3, 8))
+        assert "needs the module tomllib of another Python's own library, which Python 3.8" in sentence
+        (sentence,) = asked(look(tmp_path, "import imp\n"), of_version(3, 13))
+        assert "needs the module imp of another Python's own library, which Python 3.13" in sentence
+
+    @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
+    def test_a_python_that_is_too_old(self, tmp_path: Path, version: tuple[int, int]) -> None:
+        (sentence,) = asked(look(tmp_path, "import nowhere\n"), of_version(*version))
+        assert "scripts need Python 3.8 or later" in sentence
+
+    def test_a_working_folder_that_is_gone(self, tmp_path: Path, bare: str) -> None:
+        seen = look(tmp_path, "import nowhere\n")
+        gone, missing = asked(seen, bare, cwd=tmp_path / "gone")
+        assert gone == f"The working folder {tmp_path / 'gone'} is gone. Choose another."
+        assert "nowhere" in missing
+        (no_folder, _) = asked(seen, bare, cwd=tmp_path / "train.py")
+        assert "is no folder" in no_folder
+
+    def test_an_interpreter_that_is_none(self, tmp_path: Path) -> None:
+        seen = look(tmp_path, "import torch\n")
+        rubbish = write_program(tmp_path / "rubbish", "#!/bin/sh\necho hello\n")
+        assert "rubbish is no Python" in asked(seen, str(rubbish))[0]
+        assert "There is no Python at" in asked(seen, NOWHERE)[0]
+        assert "is a folder, not a Python" in asked(seen, str(tmp_path))[0]
+
+
+class TestRemembering:
+    def test_the_same_is_asked_once_until_something_changes(self, tmp_path: Path) -> None:
+        python, starts, memory = make_environment(tmp_path / "env"), tmp_path / "starts", ProblemCache()
+        count_starts(python, starts)
+        folder = tmp_path / "project"
+
+        def ask(seen: ScriptAnalysis) -> list[str]:
+            return problems(seen, python=str(python), cwd=str(folder), timeout_s=60, memory=memory)
+
+        seen = look(folder, "import jax\n")
+        assert len(ask(seen)) == len(ask(seen)) == 1
+        assert starts.read_text().count("started") == 1
+        install(python, "jax")
+        assert ask(seen) == []
+        assert "syntax error" in ask(look(folder, "import jax\nx = = 1\n"))[0]
+        assert starts.read_text().count("started") == 3
+
+    def test_one_that_hangs_is_not_waited_for_again_at_once(self, tmp_path: Path) -> None:
+        python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {tmp_path}/starts\nsleep 1000\n")
+        seen, memory = look(tmp_path, "import torch\n"), ProblemCache()
+        for _ in range(2):
+            (sentence,) = problems(seen, python=str(python), cwd=str(tmp_path), timeout_s=0.5, memory=memory)
+            assert "did not say within 0.5 s" in sentence
+        assert (tmp_path / "starts").read_text() == "started\n"
+
+    def test_the_question_can_be_left_alone(self, tmp_path: Path) -> None:
+        python = write_program(tmp_path / "python", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 1000\n")
+        seen = look(tmp_path, "import torch\n")
+        checking = Checking(seen, python=str(python), cwd=str(tmp_path), timeout_s=1000, memory=ProblemCache())
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+        assert checking.poll() is None
+        checking.close()
+        checking.close()
+        pid = int((tmp_path / "pid").read_text())
+        assert not psutil.pid_exists(pid)

@@ -1,0 +1,93 @@
+"""A script as it is typed: texts become values, or a sentence; and a run's script becomes texts again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gui.viewmodels.setup.script_text import TypedScript, folder_of, is_program, split, typed_of, variables
+from tests.support.running import script_spec
+
+
+def test_what_was_typed_is_what_a_shell_would_make_of_it():
+    typed = TypedScript(
+        script="~/train.py",
+        arguments="--name 'a b' --lr 0.1 \"c\"",
+        working_dir="~",
+        environment="A=1\n\n  B = x=y \nEMPTY=",
+        launch="per-device",
+        devices=("cpu:0",),
+    )
+    choices = typed.choices()
+    assert choices.script == str(Path.home() / "train.py")
+    assert choices.arguments == ("--name", "a b", "--lr", "0.1", "c")
+    assert choices.environment == {"A": "1", "B": " x=y ", "EMPTY": ""}
+    assert choices.working_dir == str(Path.home())
+    assert (choices.launch, choices.python, choices.module) == ("per-device", None, "")
+
+
+def test_a_module_is_named_as_python_wants_it():
+    choices = TypedScript(script="-m package.train", working_dir="/").choices()
+    assert (choices.module, choices.script) == ("package.train", "")
+    assert folder_of("-m package.train") == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("--name 'a b", "has a quotation mark that is not closed"), ("--name a\\", "ends with a backslash")],
+)
+def test_quotes_that_do_not_close_are_said(line, words):
+    with pytest.raises(ValueError, match=rf"^The line of arguments {words}. Quote them as for a shell.$"):
+        split(line)
+
+
+@pytest.mark.parametrize("line", ["NAME", "=value", "two words=x"])
+def test_what_is_no_variable_is_said(line):
+    with pytest.raises(ValueError, match=r"is no variable of the environment. Give NAME=VALUE"):
+        variables(f"GOOD=1\n{line}")
+
+
+def test_a_variable_given_twice_is_said():
+    with pytest.raises(ValueError, match=r"The variable A is given twice."):
+        variables("A=1\nA=2")
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (TypedScript(script=""), "No script is chosen"),
+        (TypedScript(script="/x/train.py"), "No working folder is named"),
+    ],
+)
+def test_what_is_missing_is_said(typed, words):
+    with pytest.raises(ValueError, match=words):
+        typed.choices()
+
+
+def test_a_runs_script_comes_back_as_it_was(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("print('step 1 loss 1.0')\n")
+    spec = script_spec(script, "--name", "a b", "--x=$y", cwd=tmp_path, environment={"A": "b c", "B": "="})
+    choices = TypedScript(**typed_of(spec)).choices()
+    assert spec.script is not None
+    assert (choices.script, choices.arguments, choices.environment) == (
+        spec.script.path,
+        spec.script.arguments,
+        spec.script.environment,
+    )
+    assert (choices.working_dir, choices.python, choices.launch) == (str(tmp_path), sys.executable, spec.strategy)
+
+
+def test_what_can_be_dropped_as_a_script(tmp_path):
+    (tmp_path / "train.py").touch()
+    (tmp_path / "data.csv").touch()
+    (tmp_path / "program").mkdir()
+    assert is_program(tmp_path / "train.py")
+    assert not is_program(tmp_path / "data.csv")
+    assert not is_program(tmp_path / "program")
+    (tmp_path / "program" / "__main__.py").touch()
+    assert is_program(tmp_path / "program")
+    assert folder_of(str(tmp_path / "program")) == str(tmp_path / "program")
+    assert folder_of(str(tmp_path / "train.py")) == str(tmp_path)

@@ -1,0 +1,104 @@
+"""A run's processes on GPUs that were not ticked: found, told once, and nobody else accused."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from core.devices.device import Device, Process, Sample, Survey
+from core.devices.sampler import Sampler
+from core.supervisor import unticked_devices
+from tests.nvml.standin import mig_uuid, uuid
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.nvml.standin import StandIn
+
+GPUS = [Device(id=f"GPU-{n}", kind="nvidia", label=f"GPU {n}", name="RTX 4090", pci_bus_id=f"{n}") for n in range(3)]
+PARTS = [Device(id=f"MIG-{n}", kind="nvidia", label=f"GPU 1 MIG {n}", name="1g.5gb", pci_bus_id="1") for n in range(2)]
+
+
+def sample(device: str, *pids: int | None) -> Sample:
+    held = None if None in pids else tuple(Process(pid=pid) for pid in pids if pid is not None)
+    return Sample(device_id=device, time=0.0, processes=held)
+
+
+def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 4712)) -> list[str]:
+    return [stray.sentence for stray in unticked_devices.find(ticked, [*GPUS, *PARTS], samples, pids)]
+
+
+def test_a_process_on_a_gpu_that_was_not_ticked_is_told() -> None:
+    (one,) = found(["GPU-0"], sample("GPU-0", 4711), sample("GPU-2", 9, 4711))
+    assert one == (
+        "Process 4711 of this run is on GPU 2 (RTX 4090), which was not ticked. "
+        "Stop the run; check the recipe for device numbers."
+    )
+    (both,) = found(["GPU-0"], sample("GPU-2", 4712, 4711))
+    assert both.startswith("Processes 4711 and 4712 of this run are on GPU 2 (RTX 4090), which was not ticked.")
+
+
+def test_ticked_gpus_strangers_and_silent_drivers_are_no_finding() -> None:
+    assert found(["GPU-0", "GPU-2"], sample("GPU-0", 4711), sample("GPU-2", 4712)) == []
+    assert found(["GPU-0"], sample("GPU-1", 9), sample("GPU-2", None)) == []
+
+
+def test_the_gpu_of_a_ticked_mig_device_names_its_processes_rightly() -> None:
+    assert found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-0", 4711)) == []
+    (other,) = found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-1", 4711))
+    assert "is on GPU 1 MIG 1 (1g.5gb), which was not ticked." in other
+
+
+def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
+    watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
+    clock = itertools.count(step=5)
+
+    def look(*pids: int) -> list[tuple[int, ...]]:
+        survey = Survey(devices=tuple(GPUS), samples=(sample("GPU-2", *pids),))
+        return [stray.pids for stray in watch.look(survey, next(clock))]
+
+    assert [look(4711), look(4711), look(4711, 4712), look(4711, 4712), look(), look(4711)] == [
+        [(4711,)],
+        [],
+        [(4711, 4712)],
+        [],
+        [],
+        [(4711,)],
+    ]
+
+
+def test_it_looks_as_often_as_lists_are_read_and_scans_only_when_somebody_is_there() -> None:
+    scans = []
+    watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
+    quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
+    busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
+    assert [len(watch.look(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [
+        0,
+        0,
+        1,
+        0,
+    ]
+    assert len(scans) == 1
+
+
+def test_the_event_has_the_device_the_pids_and_the_text() -> None:
+    (stray,) = unticked_devices.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
+    assert stray.to_event() == {"device": "GPU-1", "pids": [4711], "text": stray.sentence}
+
+
+def test_a_runs_sampler_reads_the_gpus_that_were_not_ticked_too(nvml: StandIn) -> None:
+    nvml.write(gpus=2, gpu0={"compute": "4711:5"}, gpu1={"compute": "4711:5,9:1", "mig": 1, "mig_count": 1})
+    with Sampler.for_run([uuid(0)]) as sampler:
+        sampler.survey(30)
+        survey = wait_until(lambda: (each := sampler.poll()).samples and each, what="the readings")
+    assert [device.id for device in survey.devices] == [uuid(0), uuid(1), mig_uuid(1, 0)], "and no CPU device"
+    (stray,) = unticked_devices.find([uuid(0)], survey.devices, survey.samples, [4711])
+    assert stray.device_id == uuid(1)
+
+
+def test_the_sampler_of_a_run_on_the_cpu_asks_no_driver(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml.write(gpus=1)
+    with Sampler.for_run(["cpu:0"]) as sampler:
+        assert [device.id for device in sampler.survey(30).devices] == ["cpu:0"]
+    assert not nvml.calls()

@@ -1,0 +1,125 @@
+"""The catalog's answers: defaults, and a sentence for what cannot run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from core.catalog import recipes, strategies
+from core.config import validation
+from core.devices.device import Device
+from tests.support.running import make_spec
+
+CPUS = [Device(id=f"cpu:{n}", kind="cpu", label=f"CPU {n}", name="a core") for n in range(2)]
+GPUS = [Device(id=f"GPU-{n}", kind="nvidia", label=f"GPU {n}", name="RTX") for n in range(4)]
+
+
+def problems(*ids: str, **changes: object) -> list[str]:
+    spec = make_spec("digits_mlp", devices="cpu:0")
+    return validation.problems(replace(spec, devices=ids, **changes), [*GPUS, *CPUS])  # type: ignore[arg-type]
+
+
+def test_what_fits_has_no_problem() -> None:
+    assert problems("cpu:1") == []
+    assert problems("GPU-0", "GPU-3", strategy="ddp") == []
+    assert problems("cpu:0", strategy="ddp") == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "changes", "sentence"),
+    [
+        ((), {}, "No device is chosen. Choose at least one of: gpu:0, gpu:1, gpu:2, gpu:3, cpu:0, cpu:1."),
+        (("cpu:0", "GPU-0"), {"strategy": "ddp"}, "One run uses one kind."),
+        (
+            ("cpu:0", "cpu:1"),
+            {"strategy": "single"},
+            "Strategy single trains on 1 device and 2 are ticked (CPU 0, CPU 1).",
+        ),
+        (("GPU-7",), {}, "There is no device 'GPU-7' here."),
+        (("cpu:0", "cpu:0"), {"strategy": "ddp"}, "A device is named twice"),
+        (("cpu:0",), {"strategy": "pipeline"}, "Strategy pipeline needs 2 devices or more, and 1 is ticked."),
+        (("cpu:0", "cpu:1"), {"strategy": "data_parallel"}, "Strategy data_parallel runs on NVIDIA GPUs only."),
+        (("cpu:0",), {"framework": "tensorflow", "strategy": "tpu"}, "No TPU was found here"),
+        (
+            ("cpu:0", "cpu:1"),
+            {"framework": "keras", "strategy": "multi_worker_mirrored"},
+            "Keras 3's fit fails under MultiWorkerMirroredStrategy",
+        ),
+        (("cpu:0",), {"framework": "jax"}, "There is no framework 'jax' here."),
+        (("cpu:0",), {"strategy": "zero"}, "PyTorch has no strategy 'zero' here."),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(ids: tuple[str, ...], changes: dict[str, str], sentence: str) -> None:
+    (problem,) = problems(*ids, **changes)
+    assert sentence in problem
+
+
+def test_a_blocked_device_is_refused_with_its_reason() -> None:
+    hidden = replace(GPUS[1], blocked="GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")
+    spec = make_spec("digits_mlp", devices="cpu:0")
+    both = replace(spec, devices=("GPU-0", "GPU-1"), strategy="ddp")
+    assert validation.problems(both, [GPUS[0], hidden]) == ["GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0."]
+    assert validation.problems(replace(spec, devices=("GPU-0",)), [GPUS[0], hidden]) == []
+
+
+@pytest.mark.parametrize("ids", [("MIG-0", "MIG-1"), ("MIG-0", "GPU-0")])
+def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
+    migs = [Device(id=f"MIG-{n}", kind="nvidia", label=f"GPU 9 MIG {n}", name="1g.5gb") for n in range(2)]
+    spec = replace(make_spec("digits_mlp", devices="cpu:0"), strategy="ddp")
+    (problem,) = validation.problems(replace(spec, devices=ids), [*GPUS, *migs])
+    assert problem.startswith("A process uses one MIG device at most, and nothing beside it; ticked are GPU 9 MIG 0, ")
+    assert validation.problems(replace(spec, devices=ids[:1], strategy="single"), [*GPUS, *migs]) == []
+
+
+@pytest.mark.parametrize(
+    ("batch", "accumulation", "near"),
+    [(64, 3, "Choose 60 or 66"), (1, 1, "Choose 2,"), (7, 1, "Choose 6 or 8"), (3, 4, "Choose 8,")],
+)
+def test_a_batch_that_cannot_be_split_names_those_that_can(batch: int, accumulation: int, near: str) -> None:
+    spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)
+    (problem,) = validation.problems(spec, CPUS)
+    assert near in problem
+    steps = "1 accumulation step" if accumulation == 1 else f"{accumulation} accumulation steps"
+    assert f"evenly over 2 devices and {steps}. " in problem
+
+
+def test_the_default_strategy_fits_the_number_of_devices() -> None:
+    assert [strategies.default_strategy("pytorch", count) for count in (0, 1, 2, 8)] == [
+        "single",
+        "single",
+        "ddp",
+        "ddp",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "devices", "batch", "accumulation", "text"),
+    [
+        ("ddp", "cpu:0,cpu:1", 128, 2, "128 = 2 devices × 32 × 2 accumulation"),
+        ("single", "cpu:0", 64, 1, "64 = 1 device × 64 × 1 accumulation"),
+        ("pipeline", "cpu:0,cpu:1", 64, 1, "64 = 1 pipeline of 2 stages × 4 micro-batches × 16 × 1 accumulation"),
+        ("placement", "cpu:0,cpu:1", 64, 2, "64 = 1 model on 2 devices × 32 × 2 accumulation"),
+        ("ddp", "cpu:0,cpu:1", 65, 1, ""),
+    ],
+)
+def test_the_batch_arithmetic_is_spelled_out(
+    strategy: str, devices: str, batch: int, accumulation: int, text: str
+) -> None:
+    spec = make_spec("digits_mlp", strategy=strategy, devices=devices, batch_size=batch, accumulation=accumulation)
+    assert validation.batch_arithmetic(spec) == text
+
+
+def test_a_recipe_of_another_framework_is_refused() -> None:
+    keras_file = recipes.find("digits_mlp", "keras").path
+    with pytest.raises(ValueError, match="Recipe digits_mlp imports keras: it is for TensorFlow or Keras and"):
+        make_spec(str(keras_file), framework="pytorch")
+    torch_file = recipes.find("digits_mlp", "pytorch").path
+    with pytest.raises(ValueError, match=r"imports torch: it is for PyTorch .* with Keras. Choose framework pytorch"):
+        make_spec(str(torch_file), framework="keras")
+
+
+def test_settings_that_a_framework_has_not_are_refused() -> None:
+    spec = make_spec("digits_mlp", framework="keras", loader_workers=2)
+    (problem,) = validation.problems(spec, CPUS)
+    assert problem.startswith("Keras loads data in threads of its own and has no data-loader workers.")

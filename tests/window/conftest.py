@@ -1,0 +1,85 @@
+"""Windows and plots for tests, closed after them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs.index import directories
+from core.runs.run import Run
+from core.runs.states import state_info
+from core.series.run_series import RunSeries
+from gui.plots.registry import PLOTS
+from gui.style.theme import DARK
+from tests.support.waiting import wait_until
+from tests.window.driving import Driver
+from tests.window.launching import Launcher
+from tests.window.plotted import choose, events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from gui.plots.base import Plot
+
+
+@pytest.fixture
+def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
+    """Opens windows on the test's runs; at the end closes them, and ends the runs that still go on."""
+    drivers: list[Driver] = []
+
+    def open_one() -> Driver:
+        drivers.append(Driver(qtbot, runs_root))
+        return drivers[-1]
+
+    yield open_one
+    for driver in drivers:
+        driver.window.close()
+    _end_runs(runs_root)
+
+
+@pytest.fixture
+def launch() -> Iterator[Launcher]:
+    """Starts processes that wait for ever; they are killed after the test."""
+    launcher = Launcher()
+    yield launcher
+    launcher.close()
+
+
+@pytest.fixture
+def book() -> RunSeries:
+    """The book of the made-up run."""
+    made = RunSeries()
+    made.fold(events())
+    return made
+
+
+@pytest.fixture
+def plots(qtbot) -> dict[str, Plot]:
+    """Every plot, shown, 900 x 400 pixels; the loss over steps, which are easy to count."""
+    made = {row.name: row.make(DARK) for row in PLOTS}
+    for plot in made.values():
+        qtbot.addWidget(plot)
+        plot.resize(900, 400)
+        with qtbot.waitExposed(plot):
+            plot.show()
+    choose(made["lossPlot"], "axis_box", "step")
+    return made
+
+
+def _end_runs(runs_root: Path) -> None:
+    runs = [Run.attach(run_dir) for run_dir in (directories(runs_root) if runs_root.is_dir() else [])]
+    for run in runs:
+        run.catch_up()
+    # A run that was only made up by a test has no folder for requests, and nobody to end.
+    live = [run for run in runs if (run.dir / "control").is_dir() and not state_info(run.facts.state).over]
+    for run in live:
+        run.request("stop")
+        run.request("force")
+    for run in live:
+        wait_until(
+            lambda run=run: run.poll() is not None and state_info(run.facts.state).over, 30, f"the end of {run.id}"
+        )

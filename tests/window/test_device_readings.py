@@ -1,0 +1,378 @@
+"""What a device's row tells of it: who is on it, why it cannot be ticked, how old its readings are."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import fields, replace
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
+
+from core.config import validation
+from core.devices.device import Device, Sample, Survey
+from core.runs.index import directories
+from core.runs.states import RunState
+from gui.panels.devices.device_delegate import ROW, DeviceDelegate, beside_label
+from gui.panels.devices.device_table import DeviceTable
+from gui.services.device_monitor import DeviceMonitor
+from gui.style.theme import DARK
+from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, device_rows
+from gui.viewmodels.devices.device_selection import obstacles
+from tests.nvml.standin import mig_uuid, uuid
+from tests.support.acting import played
+from tests.support.running import LONG, start, write_recipe
+
+GB = 2**30
+SLOW = "slow_ms.nvmlDeviceGetUtilizationRates"
+
+
+def row(device: str, **known) -> DeviceRow:
+    usual = {"label": device, "name": "A100", "full_name": "A100", "colour": "#4d9bff"}
+    return DeviceRow(id=device, is_mig=device.startswith("MIG-"), **usual, **known)
+
+
+def flags(table, device: str) -> Qt.ItemFlag:
+    number = [each.id for each in table.rows].index(device)
+    return table.item(number, 0).flags()
+
+
+def can_be_ticked(table, device: str) -> bool:
+    return bool(flags(table, device) & Qt.ItemFlag.ItemIsUserCheckable)
+
+
+# -- what a row says -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "sample", "known", "status"),
+    [
+        ({}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn"),
+        ({}, {}, {"held_by": {"g": "blender (anna)"}}, "held by blender (anna)"),
+        ({}, {}, {"used_by": {"g": "digits_cnn"}, "held_by": {"g": "blender (anna)"}}, "runs digits_cnn"),
+        ({}, {}, {"old_s": {"g": 12}}, "12 s old"),
+        ({}, {"asleep": True}, {}, "asleep"),
+        ({"shared_memory": True}, {}, {}, "shared memory"),
+        ({"shared_memory": True}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn · shared memory"),
+        ({"blocked": "It is in MIG mode."}, {}, {}, "blocked"),
+        ({"blocked": "It is Anna's."}, {}, {"held_by": {"g": "blender (anna)"}}, "blocked · held by blender (anna)"),
+        ({"blocked": "It is Anna's."}, {}, {"used_by": {"g": "mnist"}, "old_s": {"g": 5}},
+         "blocked · 5 s old · runs mnist"),
+        ({}, {"lost": "It fell off the bus."}, {"used_by": {"g": "x"}}, "lost: It fell off the bus."),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_row(device, sample, known, status):
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", **device)
+    survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, utilisation_percent=82, **sample),))
+    (found,) = device_rows(survey, {"g": "#ffffff"}, OnDevices(**known))
+    assert found.status == status
+    assert (found.tip.count(status), status in found.spoken or found.lost is not None) == (1, True)
+    for told in (found.tip, found.spoken):
+        assert device.get("blocked", "") in told
+
+
+def test_a_row_is_made_anew_when_anything_of_it_has_changed_and_only_then():
+    gpus = [Device(id=name, kind="nvidia", label=name.upper(), name="RTX") for name in ("g", "h")]
+    samples = tuple(Sample(device_id=gpu.id, time=1, utilisation_percent=82) for gpu in gpus)
+    colours = {"g": "#ffffff", "h": "#000000"}
+    survey, maker = Survey(devices=tuple(gpus), samples=samples), DeviceRows()
+    first, second = maker.make(survey, colours, OnDevices())
+    later = tuple(sample.at(2) for sample in samples)
+    for changed in (
+        (replace(survey, samples=(replace(later[0], utilisation_percent=5), later[1])), colours, OnDevices()),
+        (replace(survey, samples=(replace(later[0], lost="Gone."), later[1])), colours, OnDevices()),
+        (replace(survey, samples=later[1:]), colours, OnDevices()),
+        (replace(survey, devices=(replace(gpus[0], blocked="It is Anna's."), gpus[1])), colours, OnDevices()),
+        (survey, {**colours, "g": "#ff0000"}, OnDevices()),
+        *((survey, colours, OnDevices(**{field.name: {"g": 7}})) for field in fields(OnDevices)),
+    ):
+        new, same = maker.make(*changed)
+        assert new != first
+        assert same is second
+        assert [new, same] == device_rows(*changed)
+        first_again, same = maker.make(replace(survey, samples=later), colours, OnDevices())
+        assert (first_again, same) == (first, second)
+        assert same is second
+
+
+def test_of_the_rows_only_those_are_filled_that_have_changed(qtbot):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    rows = [row("a", utilisation_percent=1), row("b", utilisation_percent=2), row("c", utilisation_percent=3)]
+    table.show_rows(rows)
+    filled: list[int] = []
+    table.model().dataChanged.connect(lambda first, last: filled.extend(range(first.row(), last.row() + 1)))
+    table.show_rows(rows)
+    table.show_rows([replace(each) for each in rows])
+    assert filled == []
+    table.show_rows([rows[0], replace(rows[1], utilisation_percent=50), rows[2]])
+    assert set(filled) == {1}
+    assert [table.item(number, 1).text() for number in range(3)] == ["1 %", "50 %", "3 %"]
+    table.show_rows([rows[1], rows[2]])
+    assert [table.item(number, 1).text() for number in range(table.rowCount())] == ["2 %", "3 %"]
+    table.show_rows([rows[1], replace(rows[2], blocked="It is Anna's.")])
+    assert (can_be_ticked(table, "b"), can_be_ticked(table, "c")) == (True, False)
+
+
+def test_readings_that_are_too_old_are_not_shown_as_those_of_now():
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
+    sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
+    survey = Survey(devices=(gpu,), samples=(sample,))
+    (found,) = device_rows(survey, {"g": "#ffffff"}, OnDevices(old_s={"g": 12}))
+    assert (found.utilisation, found.memory, found.memory_fraction, found.warmth) == ("–", "– / 24 GB", None, "")
+    assert "Last read 12 s ago: 82 %, 9.0 / 24 GB" in found.tip
+
+
+class Silent:
+    """A sampler that has fallen silent at a time that is told it."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+
+    def poll(self) -> Survey:
+        return self._survey
+
+    def new_samples(self) -> list[Sample]:
+        return []
+
+
+def test_the_age_of_readings_goes_by_no_clock_that_can_be_set(monkeypatch):
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
+    sample = Sample(device_id="g", time=4e9)  # the clock was set back since
+    monitor = DeviceMonitor(Silent(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
+    for now, old_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
+        monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda now=now: now)
+        changed = monitor.poll()
+        assert monitor.old_s == old_s
+        assert changed or not old_s
+
+
+def test_a_driver_that_hangs_makes_the_readings_old_and_the_window_goes_on(drive, nvml):
+    nvml.write(gpus=1, gpu0={"utilisation": 82})
+    panel = drive()
+    panel.until(lambda: panel.table.item(0, 1).text() == "82 %")
+    nvml.write(**{SLOW: 8_000})
+    panel.until(lambda: "s old" in panel.table.item(0, 3).text(), "the age of the readings")
+    calls = []  # of the driver's library, at each beat
+    panel.window._pulse.beat.connect(lambda: calls.append(nvml.calls().total()))
+    panel.until(lambda: len(calls) >= 5 and calls[-5] == calls[-1], "five beats while the driver is in one call")
+    assert panel.table.item(0, 1).text() == "–"
+    cpu = panel.row_of("cpu:0")
+    assert panel.table.item(cpu, 3).text() == ""
+    first = panel.table.item(0, 3).text()
+    panel.until(lambda: panel.table.item(0, 3).text() not in {first, ""}, "it to grow")
+    nvml.write(**{SLOW: None})
+    panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the driver to answer again")
+
+
+def test_the_window_waits_for_no_slow_call_and_outlives_its_helper(drive, nvml):
+    """Each call takes longer than a beat may; then the helper dies."""
+    nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})
+    panel = drive()
+    beats = []
+    panel.window._pulse.beat.connect(lambda: beats.append(nvml.calls().total()))
+    panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the first reading")
+    (pid,) = panel.window._monitor._sampler.helper_pids()
+    assert pid not in {os.getpid(), os.getppid()}
+    os.kill(pid, signal.SIGKILL)
+    panel.until(lambda: "signal KILL" in panel.window._devices.banner.text(), "the helper's end to be told")
+    before = len(beats)
+    panel.until(lambda: len(beats) > before + 3, "the window to go on")
+    assert panel.table.rowCount() >= 2
+
+
+def test_only_rows_that_have_changed_are_painted_anew(qtbot, monkeypatch):
+    painted = []
+    paint = DeviceDelegate.paint
+    monkeypatch.setattr(
+        DeviceDelegate, "paint", lambda self, *given: painted.append(given[2].data(ROW).id) or paint(self, *given)
+    )
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.resize(340, 600)
+    names = ["GPU-1", "GPU-2", "GPU-3"]
+    table.show_rows([row(name, utilisation_percent=5) for name in names])
+    table.show()
+    qtbot.waitUntil(lambda: set(painted) == set(names))
+    QApplication.processEvents()
+    painted.clear()
+    table.show_rows([row(name, utilisation_percent=80 if name == "GPU-2" else 5) for name in names])
+    qtbot.waitUntil(lambda: bool(painted))
+    assert set(painted) == {"GPU-2"}
+
+
+def test_readings_of_several_kinds_are_news_together(monkeypatch):
+    class Talking(Silent):
+        def new_samples(self) -> list[Sample]:
+            return [Sample(device_id="g", time=1.0)]
+
+    gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
+    sampler = Talking(Survey(devices=(gpu,)))
+    monitor = DeviceMonitor(sampler)
+    told = []
+    for eighth in range(10):
+        monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
+        told.append(monitor.poll())
+    assert told == [True, False, False, False, True, False, False, False, True, False]
+    sampler._survey = Survey(devices=())  # which cannot wait
+    assert monitor.poll()
+
+
+# -- what cannot be ticked -----------------------------------------------------------------------
+
+
+def test_a_blocked_device_cannot_be_ticked_and_the_row_has_the_reason(drive, nvml):
+    nvml.write(gpus=2, gpu0={"mig": 1})
+    panel = drive()
+    panel.until(lambda: panel.table.rowCount() >= 4, "the devices")
+    panel.until(lambda: not can_be_ticked(panel.table, uuid(0)), "GPU 0 to be blocked")
+    item = panel.table.item(panel.row_of(uuid(0)), 0)
+    assert "MIG mode" in item.toolTip()
+    assert "MIG mode" in item.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert can_be_ticked(panel.table, uuid(1))
+    middle = panel.table.visualItemRect(item).center()
+    panel.qtbot.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=middle)
+    assert item.checkState() is Qt.CheckState.Unchecked
+
+
+def test_a_blocked_device_that_is_ticked_is_complained_of_once(drive, nvml):
+    nvml.write(gpus=1)
+    panel = drive()
+    panel.until(lambda: panel.table.rowCount() == 3, "the devices")
+    panel.tick(uuid(0))
+    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    nvml.write(gpu0={"mig": 1})
+    panel.until(lambda: "MIG mode" in panel.verdict.text(), "the reason why not")
+    assert panel.verdict.text().count("is in MIG mode") == 1
+    assert panel.table.ticked() == (uuid(0),)
+    assert not panel.start_button.isEnabled()
+
+
+def test_one_mig_device_at_a_time_and_none_is_unticked_silently(drive, nvml):
+    nvml.write(gpus=1, gpu0={"mig": 1, "mig_count": 2})
+    panel = drive()
+    one, other = mig_uuid(0, 0), mig_uuid(0, 1)
+    panel.until(lambda: {one, other} <= {each.id for each in panel.table.rows}, "the MIG devices")
+    item = panel.table.item(panel.row_of(one), 0)
+    item.setCheckState(Qt.CheckState.Checked)
+    assert not can_be_ticked(panel.table, other)
+    assert "untick that one first" in panel.table.item(panel.row_of(other), 0).toolTip()
+    assert can_be_ticked(panel.table, one)
+    assert panel.table.ticked() == (one,)
+    item.setCheckState(Qt.CheckState.Unchecked)
+    assert can_be_ticked(panel.table, other)
+    assert "untick" not in panel.table.item(panel.row_of(other), 0).toolTip()
+
+
+def test_what_was_ticked_when_it_came_to_be_blocked_stays_so_until_it_is_unticked(qtbot):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.show_rows([row("GPU-1"), row("MIG-1"), row("MIG-2")])
+    table.tick(["GPU-1"])
+    table.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
+    assert table.ticked() == ("GPU-1",)
+    assert can_be_ticked(table, "GPU-1")
+    table.item(0, 0).setCheckState(Qt.CheckState.Unchecked)
+    assert not can_be_ticked(table, "GPU-1")
+
+
+def test_remembered_ticks_leave_out_what_cannot_be_ticked(qtbot):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.tick(["MIG-1", "MIG-2", "GPU-1"])
+    table.show_rows([row("GPU-1", blocked="It is in MIG mode."), row("MIG-1"), row("MIG-2")])
+    assert table.ticked() == ("MIG-1",)
+
+
+def test_the_reasons():
+    rows = [row("cpu:0"), row("MIG-1"), row("MIG-2"), row("GPU-1", blocked="Not yours."), row("GPU-2", lost="Gone.")]
+    assert obstacles(rows, []) == {"GPU-1": "Not yours.", "GPU-2": "Gone."}
+    assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1", "cpu:0"}
+    assert set(obstacles(rows, ["cpu:0"])) == {"GPU-1", "GPU-2", "MIG-1", "MIG-2"}
+    assert "MIG device" in obstacles(rows, ["cpu:0"])["MIG-1"]
+    assert "cpu:0 is ticked: untick that one first" in obstacles(rows, ["cpu:0"])["MIG-1"]
+    assert "untick them first" in obstacles([*rows, row("GPU-3")], ["cpu:0", "GPU-3"])["MIG-1"]
+    assert set(obstacles(rows, ["MIG-1", "MIG-2"])) == {"GPU-1", "GPU-2", "cpu:0"}, "what is ticked can be unticked"
+
+
+@pytest.mark.parametrize("ticked", [(), ("GPU-1",), ("MIG-1",), ("MIG-1", "MIG-2"), ("MIG-1", "GPU-1"), ("cpu:0",)])
+def test_what_can_be_ticked_beside_a_mig_device_is_what_the_catalogue_allows(ticked):
+    devices = {name: Device(id=name, kind="nvidia", label=name, name="A100") for name in ("GPU-1", "MIG-1", "MIG-2")}
+    devices["cpu:0"] = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon")
+    found = obstacles([row(name) for name in devices], ticked)
+    for name in devices.keys() - set(ticked):
+        refused = validation._mig_problems([devices[each] for each in (*ticked, name)])
+        already = validation._mig_problems([devices[each] for each in ticked])
+        assert bool(refused) == (name in found) or already
+
+
+def test_the_reason_says_nothing_that_stands_above_it():
+    assert beside_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
+    assert beside_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
+
+
+@pytest.mark.parametrize("held_by", [None, "blender (anna)"])
+@pytest.mark.parametrize("count", [3, 6])
+def test_the_reason_of_a_blocked_row_is_painted_also_when_somebody_is_on_it(qtbot, count, held_by):
+    table = DeviceTable(DARK)
+    qtbot.addWidget(table)
+    table.resize(340, 400)
+    table.show()
+    shown = []
+    long = "GPU 0 is hidden by CUDA_VISIBLE_DEVICES=1: start Trainyard without it to use this GPU. " * 3
+    for reason in (long, "It is in MIG mode."):
+        table.show_rows([row(f"GPU-{number}", blocked=reason, held_by=held_by) for number in range(count)])
+        shown.append(table.grab().toImage())
+    assert shown[0] != shown[1]
+
+
+# -- a device that is in use ---------------------------------------------------------------------
+
+
+def test_the_rows_of_a_live_run_say_so(drive, runs_root, tmp_path):
+    start(played(tmp_path / "actor", name="mine"), runs_root).until(RunState.RUNNING)
+    panel = drive()
+    panel.until(lambda: panel.table.item(0, 3).text() == "runs mine", "the run in the row")
+    assert panel.table.item(1, 3).text() == ""
+
+
+def test_a_second_run_on_a_device_is_asked_for_and_both_are_named(drive, runs_root, tmp_path):
+    start(played(tmp_path / "actor", name="first"), runs_root).until(RunState.RUNNING)
+    panel = drive()
+    panel.until_state("Running")
+    panel.tick("cpu:0")
+    panel.open_recipe(write_recipe(tmp_path, LONG, "second"))
+    panel.set_number("epochsBox", 1)
+    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that it is in use")
+    panel.start()
+    panel.until(lambda: panel.question() is not None, "the question")
+    asked = panel.question().text
+    assert "Start second beside" in asked
+    assert "first" in asked
+    assert "CPU 0" in asked
+    panel.answer("noButton")
+    panel.until(lambda: panel.question() is None)
+    assert len(directories(runs_root)) == 1
+    panel.start()
+    panel.answer("yesButton")
+    panel.until(lambda: len(directories(runs_root)) == 2, "the second run")
+    panel.until(lambda: panel.window._session.spec.name == "second", "it to be looked at")
+    panel.until_state("Finished")
+
+
+def test_a_device_held_by_somebody_else_can_still_be_ticked(drive, nvml, launch):
+    nvml.write(gpus=1, gpu0={"memory_used": 18 * GB, "compute": f"{launch().pid}:{18 * GB}"})
+    panel = drive()
+    panel.until(lambda: panel.table.item(0, 3).text().startswith("held by python"), "who holds it")
+    assert can_be_ticked(panel.table, uuid(0))
+
+
+def test_a_process_that_comes_to_a_ticked_gpu_is_told_without_a_keystroke(drive, nvml, launch):
+    nvml.write(gpus=1, gpu0={"memory_used": GB})
+    panel = drive()
+    panel.until(lambda: panel.table.rowCount() == 3, "the devices")
+    panel.tick(panel.table.rows[0].id)
+    panel.until(lambda: "GPU 0 is free" in panel.verdict.text(), "all to be ready")
+    nvml.write(gpu0={"memory_used": 3 * GB, "compute": f"{launch().pid}:{2 * GB}"})
+    panel.until(lambda: "GPU 0 has" in panel.verdict.text(), "the news of the process")

@@ -1,0 +1,251 @@
+"""The plot of the loss, or another metric: every step, its mean, validation; over steps, time and epochs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QPoint
+
+from core.series.run_series import RunSeries
+from gui.plots.items.end_mark import ENDED
+from gui.style.theme import DARK
+from tests.window.plotted import PER_EPOCH, START, STEPS, another_leg, choose, draw, losses
+
+if TYPE_CHECKING:
+    from gui.plots.base import Plot
+
+
+def test_the_loss_plot_draws_every_step_its_mean_and_validation(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    curves = loss.curves()
+    assert set(curves) == {"loss", "loss (mean)", "val_loss"}
+    x, y = curves["loss"]
+    np.testing.assert_array_equal(x, np.arange(1, STEPS + 1))
+    np.testing.assert_array_equal(y, losses())
+    x, y = curves["loss (mean)"]
+    np.testing.assert_allclose(y[49], losses()[40:50].mean())
+    np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, STEPS + 1, PER_EPOCH) / 100)
+
+
+def test_new_measurements_are_drawn_at_the_next_redraw(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    more = {"t": START + 99, "kind": "metrics", "since": START + 98, "first": STEPS + 1, "values": {"loss": [7.0, 8.0]}}
+    book.fold([more])
+    loss.redraw()
+    x, y = loss.curves()["loss"]
+    assert (x[-1], y[-1]) == (STEPS + 2, 8.0)
+    assert loss.canvas.x_range == (0, STEPS + 2)
+
+
+def test_smoothing_can_be_set_and_switched_off(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    choose(loss, "smoothing_box", 50)
+    np.testing.assert_allclose(loss.curves()["loss (mean)"][1][49], losses()[:50].mean())
+    choose(loss, "smoothing_box", 0)
+    assert "loss (mean)" not in loss.curves()
+
+
+def test_the_x_axis_can_be_steps_time_or_epochs(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    for axis, last in (("time", 2 + STEPS / 10 + 0.1), ("epoch", STEPS / PER_EPOCH), ("step", STEPS)):
+        choose(loss, "axis_box", axis)
+        x, _ = loss.curves()["loss"]
+        assert x[-1] == pytest.approx(last, abs=0.2)
+
+
+def test_a_choice_of_epochs_stays_although_they_are_not_known_yet(plots) -> None:
+    loss, bare = plots["lossPlot"], RunSeries()
+    bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
+    choose(loss, "axis_box", "epoch")
+    draw(bare, loss)
+    assert loss.axis_name() == "epoch"
+    assert not loss.controls.axis_box.model().item(2).isEnabled()
+    bare.fold([{"t": 2.0, "kind": "plan", "steps_per_epoch": 2}])
+    loss.redraw()
+    assert loss.controls.axis_box.model().item(2).isEnabled()
+    assert loss.curves()["loss"][0].tolist() == [0.5, 1.0]
+
+
+def test_on_a_logarithmic_scale_what_is_not_positive_is_a_gap(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    loss.controls.log_box.setChecked(True)
+    loss.redraw()
+    _, y = loss.curves()["loss"]
+    assert np.isnan(y[200])
+    assert np.isnan(y[100:110]).all()
+    np.testing.assert_array_equal(y[111:200], losses()[111:200])
+    lo, hi = loss.canvas.view.viewRange()[1]
+    assert lo < np.log10(np.nanmin(y))
+    assert hi > np.log10(np.nanmax(y))
+
+
+def test_another_metric_can_be_chosen(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    choose(loss, "metric_box", "accuracy")
+    np.testing.assert_allclose(loss.curves()["accuracy"][1], 1 - losses())
+    assert "val_accuracy" not in loss.curves()
+    only_loss = RunSeries()
+    only_loss.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    draw(only_loss, loss)
+    assert set(loss.curves()) == {"loss", "loss (mean)"}
+    assert loss.title.isVisible()
+    draw(book, loss)
+    assert set(loss.curves()) == {"accuracy", "accuracy (mean)"}  # the choice was that of the user, and stays
+
+
+@pytest.mark.parametrize("axis", ["step", "time", "epoch"])
+def test_a_run_that_goes_on_from_an_older_step_is_drawn_from_there(plots, book, axis) -> None:
+    loss, step = plots["lossPlot"], 230
+    choose(loss, "axis_box", axis)
+    draw(book, *plots.values())
+    for event in another_leg(step):  # each followed by a redraw: what is void must not stay, nor break anything
+        book.fold([event])
+        for plot in plots.values():
+            plot.redraw()
+    curves = loss.curves()
+    np.testing.assert_array_equal(curves["loss"][1], [*losses()[:step], *[7.0] * 30])
+    assert (np.diff(curves["loss"][0]) > 0).all()
+    np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, step + 1, PER_EPOCH) / 100)
+    assert loss.read(loss.canvas.x_range[1]).text.splitlines()[1] == "train 7"
+    assert plots["memoryPlot"].end.line.isVisible() is False
+
+
+def gaps(plot: Plot, past: float) -> list[float]:
+    """Where lines are interrupted, past the one gap that the losses have anyway."""
+    return [place for x, y in plot.curves().values() for place in x[~np.isfinite(y)] if place > past]
+
+
+def test_nothing_is_drawn_across_a_pause(plots, book) -> None:
+    loss, step = plots["lossPlot"], 230
+    choose(loss, "axis_box", "time")
+    book.fold(another_leg(step))
+    draw(book, loss)
+    assert gaps(loss, past=20) == []
+    loss.show_story(ENDED, (START + 100,))
+    loss.redraw()
+    assert gaps(loss, past=20) == [100, 100], "in the line of every step and in their mean"
+    choose(loss, "axis_box", "step")
+    assert gaps(loss, past=110) == [], "over steps there is no pause"
+
+
+def test_a_loss_that_is_no_number_is_said_and_not_drawn_over_the_axis_of_another(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    void = RunSeries()
+    void.fold([{"t": START, "kind": "metrics", "first": 1, "values": {"loss": [float("nan"), float("inf")]}}])
+    draw(void, loss)
+    assert loss.empty.isVisible()
+    assert loss.empty.text() == "No loss so far is a number"
+    void.fold([{"t": START + 1, "kind": "state", "state": "releasing"}])
+    loss.redraw()
+    assert loss.empty.text() == "No loss of this run is a number"
+    draw(RunSeries(), loss)
+    assert loss.empty.text() == "No measurements yet"
+
+
+def test_the_chooser_of_the_metric_is_as_wide_as_its_text(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    box = loss.controls.metric_box
+    narrow = box.sizeHint().width()
+    choose(loss, "metric_box", "accuracy")
+    more = box.fontMetrics().horizontalAdvance("ACCURACY") - box.fontMetrics().horizontalAdvance("LOSS")
+    assert box.sizeHint().width() - narrow == more > 0
+    box.setItemText(1, "X" * 99)
+    assert box.sizeHint().width() < narrow + 10 * box.fontMetrics().horizontalAdvance("X")
+
+
+def test_a_run_that_begins_anew_keeps_the_chosen_metric(plots, book) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    choose(loss, "metric_box", "accuracy")
+    *before, measured = another_leg(0)
+    book.fold(before)
+    loss.redraw()
+    assert not loss.curves()
+    assert loss.empty.isVisible()
+    book.fold([measured])
+    loss.redraw()
+    np.testing.assert_array_equal(loss.curves()["accuracy"][1], [0.5] * 30)
+
+
+def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
+    loss = plots["lossPlot"]
+    draw(book, loss)
+    reading = loss.read(46.2)
+    assert reading is not None
+    assert reading.x == 46
+    assert reading.text.splitlines() == [
+        "step 46 \u00b7 epoch 2.00 \u00b7 0:07",
+        f"train {losses()[45]:.5g}",
+        "validation 0.46 at step 46",
+    ]
+
+    def pointed_at() -> bool:
+        for x in (440, 450):  # only a mouse that moves is noticed, and not more often than pyqtgraph wants
+            qtbot.mouseMove(loss.canvas.viewport(), QPoint(x, 200))
+        return loss.hover.label.isVisible()
+
+    qtbot.waitUntil(pointed_at)
+    assert "step" in loss.hover.label.text()
+    loss.hover.point(None)
+    assert not loss.hover.label.isVisible()
+
+
+def test_a_lone_measurement_is_seen(plots) -> None:
+    loss, lone = plots["lossPlot"], RunSeries()
+    lone.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    choose(loss, "smoothing_box", 0)
+    draw(lone, loss)
+    image = loss.canvas.grab().toImage()
+    drawn = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+    assert DARK.train in drawn
+
+
+def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
+    loss, long = plots["lossPlot"], RunSeries()
+    long.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
+    series = long.metrics["loss"]
+    values = np.ones(10_000_000)
+    values[7_654_321] = 50.0
+    series.append(np.arange(3.0, 10_000_003), np.linspace(1, 1e5, 10_000_000), values)
+    draw(long, loss)
+    _, y = loss.curves()["loss"]
+    assert len(y) < 4 * loss.canvas.pixels
+    assert y.max() == 50.0
+
+
+def test_a_loss_at_the_end_of_the_range_is_drawn(plots) -> None:
+    loss, extreme = plots["lossPlot"], RunSeries()
+    extreme.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, -1.7e308, 1.7e308]}}])
+    draw(extreme, loss)
+    assert loss.curves()["loss"][1].tolist() == [1.0, -1.7e308, 1.7e308]
+
+
+def test_a_long_metric_name_does_not_widen_the_plot(plots) -> None:
+    loss, named = plots["lossPlot"], RunSeries()
+    named.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0], "x" * 500: [2.0]}}])
+    draw(named, loss)
+    assert loss.minimumSizeHint().width() < 900
+
+
+def test_where_no_loss_is_measured_what_is_called_one_is_drawn_until_it_is(plots) -> None:
+    loss, book = plots["lossPlot"], RunSeries()
+    values = {"learning_rate": [0.1, 0.1], "accuracy": [0.5, 0.6], "loss_d": [3.0, 2.0], "val_loss_g": [5.0, 4.0]}
+    book.fold([{"t": START + 1, "kind": "metrics", "since": START, "first": 1, "values": values}])
+    draw(book, loss)
+    box = loss.controls.metric_box
+    assert [box.itemData(row) for row in range(box.count())] == ["loss_d", "loss_g", "accuracy", "learning_rate"]
+    assert (box.isVisible(), loss.title.isVisible()) == (True, False)
+    assert loss.curves()["loss_d"][1].tolist() == [3.0, 2.0]
+    book.fold([{"t": START + 2, "kind": "metrics", "since": START, "first": 1, "values": {"loss": [9.0, 8.0]}}])
+    loss.redraw()
+    assert loss.curves()["loss"][1].tolist() == [9.0, 8.0]

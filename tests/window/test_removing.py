@@ -1,0 +1,91 @@
+"""A run is deleted from the window: asked first, told afterwards, and never while it lives."""
+
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+
+from core.runs import removal
+from core.runs.states import RunState
+from gui.controllers import removal_controller
+from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "project" / "train.py"
+    path.parent.mkdir()
+    path.write_text("print('step=1 loss=0.5')\n")
+    return path
+
+
+def delete(panel, menu):
+    next(each for each in menu.actions() if each.text() == "Delete…").trigger()
+
+
+def test_a_run_is_deleted_once_it_was_asked(drive, script, runs_root):
+    run = train(script_spec(script, cwd=script.parent), runs_root).run
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window._attach_to(str(run.dir))
+    assert panel.state.text() == "Finished"
+    menu = panel.window._header.again.run_menu
+    delete(panel, menu)
+    panel.until(lambda: panel.question() is not None, "the question")
+    title, words = panel.question().question.text(), panel.question().words.text()
+    assert title.startswith("Delete the run ")
+    assert title.endswith(" train?")
+    assert "It is finished and takes " in words
+    assert " kB of disk." in words
+    assert str(run.dir) in words
+    panel.answer("noButton")
+    assert run.dir.is_dir()
+    delete(panel, menu)
+    panel.answer("yesButton")
+    panel.until(lambda: panel.runs.count() == 0, "an empty list")
+    panel.until(lambda: "Deleted train: " in panel.message("messageStrip"), "that it is gone")
+    assert panel.message("messageStrip").endswith(" kB of disk came back.")
+    assert panel.run is None
+    assert not panel.window._header.again.isEnabled()
+    assert list(runs_root.iterdir()) == []
+    assert script.exists()
+
+
+def test_a_run_that_lives_is_not_deleted(drive, tmp_path, runs_root):
+    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=1_000_000), runs_root).until(RunState.RUNNING)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.runs.run_menu.show_run(followed.run.dir)
+    delete(panel, panel.runs.run_menu)
+    panel.until(lambda: "is running, and is not removed" in panel.message("messageStrip"), "why not")
+    assert panel.question() is None
+    followed.run.request("stop")
+    followed.until_over()
+    assert followed.run.dir.is_dir()
+
+
+def test_the_window_turns_while_a_run_is_deleted(drive, script, runs_root, monkeypatch):
+    run = train(script_spec(script, cwd=script.parent), runs_root).run
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    goes_on, remove = Event(), removal.remove
+
+    def slow(run_dir):
+        goes_on.wait(60)
+        return remove(run_dir)
+
+    monkeypatch.setattr(removal, "remove", slow)
+    wait_until(lambda: not removal_controller.look(run.dir).why_not, what="that nobody holds it")
+    panel.runs.run_menu.show_run(run.dir)
+    delete(panel, panel.runs.run_menu)
+    try:
+        panel.answer("yesButton")
+        panel.until(lambda: panel.window._remover._removing.busy, "the removal")
+        read = panel.window._monitor.survey.samples
+        panel.until(lambda: panel.window._monitor.survey.samples != read, "newer readings")
+        assert run.dir.is_dir()
+    finally:
+        goes_on.set()
+    panel.until(lambda: not run.dir.exists() and panel.runs.count() == 0, "its end")

@@ -1,0 +1,233 @@
+"""The main job, with real runs: tick, choose, start, watch, stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QPlainTextEdit
+
+from core.runs.index import directories
+from core.runs.states import RunState
+from core.schema.settings import StopTimeouts
+from tests.support.acting import played
+from tests.support.recorded import recorded
+from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_tick_choose_start_watch_stop(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.choose(panel.framework, "pytorch")
+    panel.choose(panel.strategy, "ddp")
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.set_number("epochsBox", 5000)
+    panel.start()
+    panel.until_state("Running")
+    panel.until(lambda: panel.points("lossPlot") > 20, "points of the loss")
+    panel.until(lambda: panel.points("utilisationPlot") > 1 and panel.points("memoryPlot") > 1, "samples")
+    assert panel.run.spec().devices == ("cpu:0", "cpu:1")
+    assert set(panel.plot("memoryPlot").curves()) == {"cpu:0", "cpu:1"}
+    panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.verdict.text(), "that its devices are in use, by itself")
+    panel.until(lambda: "samples/s" in panel.window.findChild(QLabel, "detailLabel").text(), "a throughput")
+    panel.until(lambda: "/ " in panel.table.item(0, 2).text() and "–" not in panel.table.item(0, 2).text())
+    panel.stop()
+    panel.until_state("Stopped")
+    assert [state for _, state in panel.run.facts.history] == [
+        RunState.STARTING, RunState.RUNNING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED,
+    ]  # fmt: skip
+    panel.until(lambda: panel.runs.count() == 1 and "stopped" in panel.runs.item(0).text(), "the run in the list")
+    assert "of 5000" in panel.runs.item(0).text()
+    assert not panel.stop_button.isEnabled()
+    panel.until(panel.start_button.isEnabled, "Start to come back")
+
+
+def test_a_run_goes_through_to_its_end(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.set_number("epochsBox", 2)
+    panel.start()
+    panel.until_state("Finished")
+    texts = [label.text() for label in panel.window.findChildren(QLabel)]
+    assert "epoch 2 of 2" in texts
+    assert any("took" in text for text in texts)
+    assert panel.window.windowTitle().startswith("digits_mlp")
+    panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text())
+    released = panel.window.findChild(QLabel, "releasedLabel")
+    panel.until(lambda: released.text().startswith("memory released in "), "the verdict")
+    memory = panel.plot("memoryPlot")
+    panel.until(lambda: memory._note.text().startswith("✓ released in ") and memory.end.line.isVisible())
+
+
+def test_a_double_click_starts_one_run(drive, runs_root, qtbot):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.set_number("epochsBox", 5000)
+    panel.until(panel.start_button.isEnabled)
+    for _ in range(3):
+        qtbot.mouseClick(panel.start_button, Qt.MouseButton.LeftButton)
+        qtbot.mouseDClick(panel.start_button, Qt.MouseButton.LeftButton)
+    assert len(directories(runs_root)) == 1
+    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that its device is in use")
+    assert "digits_cnn. Start asks before it puts another run beside it" in panel.verdict.text()
+    assert panel.question() is None
+
+
+def test_another_run_beside_it_on_another_device(drive, runs_root, tmp_path):
+    first = start(played(tmp_path / "actor"), runs_root)
+    first.until(RunState.RUNNING)
+    panel = drive()
+    panel.until_state("Running")
+    panel.tick("cpu:1")
+    panel.open_recipe(write_recipe(tmp_path, LONG))
+    panel.set_number("epochsBox", 1)
+    panel.start()
+    panel.until_state("Finished")
+    assert len(directories(runs_root)) == 2
+    panel.until(lambda: panel.runs.count() == 2)
+    item = panel.runs.item(1)
+    panel.qtbot.mouseClick(
+        panel.runs.viewport(), Qt.MouseButton.LeftButton, pos=panel.runs.visualItemRect(item).center()
+    )
+    assert panel.run.dir == Path(item.data(Qt.ItemDataRole.UserRole))
+    panel.until_state("Running")
+
+
+def test_a_failing_recipe_is_shown_with_its_traceback(drive, tmp_path):
+    source = LONG.replace("return torch.randn", 'raise RuntimeError("no such data")\n    return torch.randn')
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.open_recipe(write_recipe(tmp_path, source, "broken"))
+    panel.start()
+    panel.until_state("Failed")
+    assert "no such data" in panel.message()
+    error = panel.window.findChild(QPlainTextEdit, "errorView")
+    assert "Traceback" in error.toPlainText()
+    assert "broken.py" in error.toPlainText()
+    panel.window._run_message.details_asked.emit()
+    assert error.isVisible()
+    panel.until(lambda: "no such data" in panel.log.toPlainText(), "the traceback in the log")
+    panel.until(lambda: panel.runs.count() == 1 and "failed · RuntimeError: no such data" in panel.runs.item(0).text())
+
+
+def test_a_stop_that_is_ignored_climbs_the_ladder_and_can_be_forced(drive, runs_root, tmp_path):
+    deaf = """\
+        import signal, time
+        from torch import nn, zeros
+
+        def model():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            return Deaf()
+
+        class Deaf(nn.Linear):
+            def __init__(self):
+                super().__init__(4, 2)
+            def forward(self, x):
+                print("deaf from now on", flush=True)
+                time.sleep(1000)
+                return super().forward(x)
+
+        def train_data():
+            return zeros(64, 4), zeros(64).long()
+    """
+    ladder = StopTimeouts(ask_s=0.5, interrupt_s=60, terminate_s=60)
+    start(make_spec(write_recipe(tmp_path, deaf), epochs=5, ladder=ladder), runs_root)
+    panel = drive()
+    panel.until(lambda: "deaf" in panel.log.toPlainText(), "the recipe to be deaf")
+    panel.stop()
+    assert panel.stop_button.text() == "Force"
+    assert not panel.stop_button.isEnabled()  # a double click is no second decision
+    detail = panel.window.findChild(QLabel, "detailLabel")
+    panel.until(lambda: detail.text().startswith("asked · SIGINT · SIGTERM in "), "the ladder")
+    panel.stop()
+    panel.until_state("Stopped")
+    assert [rung.name for rung in panel.run.facts.rungs] == ["asked", "SIGINT", "SIGKILL"]
+    assert panel.stop_button.text() == "Stop"
+
+
+def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_root, tmp_path):
+    recipe = write_recipe(tmp_path, LONG)
+    code = f"""\
+        import pathlib
+        from PySide6.QtCore import QTimer
+        from PySide6.QtWidgets import QApplication
+        from gui.app import create_window
+        app = QApplication([])
+        window = create_window(pathlib.Path({str(runs_root)!r}))
+        window._devices.table.tick(["cpu:0"])
+        window._setup.open_recipe({recipe!r})
+        window._setup.findChild(object, "epochsBox").setValue({FOREVER})
+        window.show()
+        QTimer.singleShot(1000, window.start)
+        app.exec()
+    """
+    other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1 and "running" in panel.runs.item(0).text(), "the run of the other")
+    other.kill()
+    other.wait()
+    panel.window.close()
+    again = drive()
+    again.until_state("Running")
+    again.until(lambda: again.points("lossPlot") > 2)
+    steps = again.window._session.book.metrics["loss"].steps
+    assert steps[0] == 1  # from its very beginning
+    assert len(steps) == steps[-1]
+    again.stop()
+    again.until_state("Stopped")
+
+
+def test_a_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained()
+    panel = drive()
+    panel.until_state("Running")
+    os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
+    panel.until_state("Lost")
+    assert "ended without a word" in panel.message()
+    panel.until(lambda: "lost" in panel.runs.item(0).text())
+    assert not panel.stop_button.isEnabled()
+
+
+def test_a_run_of_a_newer_version_is_explained(drive, runs_root):
+    run_dir = runs_root / "20300101-000000-new-0000"
+    run_dir.mkdir(parents=True)
+    (run_dir / "spec.json").write_text('{"version": 99, "name": "new"}')
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1)
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    assert "newer Trainyard" in panel.message()
+
+
+@pytest.mark.parametrize("theme", ["DARK", "LIGHT"])
+def test_themes_can_change_while_a_run_is_shown(drive, theme):
+    from gui.style import theme as themes
+
+    panel = drive()
+    panel.window.set_theme(getattr(themes, theme))
+    assert not panel.window.grab().isNull()
+
+
+def test_what_went_wrong_with_one_run_is_not_said_over_another(drive, runs_root):
+    one = recorded(runs_root, last="paused")
+    one.rename(one.with_name("20250615-140000-digits_mlp-0000"))
+    recorded(runs_root)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs in the list")
+    panel.runs.itemActivated.emit(panel.runs.item(1))
+    panel.until_state("Paused")
+    assert panel.plot("memoryPlot").end.label.toPlainText() == "training paused"
+    panel.window.show_message("It could not be resumed.")
+    panel.runs.itemActivated.emit(panel.runs.item(1))
+    assert panel.message("messageStrip") == "It could not be resumed."
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until_state("Finished")
+    assert panel.message("messageStrip") == ""

@@ -1,0 +1,398 @@
+"""A script of the user's own in the window: chosen, started, stopped; and begun again from what was there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPlainTextEdit, QPushButton
+
+from core.config import presets
+from core.runs.states import RunState
+from gui.widgets.name_dialog import NameDialog
+from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
+
+TRAINS = """\
+import os
+import sys
+import time
+
+for step in range(1, int(sys.argv[1]) + 1):
+    print(f"step={step} loss={1 / step}", flush=True)
+    time.sleep(0.01)
+print("mine is", os.environ.get("MINE"), "in", os.getcwd())
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """No setup is kept in the folder of who runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "project" / "train.py"
+    path.parent.mkdir()
+    path.write_text(TRAINS)
+    return path
+
+
+def drop(panel, path):
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    event = QDropEvent(
+        QPointF(700, 300), Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    panel.window.dropEvent(event)
+
+
+def ready(panel):
+    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+
+
+def spec_of(panel):
+    return panel.window._starter.judge().spec
+
+
+def is_script(panel):
+    return panel.window._setup.is_script
+
+
+def menu_action(menu, text):
+    return next(each for each in menu.actions() if each.text() == text)
+
+
+def test_a_script_is_chosen_started_and_ends(drive, script):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.set_text("scriptPath", str(script))
+    assert panel.window.findChild(QLineEdit, "workingDirEdit").text() == str(script.parent)
+    panel.set_text("argumentsEdit", "'20")
+    panel.until(lambda: "quotation mark that is not closed" in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+    panel.set_text("argumentsEdit", "20")
+    environment = panel.window.findChild(QPlainTextEdit, "environmentEdit")
+    environment.setPlainText("MINE")
+    panel.until(lambda: "'MINE' is no variable of the environment" in panel.verdict.text())
+    environment.setPlainText("MINE=yes, it is")
+    ready(panel)
+    assert panel.window.findChild(QLabel, "batchLabel").text().startswith("One process. ")
+    panel.start()
+    panel.until_state("Finished")
+    assert panel.run.spec().script.arguments == ("20",)
+    panel.until(lambda: f"mine is yes, it is in {script.parent}" in panel.log.toPlainText(), "the log")
+    panel.until(lambda: panel.points("lossPlot") == 20, "the loss of each step")
+    panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text(), "its row")
+
+
+def test_a_running_script_is_stopped_and_neither_paused_nor_saved(drive, script):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.set_text("scriptPath", str(script))
+    panel.set_text("argumentsEdit", "1000000")
+    panel.start()
+    panel.until_state("Running")
+    panel.until(lambda: panel.points("lossPlot") > 5, "points of the loss")
+    assert not panel.pause_button.isEnabled()
+    assert panel.pause_button.toolTip() == (
+        "A script cannot be paused from outside: it saves, if it does, in a way of its own. "
+        "Stopping it sends SIGINT first."
+    )
+    save = panel.window.findChild(QPushButton, "saveButton")
+    assert not save.isEnabled()
+    assert "A script cannot be saved from outside: it saves, if it does, in a way of its own" in save.toolTip()
+    panel.stop()
+    panel.until_state("Stopped")
+    assert [rung.name for rung in panel.run.facts.rungs][-1:] == ["SIGINT"]
+    panel.until(lambda: not panel.stop_button.isEnabled(), "its end")
+    assert not panel.pause_button.isEnabled()
+    assert "cannot be paused" in panel.pause_button.toolTip()
+    assert "resumed" not in panel.state.toolTip()
+
+
+def test_start_that_is_pressed_while_the_script_is_looked_at_is_not_lost(drive, script):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.set_text("scriptPath", str(script))
+    panel.set_text("argumentsEdit", "1")
+    panel.window.start()
+    assert panel.run is None
+    panel.set_text("argumentsEdit", "2")  # which is not what it was pressed for
+    ready(panel)
+    assert panel.run is None
+    script.write_text(f"{TRAINS}\n")
+    panel.window.start()
+    assert panel.run is None
+    panel.until_state("Finished")
+    assert panel.run.spec().script.arguments == ("2",)
+
+
+def test_what_is_wrong_with_a_script_is_said_before_the_start(drive, script, tmp_path):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "scriptModeButton"), Qt.MouseButton.LeftButton)
+    panel.until(lambda: "No script is chosen" in panel.verdict.text())
+    panel.set_text("scriptPath", str(tmp_path / "gone.py"))
+    panel.until(lambda: "gone.py" in panel.verdict.text() and "There is no script" in panel.verdict.text())
+    panel.set_text("scriptPath", str(script))
+    ready(panel)
+    script.write_text("import no_such_package_anywhere\n")
+    panel.window._starter.ask_anew()  # as when the window is come back to
+    panel.until(lambda: "no_such_package_anywhere" in panel.verdict.text(), "what it lacks")
+    script.write_text("def (:\n")
+    panel.window._starter.ask_anew()
+    panel.until(lambda: "syntax error" in panel.verdict.text())
+    panel.set_text("workingDirEdit", str(tmp_path / "away"))
+    panel.until(lambda: "There is no folder" in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+
+
+def test_what_does_nothing_for_a_script_is_not_shown(drive, script):
+    panel = drive()
+    panel.window._setup._more.unfold(True)
+    of_recipes = [panel.framework, panel.strategy, panel.recipe, panel.window.findChild(QComboBox, "precisionBox")]
+    of_recipes.append(panel.window.findChild(QComboBox, "checkpointUnitBox"))
+    of_scripts = [panel.window.findChild(QLineEdit, name) for name in ("scriptPath", "argumentsEdit", "workingDirEdit")]
+    of_scripts += [panel.window.findChild(QPlainTextEdit, "environmentEdit"), panel.box("launchBox")]
+    of_scripts += [panel.box("pythonBox"), panel.window.findChild(QLineEdit, "expressionEdit")]
+    tolerance = panel.window._setup._release
+    assert all(each.isVisible() for each in of_recipes)
+    assert not any(each.isVisible() for each in of_scripts)
+    panel.window._setup.open_script(script)
+    panel.until(lambda: all(each.isVisible() for each in of_scripts), "the fields of a script")
+    assert not any(each.isVisible() for each in of_recipes)
+    assert tolerance.isVisible()
+
+
+def test_what_is_dropped_on_the_window_is_chosen_for_what_it_is(drive, script, tmp_path):
+    panel = drive()
+    drop(panel, script)
+    assert is_script(panel)
+    assert panel.window.findChild(QLineEdit, "scriptPath").text() == str(script)
+    recipe = write_recipe(tmp_path, LONG, "dropped")
+    drop(panel, recipe)
+    assert not is_script(panel)
+    assert panel.recipe.currentData() == recipe
+    program = tmp_path / "program"
+    program.mkdir()
+    (program / "__main__.py").write_text(TRAINS)
+    drop(panel, program)
+    assert is_script(panel)
+    assert panel.window.findChild(QLineEdit, "workingDirEdit").text() == str(program)
+    drop(panel, tmp_path / "data.csv")
+    assert panel.window.findChild(QLineEdit, "scriptPath").text() == str(program)
+
+
+def test_the_choices_for_a_script_are_remembered(drive, script, tmp_path):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.window._setup.open_script(script)
+    panel.set_text("argumentsEdit", "3 --name 'a b'")
+    panel.window.findChild(QPlainTextEdit, "environmentEdit").setPlainText("A=1\nB=2")
+    panel.choose(panel.box("launchBox"), "per-device")
+    panel.window._setup.script.choose_python(sys.executable)
+    ready(panel)
+    before = spec_of(panel)
+    assert before.python == sys.executable
+    panel.window.close()
+    again = drive()
+    assert is_script(again)
+    ready(again)
+    assert spec_of(again) == before
+
+
+def test_pythons_are_found_and_shown_with_what_they_have(drive, script):
+    panel = drive()
+    panel.window._setup.open_script(script)
+    box = panel.box("pythonBox")
+
+    def own() -> str:
+        row = box.findData(sys.executable)
+        return str(box.itemData(row, Qt.ItemDataRole.ToolTipRole)) if row >= 0 else ""
+
+    panel.until(lambda: "torch" in own(), "what this Python has")
+    assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in box.itemText(box.findData(sys.executable))
+    panel.choose(box, sys.executable)
+    panel.tick("cpu:0")
+    ready(panel)
+    assert spec_of(panel).python == sys.executable
+
+
+def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_holds_nothing_up(
+    drive, script, monkeypatch
+):
+    usual = script.parent / ".venv" / "bin" / "python"
+    usual.parent.mkdir(parents=True)
+    usual.symlink_to(sys.executable)
+    answers, asked_by = threading.Event(), []
+    can_access = os.access
+
+    def access(path, *mode, **more):
+        """A file server that is dead until `answers` is set."""
+        if str(path) == str(usual):
+            asked_by.append(threading.current_thread())
+            answers.wait(60)
+        return can_access(path, *mode, **more)
+
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "access", access)
+    panel = drive()
+    box = panel.box("pythonBox")
+    try:
+        panel.window._setup.open_script(script)
+        panel.tick("cpu:0")
+        panel.until(lambda: asked_by, "the question")
+        panel.set_text("argumentsEdit", "--lr 0.1")
+        panel.until(lambda: panel.verdict.text() == "Looking at train.py …", "that it is looked at")
+        read = panel.window._monitor.survey.samples
+        panel.until(lambda: panel.window._monitor.survey.samples != read, "newer readings")
+        assert box.itemText(0) == "Usual"
+    finally:
+        answers.set()
+    panel.until(lambda: box.itemText(0) == "Usual: .venv", "the usual Python")
+    assert threading.main_thread() not in asked_by
+    ready(panel)
+    assert spec_of(panel).python == str(usual)
+
+
+def test_run_again_starts_the_same_and_asks_where_a_device_is_in_use(drive, script, runs_root):
+    first = train(script_spec(script, "5", cwd=script.parent), runs_root)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.runs.run_menu.show_run(first.run.dir)
+    menu_action(panel.runs.run_menu, "Run again").trigger()
+    panel.until(lambda: panel.runs.count() == 2, "another run")
+    panel.until_state("Finished")
+    assert panel.run.dir != first.run.dir
+    assert panel.run.spec() == first.run.spec()
+    other = start(make_spec(write_recipe(runs_root.parent, LONG), epochs=1_000_000), runs_root).until(RunState.RUNNING)
+    panel.until(lambda: panel.runs.count() == 3, "the other run")
+    menu = panel.window._header.again.run_menu
+    menu_action(menu, "Run again").trigger()
+    panel.until(lambda: panel.question() is not None, "a question")
+    assert panel.question().text.startswith("Start train beside ")
+    panel.answer("noButton")
+    assert panel.runs.count() == 3
+    menu_action(menu, "Run again").trigger()
+    panel.answer("yesButton")
+    panel.until(lambda: panel.runs.count() == 4, "a run beside it")
+    panel.until_state("Finished")
+    other.run.request("stop")
+    other.until_over()
+
+
+def test_run_again_says_what_is_gone(drive, script, runs_root):
+    first = train(script_spec(script, "1", cwd=script.parent), runs_root)
+    script.unlink()
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.runs.run_menu.show_run(first.run.dir)
+    menu_action(panel.runs.run_menu, "Run again").trigger()
+    panel.until(lambda: "There is no script" in panel.message("messageStrip"), "that it is gone")
+    assert panel.runs.count() == 1
+
+
+def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
+    given = {"environment": {"A": "b c"}, "expression": "(?P<loss>x)"}
+    of_script = script_spec(script, "5", "a b", cwd=tmp_path, devices="cpu:1", launch="per-device", **given)
+    recipe = write_recipe(tmp_path, LONG.replace("items=64", "items=64, noise=0.5"))
+    of_recipe = make_spec(
+        recipe, devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, learning_rate=0.25, seed=7,
+        gradient_clip=1.5, settings={"noise": 0.25}, checkpoints={"unit": "steps", "every": 9},
+    )  # fmt: skip
+    of_recipe = replace(of_recipe, name="nightly", working_dir=str(script.parent))
+    runs = [train(spec, runs_root).run for spec in (of_script, of_recipe)]
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 2, "the runs")
+    menu = panel.window._header.again.run_menu
+    for run, spec in zip(runs, (of_script, of_recipe), strict=True):
+        panel.window._attach_to(str(run.dir))
+        menu_action(menu, "Duplicate and edit").trigger()
+        assert is_script(panel) is (spec.script is not None)
+        ready(panel)
+        made = spec_of(panel)
+        assert (made.script, made.recipe, made.training, made.checkpoints) == (
+            spec.script, spec.recipe, spec.training, spec.checkpoints,
+        )  # fmt: skip
+        assert (made.devices, made.strategy, made.python) == (spec.devices, spec.strategy, spec.python)
+        assert (made.name, made.working_dir) == (spec.name, spec.working_dir)
+    menu_action(menu, "Copy as command").trigger()
+    line = QGuiApplication.clipboard().text()
+    assert shlex.split(line)[:5] == ["cd", of_recipe.working_dir, "&&", "trainyard", "run"]
+    assert panel.message("messageStrip") == "Copied: the line that starts nightly the same from a shell."
+    panel.choose(panel.recipe, "digits_mlp")  # the name and the folder were those of that run
+    made = spec_of(panel)
+    assert (made.name, made.working_dir) == ("digits_mlp", str(Path.cwd()))
+
+
+def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
+    spec = script_spec(script, "5", cwd=script.parent)
+    run = train(spec, runs_root).run
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window._attach_to(str(run.dir))
+    menu_action(panel.window._header.again.run_menu, "Keep as setup…").trigger()
+    dialog = panel.window.findChild(NameDialog)
+    dialog.edit.setText("../nightly")
+    assert not dialog.yes.isEnabled()
+    assert "cannot be called" in dialog.told.text()
+    dialog.edit.setText("nightly")
+    panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
+    path = presets.path_of("nightly", presets.default_root())
+    assert presets.read(path) == spec
+    button = panel.window._setup.setups
+    assert not is_script(panel)
+    button.list_setups()
+    menu_action(button.menu(), "nightly").trigger()
+    assert is_script(panel)
+    ready(panel)
+    assert spec_of(panel).script == spec.script
+    menu_action(button._removing, "nightly…").trigger()
+    panel.answer("noButton")
+    assert path.exists()
+    menu_action(button._removing, "nightly…").trigger()
+    panel.answer("yesButton")
+    assert not path.exists()
+    button.list_setups()
+    assert [each.text() for each in button.menu().actions()] == ["None is kept yet", "", "Keep what is chosen…"]
+    menu_action(button.menu(), "Keep what is chosen…").trigger()
+    dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
+    panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
+    assert [each.name for each in presets.listed(presets.default_root())] == ["train"]
+
+
+def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
+    spec = replace(script_spec(script, cwd=script.parent), devices=("GPU-gone", "cpu:1"))
+    presets.keep(spec, presets.path_of("elsewhere", presets.default_root()))
+    panel = drive()
+    panel.tick("cpu:0")
+    button = panel.window._setup.setups
+    button.list_setups()
+    menu_action(button.menu(), "elsewhere").trigger()
+    assert panel.message("messageStrip") == "GPU-gone is not in this machine now, so it is not ticked."
+    assert panel.window._devices.table.ticked() == ("cpu:1",)
+
+
+def test_an_expression_is_tried_on_the_log_that_is_shown_while_it_is_typed(drive, script, runs_root):
+    train(script_spec(script, "4", cwd=script.parent), runs_root)
+    panel = drive()
+    panel.set_text("scriptPath", str(script))
+    found = panel.window.findChild(QLabel, "expressionTrial")
+    panel.set_text("expressionEdit", r"step=(?P<step>\d+) loss=(?P<loss>\S+)")
+    panel.until(lambda: found.text() == "Show a run, and it is tried on its log.")
+    panel.until(lambda: panel.runs.count() == 1)
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until(lambda: found.text().endswith("the last says loss 0.25 at step 4."))
+    panel.set_text("expressionEdit", "(?P<loss>")
+    panel.until(lambda: found.text().startswith("The expression is no regular expression"))
+    panel.set_text("expressionEdit", "")
+    panel.until(lambda: not found.isVisibleTo(found.parentWidget()))

@@ -1,0 +1,253 @@
+"""The choices: what is in the way is said; none is changed silently; they are remembered."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
+
+from core.config import validation
+from core.schema.settings import ReleaseWatch
+from tests.support.running import LONG, write_recipe
+
+
+def test_nothing_is_ticked_at_first_and_start_says_so(drive):
+    panel = drive()
+    panel.until(panel.verdict.text, "a verdict")
+    assert panel.verdict.text() == "No device is ticked. Tick one or more in the list of devices."
+    assert not panel.start_button.isEnabled()
+    assert "No device is ticked" in panel.start_button.toolTip()
+
+
+def test_ready_and_the_batch_arithmetic(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.until(lambda: panel.verdict.text() == "✓  Ready: CPU 0 and CPU 1 are free.", "all to be ready")
+    assert panel.window.findChild(QLabel, "batchLabel").text() == "64 = 2 devices × 32 × 1 accumulation"
+
+
+def test_what_is_in_the_way_is_said_in_sentences(drive, tmp_path):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.set_number("batchBox", 63)
+    panel.until(lambda: "A batch of 63 cannot be split evenly" in panel.verdict.text())
+    panel.choose(panel.strategy, "single")
+    panel.until(lambda: "Strategy single trains on 1 device and 2 are ticked" in panel.verdict.text())
+    panel.open_recipe(write_recipe(tmp_path, "def model(:", "wrong"))
+    panel.until(lambda: "wrong.py is not valid Python" in panel.verdict.text())
+    panel.open_recipe(write_recipe(tmp_path, "def model(): pass", "half"))
+    panel.until(lambda: "no function train_data()" in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+
+
+def test_another_python_may_train_a_recipe(drive, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Ready" in panel.verdict.text())
+    python = panel.window.findChild(QLineEdit, "recipePythonEdit")
+    python.setText(str(tmp_path / "bare"))
+    inside = tmp_path / "bare" / "bin" / "python"
+    panel.until(lambda: f"PyTorch is not installed in {inside}." in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+    python.setText("python-that-is-none")
+    panel.until(lambda: "There is no Python called 'python-that-is-none' on PATH." in panel.verdict.text())
+    python.setText(sys.executable)
+    panel.until(lambda: "Ready" in panel.verdict.text())
+
+
+@pytest.mark.parametrize("typed", ["much", "-1", "0"])
+def test_a_learning_rate_that_is_none(drive, typed):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.window.findChild(QLineEdit, "rateEdit").setText(typed)
+    panel.until(lambda: "Give a number greater than 0" in panel.verdict.text())
+
+
+def test_the_settings_of_the_memory_watch_reach_the_spec_and_are_remembered(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    assert panel.window._starter.judge().spec.release == ReleaseWatch()
+    panel.set_number("releaseToleranceBox", 128)
+    panel.set_text("releaseWaitEdit", "7.5")
+    assert panel.window._starter.judge().spec.release == ReleaseWatch(tolerance_mb=128, wait_s=7.5)
+    panel.set_text("releaseWaitEdit", "-1")
+    panel.until(lambda: "memory watch waits is -1" in panel.verdict.text(), "the reason why not")
+    panel.set_text("releaseWaitEdit", "")
+    assert panel.window._starter.judge().spec.release == ReleaseWatch(tolerance_mb=128)
+    panel.window.close()
+    again = drive()
+    assert again.window._starter.judge().spec.release.tolerance_mb == 128
+
+
+def test_how_gpus_are_named_to_cuda_reaches_the_spec_and_is_remembered(drive, nvml):
+    nvml.write(gpus=1)
+    panel = drive()
+    panel.until(lambda: panel.table.rowCount() == 3, "the GPU")
+    panel.tick("cpu:0")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    assert panel.window._starter.judge().spec.cuda_ids == "uuid"
+    assert not panel.window._setup._naming.isHidden()
+    panel.choose(panel.box("cudaIdsBox"), "integer")
+    assert panel.window._starter.judge().spec.cuda_ids == "integer"
+    panel.window.close()
+    again = drive()
+    again.until(lambda: again.window._starter.judge().spec.cuda_ids == "integer", "the choice of before")
+
+
+def test_without_a_gpu_nothing_is_asked_about_how_gpus_are_named(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    assert panel.window._setup._naming.isHidden()
+    panel.choose(panel.box("cudaIdsBox"), "integer")  # as one that was remembered from a machine with GPUs
+    assert panel.window._starter.judge().spec.cuda_ids == "uuid"
+
+
+def test_a_framework_that_is_not_installed(drive, monkeypatch):
+    monkeypatch.setattr(validation, "has", lambda python, module: module == "torch")
+    panel = drive()
+    texts = [panel.framework.itemText(row) for row in range(panel.framework.count())]
+    assert texts == ["PyTorch", "TensorFlow  (not installed)", "Keras  (not installed)"]
+    panel.tick("cpu:0")
+    panel.choose(panel.framework, "keras")
+    panel.until(lambda: "Keras is not installed" in panel.verdict.text())
+    assert "-m pip install tensorflow" in panel.verdict.text()
+    monkeypatch.undo()
+    panel.window._setup.reread()  # as when the window is come back to
+    assert panel.framework.currentText() == "Keras"
+
+
+def test_a_folder_that_cannot_be_written(drive, runs_root):
+    runs_root.write_text("a file in the place of the folder")
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Runs cannot be kept in" in panel.message("messageStrip"))
+    panel.until(lambda: "Runs cannot be kept in" in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+
+
+def test_the_strategy_follows_the_devices_until_one_is_chosen(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    assert panel.strategy.currentData() == "ddp"
+    panel.tick("cpu:0")
+    assert panel.strategy.currentData() == "single"
+    panel.choose(panel.strategy, "ddp")
+    panel.tick("cpu:0", "cpu:1")
+    panel.tick("cpu:1")
+    assert panel.strategy.currentData() == "ddp"
+
+
+def test_the_learning_rate_is_the_recipes_until_it_is_edited(drive, tmp_path):
+    panel = drive()
+    rate = panel.window.findChild(QLineEdit, "rateEdit")
+    assert rate.text() == "0.05"
+    panel.open_recipe(write_recipe(tmp_path, LONG))
+    assert rate.text() == "0.001"
+    rate.setText("0.3")
+    panel.choose(panel.recipe, "digits_cnn")
+    assert rate.text() == "0.3"
+
+
+def test_the_settings_of_a_recipe_are_a_form(drive, tmp_path):
+    source = LONG.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
+    panel = drive()
+    panel.tick("cpu:0")
+    path = write_recipe(tmp_path, source)
+    panel.open_recipe(path)
+    panel.until(lambda: "Ready" in panel.verdict.text())
+    edit = panel.window.findChild(QLineEdit, "setting-noise")
+    edit.setText("loud")
+    panel.until(lambda: "Setting 'noise' is 'loud'" in panel.verdict.text())
+    edit.setText("0.25")
+    panel.set_number("setting-items", 32)
+    panel.until(lambda: "Ready" in panel.verdict.text())
+    settings = panel.window._starter.judge().spec.recipe.settings
+    assert settings == {"items": 32, "noise": 0.25, "shuffled": True, "flavour": "sweet", "limit": None}
+    panel.choose(panel.recipe, "digits_cnn")
+    panel.choose(panel.recipe, path)
+    assert panel.window.findChild(QLineEdit, "setting-noise").text() == "0.25"  # comes back with its recipe
+
+
+def test_a_recipe_file_is_dropped(drive, tmp_path):
+    panel = drive()
+    path = write_recipe(tmp_path, LONG, "dropped")
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(path)])
+    event = QDropEvent(
+        QPointF(5, 5), Qt.DropAction.CopyAction, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    )
+    panel.window.dropEvent(event)
+    assert panel.recipe.currentData() == path
+    assert panel.recipe.currentText() == "dropped.py"
+
+
+def test_choices_and_layout_are_remembered(drive):
+    panel = drive()
+    panel.tick("cpu:1")
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.choose(panel.strategy, "ddp")
+    panel.set_number("epochsBox", 7)
+    panel.set_number("seedBox", 3)
+    panel.plot("lossPlot").controls.log_box.setChecked(True)
+    runs = panel.window.findChild(QDockWidget, "runsDock")
+    panel.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, runs)
+    panel.window.close()
+    again = drive()
+    again.until(lambda: again.table.item(again.row_of("cpu:1"), 0).checkState() is Qt.CheckState.Checked)
+    assert again.recipe.currentData() == "digits_mlp"
+    assert again.strategy.currentData() == "ddp"
+    choices = again.window._setup.choices(())
+    assert (choices.training["epochs"], choices.training["seed"]) == (7, 3)
+    assert again.plot("lossPlot").controls.logarithmic
+    runs = again.window.findChild(QDockWidget, "runsDock")
+    assert again.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
+
+
+def test_more_devices_than_last_time_are_shown_as_at_a_fresh_start(drive, nvml):
+    nvml.write(gpus=0)
+    panel = drive()
+    qtbot = panel.qtbot
+    qtbot.mouseClick(panel.window, Qt.MouseButton.LeftButton, pos=QPoint(2, 2))  # as if a border was moved
+    panel.window.close()
+    nvml.write(gpus=8)
+    again = drive()
+    devices = again.window.findChild(QDockWidget, "devicesDock")
+    few = devices.height()
+    again.until(lambda: again.table.rowCount() == 10, "the devices")
+    again.until(lambda: devices.height() > few, "them to be shown")
+    shown = devices.height()
+    again.window._layout.reset()
+    again.until(lambda: devices.height() == shown, "a fresh start to show them likewise")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x00\xff\xfe" * 400,
+        b"[window]\ngeometry=@Variant(\\0\\0\\0\\x7f\\0\\0)\nlayout=@ByteArray(garbage)\nplots=W10=\n",
+    ],
+)
+def test_garbage_in_the_settings_is_no_harm(drive, tmp_path, content):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "trainyard.ini").write_bytes(content)
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(panel.start_button.isEnabled)
+
+
+def test_remembered_choices_of_the_wrong_kind_are_left_out(drive, runs_root):
+    from gui.services.settings_file import SettingsFile, folder_key
+
+    kept = SettingsFile()
+    wrong = {"framework": 3, "strategy": [], "recipe": {}, "devices": 5, "settings": [1], "more": "yes"}
+    kept.keep_mapping(f"{folder_key(runs_root)}/choices", {**wrong, "training": {"epochs": "x", "seed": -5}})
+    kept.save()
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(panel.start_button.isEnabled)

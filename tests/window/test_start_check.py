@@ -1,0 +1,217 @@
+"""What is said before a start: what there is room for, as far as that is known, and beside whom a run would be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from core.config.choices import RecipeChoices
+from core.devices.device import Device, Process, Sample, Survey
+from core.runs.facts import RunFacts
+from core.runs.index import RunSummary
+from core.runs.states import RunState
+from core.schema.spec import write_spec
+from gui.controllers import resume_controller, start_controller
+from gui.controllers.resume_controller import ResumeController
+from gui.controllers.start_controller import StartController
+from gui.panels.setup.start_status import StartStatus
+from gui.viewmodels.run.run_rows import DeviceUsers
+from gui.viewmodels.setup.device_sharing import shared_device_question
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, standing
+from tests.support.running import make_spec
+
+GB = 2**30
+GPUS = tuple(
+    Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX", memory_total_bytes=24 * GB)
+    for number in range(2)
+)
+CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=8 * GB, cores=(0,))
+
+
+def choices(*devices: str) -> RecipeChoices:
+    return RecipeChoices(recipe="digits_mlp", devices=devices, strategy="single" if len(devices) == 1 else "ddp")
+
+
+def survey(**sample) -> Survey:
+    usual = {"memory_used_bytes": GB, "processes": ()}
+    samples = tuple(Sample(device_id=each.id, time=1, **{**usual, **sample}) for each in GPUS)
+    return Survey(devices=(*GPUS, CPU), samples=samples)
+
+
+def ready(seen: Survey, *devices: str, old_s=None, held_by=None) -> str:
+    result = check_start(choices(*devices), StartConditions(survey=seen, old_s=old_s or {}, held_by=held_by or {}))
+    assert result.problems == ()
+    assert result.wary is result.ready.startswith("Ready, but")
+    return result.ready
+
+
+# -- what there is room for ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sample", "devices", "words"),
+    [
+        ({}, ("GPU-0",), "Ready: GPU 0 is free, 23.0 GB."),
+        ({}, ("GPU-0", "GPU-1"), "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
+        ({"memory_used_bytes": None}, ("GPU-0",), "Ready: GPU 0 is free."),
+        ({"processes": (Process(pid=1),)}, ("GPU-0",), "Ready: GPU 0 has 23.0 GB free."),
+        ({"processes": None}, ("GPU-0",), "Ready: GPU 0 has 23.0 GB free."),
+        ({"processes": None, "memory_used_bytes": None}, ("GPU-0",), "Ready: GPU 0."),
+        ({}, ("cpu:0",), "Ready: CPU 0 is free."),
+    ],
+)
+def test_a_gpu_is_called_free_only_where_its_driver_lists_nobody(sample, devices, words):
+    assert ready(survey(**sample), *devices) == words
+
+
+def test_old_readings_are_no_ground_for_calling_a_device_free():
+    old = {"GPU-0": 12, "GPU-1": 9}
+    assert ready(survey(), "GPU-0", old_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."
+    both = ready(survey(), "GPU-0", "GPU-1", old_s=old)
+    assert both == "Ready, but the last readings of GPU 0 and GPU 1 are up to 12 s old."
+    assert ready(survey(), "cpu:0", old_s=old) == "Ready: CPU 0 is free."
+
+
+def test_it_is_judged_anew_when_what_was_said_of_a_ticked_device_is_not_so_any_more():
+    before = standing(survey(), {}, {}, ["GPU-0"])
+    assert standing(survey(utilisation_percent=80), {}, {}, ["GPU-0"]) == before
+    assert standing(survey(), {"GPU-1": 5}, {}, ["GPU-0"]) == before
+    assert standing(survey(utilisation_percent=80), {}, {"GPU-1": "blender"}, ["GPU-0"]) == before
+    assert standing(survey(utilisation_percent=80), {}, {"GPU-0": "blender"}, ["GPU-0"]) != before
+    for seen, old_s in (
+        (survey(), {"GPU-0": 5}),
+        (survey(processes=(Process(pid=1),)), {}),
+        (survey(memory_used_bytes=3 * GB), {}),
+        (survey(lost="gone"), {}),
+    ):
+        assert standing(seen, old_s, {}, ["GPU-0"]) != before
+
+
+ANNA = {"GPU-1": "blender (anna)"}
+IN_USE = "GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 100 % busy"
+
+
+@pytest.mark.parametrize(
+    ("sample", "held_by", "words"),
+    [
+        ({"memory_used_bytes": 20 * GB, "utilisation_percent": 97}, ANNA, f"Ready, but {IN_USE}."),
+        ({"memory_used_bytes": 20 * GB}, {}, "Ready, but GPU 1 is taken: 20.0 / 24 GB in use."),
+        ({"utilisation_percent": 97}, ANNA,
+         "Ready, but GPU 1 is held by blender (anna): 1.0 / 24 GB in use, about 100 % busy."),
+        ({"memory_used_bytes": None, "utilisation_percent": 97}, ANNA,
+         "Ready, but GPU 1 is held by blender (anna): about 100 % busy."),
+        ({"utilisation_percent": 20}, ANNA, "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
+        ({"utilisation_percent": 97}, {}, "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_others_have_taken_most_of_can_be_started_on_and_it_is_told(sample, held_by, words):
+    seen = survey()
+    seen = replace(seen, samples=(seen.samples[0], replace(seen.samples[1], **sample)))
+    assert ready(seen, "GPU-0", "GPU-1", held_by=held_by) == words
+    assert ready(seen, "GPU-0", held_by=held_by) == "Ready: GPU 0 is free, 23.0 GB."
+
+
+def test_what_is_to_be_known_before_a_start_is_not_told_in_green(qtbot):
+    shown = StartStatus()
+    qtbot.addWidget(shown)
+    shown.show_outlook(StartCheck(ready="Ready: GPU 0 is free."))
+    assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
+    shown.show_outlook(StartCheck(ready=f"Ready, but {IN_USE}.", wary=True))
+    assert (shown.sentences.text(), shown.sentences.property("tone")) == (f"Ready, but {IN_USE}.", "warn")
+
+
+# -- beside whom ---------------------------------------------------------------------------------
+
+
+def summary(folder, name, devices, state=RunState.RUNNING) -> RunSummary:
+    run_dir = folder / name
+    run_dir.mkdir()
+    write_spec(run_dir, replace(make_spec("digits_mlp"), devices=devices))
+    return RunSummary(
+        dir=run_dir, name=name, state=state, started=None, ended=None, error=None, last_loss=None, step=0, plan=None
+    )
+
+
+def test_all_runs_on_a_device_are_known(tmp_path):
+    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0", "cpu:1"))
+    over = summary(tmp_path, "over", ("cpu:0",), RunState.FINISHED)
+    assert DeviceUsers().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
+
+
+def test_what_the_same_runs_are_on_is_told_once():
+    used = {"GPU-0": ("A",), "GPU-1": ("A",)}
+    told = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
+    assert told == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
+    now = StartConditions(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
+    told = check_start(choices("GPU-0", "GPU-1"), now).busy
+    assert told == (
+        "GPU 0 is used by A. Start asks before it puts another run beside it.",
+        "GPU 1 is used by A and B. Start asks before it puts another run beside them.",
+    )
+
+
+def test_the_question_names_all_that_would_share_a_device(tmp_path):
+    seen, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
+    one, other = summary(tmp_path, "A", ("GPU-0",)), summary(tmp_path, "B", ("GPU-0", "GPU-1"))
+    asked = shared_device_question("Start", spec, seen, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset())
+    assert (asked.question, asked.yes) == ("Start digits_mlp beside A and B?", "Start beside them")
+    assert asked.words.startswith(
+        "A and B are on GPU 0 and GPU 1 and would share memory and time with digits_mlp: all take"
+    )
+    asked = shared_device_question("Resume", spec, seen, {"GPU-1": (other,)}, agreed=frozenset())
+    assert (asked.question, asked.yes) == ("Resume digits_mlp beside B?", "Resume beside it")
+    assert asked.words.startswith("B is on GPU 1 and would share memory and time with digits_mlp: both take")
+    assert shared_device_question("Start", spec, seen, {"GPU-2": (one,)}, agreed=frozenset()) is None
+
+
+class Board:
+    """Runs on devices, as a test has them."""
+
+    def __init__(self, root, on_devices) -> None:
+        self.root, self.on_devices = root, on_devices
+
+    @property
+    def titles(self):
+        return {device: tuple(run.name for run in runs) for device, runs in self.on_devices.items()}
+
+    def poll(self, *, now) -> None:
+        pass
+
+
+def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, tmp_path, monkeypatch):
+    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
+    board = Board(tmp_path, {"cpu:0": (one,)})
+    made = StartController(board, SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={}))
+    made.choices_wanted.connect(lambda: made.take(choices("cpu:0"), {}))
+    asked, started = [], []
+    made.asked.connect(asked.append)
+    monkeypatch.setattr(start_controller.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
+    made.start()
+    assert [each.question for each in asked] == ["Start digits_mlp beside one?"]
+    board.on_devices = {"cpu:0": (one, other)}  # another has come while the question was open
+    made.start(agreed=asked[-1].neighbours)
+    assert asked[-1].question == "Start digits_mlp beside one and other?"
+    assert started == []
+    board.on_devices = {"cpu:0": (other,)}  # who has gone meanwhile is no reason to ask again
+    made.start(agreed=asked[-1].neighbours)
+    assert (len(asked), [spec.devices for spec in started]) == (2, [("cpu:0",)])
+
+
+def test_a_run_goes_on_beside_those_that_were_named_and_is_no_neighbour_of_itself(qtbot, tmp_path, monkeypatch):
+    one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
+    board, resumed = Board(tmp_path, {"cpu:0": (one, other)}), []
+    spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
+    session = SimpleNamespace(run=SimpleNamespace(dir=one.dir), spec=spec, facts=RunFacts())
+    made = ResumeController(board, SimpleNamespace(survey=Survey(devices=(CPU,))))
+    monkeypatch.setattr(resume_controller.Run, "resume", resumed.append)
+    with qtbot.waitSignal(made.asked) as asked:
+        made.resume(session)
+    assert asked.args[0].question == "Resume digits_mlp beside other?"
+    assert not made.is_resuming(session.run)
+    made.resume(session, agreed=asked.args[0].neighbours)
+    assert made.is_resuming(session.run)
+    with qtbot.waitSignal(made.ended) as ended:
+        qtbot.waitUntil(lambda: made.poll() or not made.is_resuming(session.run))
+    assert (ended.args, resumed) == ([""], [one.dir])

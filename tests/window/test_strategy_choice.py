@@ -1,0 +1,210 @@
+"""Which strategies are offered, with what reasons; and the settings of a training, from the form into the spec."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox
+
+from core.schema.settings import Checkpoints, Training
+from gui.widgets.forms.strategy_delegate import SECOND_LINE
+from tests.support.running import LONG, write_recipe
+
+
+def offered(panel) -> tuple[list[str], dict[str, str]]:
+    """The strategies that can be chosen, in order; and the others with what is said of them."""
+    box = panel.strategy
+    rows = [row for row in range(box.count()) if box.itemData(row)]
+    usable = [row for row in rows if box.model().item(row).isEnabled()]
+    assert usable == rows[: len(usable)]  # what can be used comes first
+    others = {box.itemData(row): box.itemData(row, SECOND_LINE) for row in rows if row not in usable}
+    return [box.itemData(row) for row in usable], others
+
+
+def spec(panel):
+    return panel.window._starter.judge().spec
+
+
+def test_what_does_not_fit_the_ticked_devices_is_listed_with_its_reason(drive):
+    panel = drive()
+    panel.tick("cpu:0")
+    usable, others = offered(panel)
+    assert usable == ["single", "ddp", "fsdp"]
+    assert others["pipeline"] == "Strategy pipeline needs 2 devices or more, and 1 is ticked."
+    assert "NVIDIA GPUs only" in others["data_parallel"]
+    panel.tick("cpu:0", "cpu:1")
+    usable, others = offered(panel)
+    assert usable == ["ddp", "fsdp", "pipeline", "placement"]
+    assert "trains on 1 device and 2 are ticked" in others["single"]
+    panel.choose(panel.framework, "keras")
+    assert "PerReplica" in offered(panel)[1]["multi_worker_mirrored"]
+    panel.choose(panel.framework, "tensorflow")
+    assert "No TPU was found" in offered(panel)[1]["tpu"]
+
+
+def test_the_list_of_strategies_can_be_drawn_in_both_themes(drive):
+    from gui.style.theme import DARK, LIGHT
+
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.strategy.showPopup()
+    grabs = []
+    for theme in (DARK, LIGHT):
+        panel.window.set_theme(theme)
+        grabs.append(panel.strategy.view().grab().toImage())
+    panel.strategy.hidePopup()
+    assert grabs[0] != grabs[1]
+
+
+def test_a_chosen_strategy_stays_although_it_does_not_fit_any_more(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.choose(panel.strategy, "pipeline")
+    panel.tick("cpu:0")
+    assert panel.strategy.currentData() == "pipeline"
+    assert panel.strategy.currentText() == "Pipeline (1F1B)"
+    panel.until(lambda: "Strategy pipeline needs 2 devices" in panel.verdict.text())
+    assert not panel.start_button.isEnabled()
+    panel.tick("cpu:0", "cpu:1")
+    panel.until(lambda: "Ready" in panel.verdict.text())
+
+
+def test_each_framework_keeps_its_choices(drive, tmp_path):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.choose(panel.strategy, "fsdp")
+    panel.choose(panel.recipe, "digits_mlp")
+    panel.set_number("setting-hidden", 77)
+    panel.choose(panel.framework, "tensorflow")
+    assert panel.strategy.currentData() == "mirrored"  # the usual one
+    assert panel.recipe.currentData() == "digits_mlp"
+    assert panel.window.findChild(QSpinBox, "setting-hidden").value() != 77
+    mine = write_recipe(tmp_path, "import keras\ndef model(): ...\ndef train_data(): ...", "mine")
+    panel.choose(panel.strategy, "towers")
+    panel.open_recipe(mine)
+    panel.choose(panel.framework, "pytorch")
+    assert (panel.strategy.currentData(), panel.recipe.currentData()) == ("fsdp", "digits_mlp")
+    assert panel.window.findChild(QSpinBox, "setting-hidden").value() == 77
+    panel.window.close()
+    again = drive()
+    assert (again.strategy.currentData(), again.recipe.currentData()) == ("fsdp", "digits_mlp")
+    again.choose(again.framework, "tensorflow")
+    assert (again.strategy.currentData(), again.recipe.currentData()) == ("towers", mine)
+
+
+def test_a_recipe_of_another_framework_is_refused_in_a_sentence(drive, tmp_path):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.open_recipe(write_recipe(tmp_path, LONG, "mine"))
+    panel.choose(panel.framework, "keras")
+    panel.until(lambda: "Recipe mine imports torch: it is for PyTorch" in panel.verdict.text())
+    assert panel.recipe.currentText() == "mine.py"
+
+
+NUMBERS = {
+    "epochsBox": 7, "batchBox": 32, "warmupBox": 20, "accumulationBox": 2, "microBatchesBox": 8, "workersBox": 1,
+    "seedBox": 5, "checkpointEveryBox": 3, "checkpointKeepBox": 4,
+}  # fmt: skip
+TEXTS = {"rateEdit": "0,25", "decayEdit": "1e-4", "clipEdit": "1", "patienceEdit": "6"}
+CHOICES = {"scheduleBox": "cosine", "precisionBox": "bfloat16", "checkpointUnitBox": "minutes"}
+TICKS = {"nanBox": True, "compileBox": True, "checkpointBestBox": False}
+EVERYTHING = Training(
+    epochs=7, batch_size=32, learning_rate=0.25, seed=5, accumulation=2, precision="bfloat16", loader_workers=1,
+    schedule="cosine", warmup_steps=20, weight_decay=1e-4, gradient_clip=1, patience=6, stop_on_nan=True, compile=True,
+    micro_batches=8,
+)  # fmt: skip
+
+
+def set_everything(panel) -> None:
+    for name, value in NUMBERS.items():
+        panel.set_number(name, value)
+    for name, text in TEXTS.items():
+        panel.set_text(name, text)
+    for name, data in CHOICES.items():
+        panel.choose(panel.box(name), data)
+    for name, ticked in TICKS.items():
+        panel.window.findChild(QCheckBox, name).setChecked(ticked)
+
+
+def test_all_settings_reach_the_spec_and_are_remembered(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.choose(panel.strategy, "pipeline")
+    made = spec(panel)
+    assert (made.training, made.checkpoints) == (Training(learning_rate=0.05), Checkpoints())
+    set_everything(panel)
+    wanted = EVERYTHING, Checkpoints(unit="minutes", every=3, keep=4, best=False)
+    made = spec(panel)
+    assert (made.training, made.checkpoints) == wanted
+    panel.until(
+        lambda: panel.window.findChild(QLabel, "batchLabel").text().startswith("32 = 1 pipeline of 2 stages × 8")
+    )
+    panel.window.close()
+    again = drive()
+    made = spec(again)
+    assert (made.training, made.checkpoints) == wanted
+
+
+def test_only_what_a_strategy_knows_is_asked_for(drive):
+    panel = drive()
+    panel.window.findChild(object, "moreButton").setChecked(True)
+    panel.tick("cpu:0", "cpu:1")
+    set_everything(panel)
+    shown = {name: panel.window.findChild(QSpinBox, name) for name in ("microBatchesBox", "workersBox")}
+    assert [box.isVisible() for box in shown.values()] == [False, True]
+    assert spec(panel).training.micro_batches == Training().micro_batches
+    panel.choose(panel.strategy, "pipeline")
+    assert [box.isVisible() for box in shown.values()] == [True, True]
+    panel.choose(panel.framework, "keras")
+    assert [box.isVisible() for box in shown.values()] == [False, False]
+    assert spec(panel).training.loader_workers == 0
+    assert panel.window.findChild(QCheckBox, "compileBox").text() == "XLA"
+    every = panel.window.findChild(QSpinBox, "checkpointEveryBox")
+    assert every.isVisible()
+    panel.choose(panel.box("checkpointUnitBox"), "auto")
+    assert not every.isVisible()
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "said"),
+    [
+        ("decayEdit", "much", "The weight decay is 'much'. Give a number"),
+        ("clipEdit", "0", "The limit of the gradient's norm is 0. Give a number greater than 0"),
+        ("patienceEdit", "1.5", "The patience of early stopping is 1.5. Give a whole number"),
+        ("patienceEdit", "soon", "The patience of early stopping is 'soon'. Give a whole number"),
+    ],
+)
+def test_what_is_typed_and_is_no_number_is_complained_of(drive, field, typed, said):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.set_text(field, typed)
+    panel.until(lambda: said in panel.verdict.text())
+    panel.set_text(field, "")
+    panel.until(lambda: "Ready" in panel.verdict.text())
+
+
+def test_remembered_settings_of_the_wrong_kind_are_left_out(drive, runs_root):
+    from gui.services.settings_file import SettingsFile, folder_key
+
+    kept = SettingsFile()
+    training = {"schedule": 3, "warmup_steps": -1, "weight_decay": [1], "stop_on_nan": "yes", "seed": True}
+    checkpoints = {"unit": "moons", "every": 0, "keep": 1e9, "best": 7}
+    kept.keep_mapping(
+        f"{folder_key(runs_root)}/choices", {"training": training, "checkpoints": checkpoints, "left": {"keras": 4}}
+    )
+    kept.save()
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.choose(panel.framework, "keras")
+    made = spec(panel)
+    assert made.training == Training(learning_rate=made.training.learning_rate)
+    assert made.checkpoints == Checkpoints(best=False)
+
+
+def test_tooltips_tell_what_the_chosen_strategy_does(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    assert panel.strategy.toolTip().startswith("Data parallel (DDP): One process per device")
+    role = Qt.ItemDataRole.AccessibleTextRole
+    texts = [str(panel.strategy.itemData(row, role)) for row in range(panel.strategy.count())]
+    assert any(text.startswith("One device, not available: ") for text in texts)

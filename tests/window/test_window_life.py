@@ -1,0 +1,133 @@
+"""The window's own life: it ends at once and whole, leaves runs running, and says so once."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+from PySide6.QtWidgets import QApplication, QWidget
+
+from core.runs.states import RunState
+from gui.app import create_window
+from tests.support.acting import played
+from tests.support.running import start
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_DISPLAY = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
+
+
+def test_closing_leaves_the_run_and_says_so_once(drive, runs_root, tmp_path):
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained()
+    panel = drive()
+    panel.until_state("Running")
+    panel.window.close()
+    assert len(panel.told) == 1
+    assert f"trainyard stop {followed.run.id}" in panel.told[0]
+    step = followed.run.facts.step
+    followed.until_trained(step + 50)
+    again = drive()
+    again.until_state("Running")
+    again.window.close()
+    assert again.told == []
+    assert followed.poll().state is RunState.RUNNING
+
+
+def test_closing_never_waits_and_the_last_word_is_a_window_of_its_own(drive, runs_root, tmp_path, qtbot):
+    start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
+    panel = drive()
+    panel.until_state("Running")
+    panel.window.tell = panel.window._say_farewell
+    assert panel.window.close()  # one that waited for the word to be read would wait for ever
+    assert not panel.window.isVisible()
+    word = panel.window._farewell
+    assert isinstance(word, QWidget)
+    assert word.isVisible()
+    word.close()
+
+
+def test_many_windows_in_one_process_leave_nothing(qtbot, runs_root, nvml):
+    nvml.write(gpus=1)
+    for _ in range(5):
+        window = create_window(runs_root)
+        window.show()
+        qtbot.waitUntil(lambda window=window: window._devices.table.rowCount() == 3, timeout=20_000)
+        window.close()
+        window.deleteLater()
+        QApplication.processEvents()
+    gc.collect()
+    # The helper processes were told to end; none of them is waited for by the window.
+    qtbot.waitUntil(lambda: not psutil.Process().children(), timeout=5000)
+
+
+def test_a_hidden_window_looks_less_often(drive):
+    panel = drive()
+    timer = panel.window._pulse._timer
+    assert timer.interval() == 250
+    panel.window.hide()
+    assert timer.interval() == 500
+
+
+def test_it_looks_more_often_while_a_run_is_live(drive, runs_root, tmp_path):
+    followed = start(played(tmp_path / "actor"), runs_root)
+    panel = drive()
+    panel.until_state("Running")
+    assert panel.window._pulse._timer.interval() == 100
+    followed.run.request("stop")
+    panel.until_state("Stopped")
+    assert panel.window._pulse._timer.interval() == 250
+
+
+def test_an_error_in_the_window_is_said_and_the_window_stays(drive, monkeypatch, caplog):
+    from gui import app
+
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    panel = drive()
+    app._catch_exceptions(panel.window)
+    error = KeyError("a mistake of ours")
+    sys.excepthook(KeyError, error, error.__traceback__)
+    assert "a mistake of ours" in panel.message("messageStrip")
+    assert "a mistake of ours" in caplog.text
+    assert panel.window.isVisible()
+
+
+def test_without_a_display_the_command_ends_in_one_sentence(runs_root):
+    environment = {name: value for name, value in os.environ.items() if name not in WITHOUT_DISPLAY}
+    done = subprocess.run(
+        [sys.executable, "-m", "core.cli", "--runs", str(runs_root)],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "no display" in done.stderr
+    assert "trainyard run RECIPE --devices ID" in done.stderr
+
+
+def test_a_display_that_does_not_answer_is_no_display():
+    from gui.display_check import display_problem
+
+    assert "does not answer" in (display_problem({"DISPLAY": ":4711"}, "linux") or "")
+    assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None
+
+
+def test_ctrl_c_closes_the_window(runs_root):
+    import signal
+
+    window = subprocess.Popen(
+        [sys.executable, "-m", "core.cli", "--runs", str(runs_root)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 30
+    while not runs_root.is_dir() and time.monotonic() < deadline:  # made when the window first looks around
+        time.sleep(0.05)
+    window.send_signal(signal.SIGINT)
+    _, said = window.communicate(timeout=20)
+    assert window.returncode == 0
+    assert "Traceback" not in said
