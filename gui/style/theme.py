@@ -151,10 +151,13 @@ LIGHT = Theme(
 
 
 def apply(app: QApplication, theme: Theme) -> None:
-    """Dress the whole application in a theme."""
+    """Apply a theme to the whole application; do nothing if it has this theme already."""
+    sheet = stylesheet(theme)
+    if app.styleSheet() == sheet:  # Qt re-styles all widgets for an equal sheet too
+        return
     app.setStyle("Fusion")
     app.setPalette(palette(theme))
-    app.setStyleSheet(stylesheet(theme))
+    app.setStyleSheet(sheet)
 
 
 def stylesheet(theme: Theme) -> str:

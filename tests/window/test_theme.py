@@ -113,6 +113,19 @@ def test_a_mark_is_worn_at_once(qtbot, undressed) -> None:
         assert label.palette().color(label.foregroundRole()).name() == getattr(DARK, tone)
 
 
+def test_a_theme_is_applied_once_and_another_in_its_place(qtbot, undressed) -> None:
+    themes.apply(undressed, DARK)
+    style = undressed.style()
+    themes.apply(undressed, DARK)
+    assert undressed.style() is style, "nothing is styled again"
+    themes.apply(undressed, LIGHT)
+    label = QLabel("words")
+    qtbot.addWidget(label)
+    label.ensurePolished()
+    assert label.palette().color(label.foregroundRole()).name() == LIGHT.text
+    assert undressed.palette().window().color().name() == LIGHT.window
+
+
 def test_a_spin_box_keeps_its_number_off_its_border(qtbot, undressed) -> None:
     themes.apply(undressed, DARK)
     box = QSpinBox()
