@@ -1,4 +1,4 @@
-"""What `make run` would install, with a driver and without, and which Python then trains. Nothing is installed here."""
+"""Check what `make run` would install with and without a driver, and which Python then trains. Nothing is installed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from core.catalog.frameworks import framework
 from core.catalog.interpreters import has, interpreter
 
 ROOT = Path(core.__file__).resolve().parents[1]
-DRIVER = ROOT / "tools" / "nvidia_driver.sh"
-BUILDS = ROOT / "tools" / "gpu_builds.py"
+DRIVER = ROOT / "resources" / "install" / "nvidia_driver.sh"
+BUILDS = ROOT / "resources" / "install" / "gpu_builds.py"
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def project(tmp_path: Path) -> Path:
     """What make reads, without an environment: everything is still to be done. It has no driver but by CUDA=1."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / DRIVER.name).write_bytes(DRIVER.read_bytes())
+    (tmp_path / "resources" / "install").mkdir(parents=True)
+    (tmp_path / "resources" / "install" / DRIVER.name).write_bytes(DRIVER.read_bytes())
     return tmp_path
 
 
@@ -84,26 +84,26 @@ def machine(root: Path, *, module: bool = False, libraries: tuple[str, ...] = ()
     return root
 
 
-def test_without_a_driver_one_environment_and_nothing_of_cuda(project: Path) -> None:
+def test_without_a_driver_one_environment_and_no_cuda_packages(project: Path) -> None:
     commands = would_do(project, "CUDA=0")
     assert installed(commands) == [(".venv", "--editable '.[torch,tensorflow]'")]
-    assert "nothing of CUDA is asked for" in "\n".join(commands)
+    assert "no CUDA packages are chosen" in "\n".join(commands)
     assert "and-cuda" not in "\n".join(commands)
 
 
-def test_with_a_driver_two_environments_and_it_is_said(project: Path) -> None:
+def test_with_a_driver_two_environments_and_a_message(project: Path) -> None:
     commands = would_do(project, "CUDA=1")
     assert installed(commands) == [
         (".venv-tensorflow", "\"tensorflow[and-cuda]; python_version < '3.14'\""),
         (".venv", "--editable '.[torch]'"),
     ]
-    said = [line for line in commands if line.startswith("echo") and "An NVIDIA driver is here" in line]
+    said = [line for line in commands if line.startswith("echo") and "An NVIDIA driver was found" in line]
     assert len(said) == 2
     assert "TensorFlow" in said[0]
     assert "PyTorch" in said[1]
 
 
-def test_a_machine_that_gets_a_driver_is_set_up_anew(project: Path) -> None:
+def test_a_machine_that_gets_a_driver_is_set_up_again(project: Path) -> None:
     """What was installed without a driver does not count as installed with one, and a second start installs nothing."""
     names = ("bin/python", "run-plain", "test")
     for number, name in enumerate(names):
@@ -162,7 +162,7 @@ def test_the_variable_overrides_what_is_seen_and_other_values_do_not(tmp_path: P
         ("tensorflow", "raise ImportError('libcudnn.so.9 is missing')", "does not start: ImportError: libcudnn.so.9"),
     ],
 )
-def test_what_was_installed_is_said_in_a_sentence(tmp_path: Path, module: str, code: str, says: str) -> None:
+def test_a_sentence_describes_what_was_installed(tmp_path: Path, module: str, code: str, says: str) -> None:
     assert says in build_sentence(machine(tmp_path, libraries=("/usr/lib/libcuda.so.1",)), module, code)
 
 
@@ -172,7 +172,7 @@ def test_a_build_for_cuda_without_a_driver_is_not_told_to_renew_it(tmp_path: Pat
     told = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
     if os.path.exists("/proc/driver/nvidia/version"):  # noqa: PTH110
         pytest.skip("This machine has the driver.")
-    assert "is built for CUDA 13.0. No NVIDIA driver is here: until there is one, it trains on CPU devices." in told
+    assert "is built for CUDA 13.0. No NVIDIA driver was found: until there is one, it trains on CPU devices." in told
 
 
 def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:

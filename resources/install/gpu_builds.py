@@ -1,9 +1,9 @@
-"""Says which framework builds an environment has, and whether they see GPUs: a sentence each, for `make run`.
+"""Print which framework build an environment has and whether it sees GPUs: one sentence, shown by `make run`.
 
-    python tools/gpu_builds.py torch
-    python tools/gpu_builds.py tensorflow
+    python resources/install/gpu_builds.py torch
+    python resources/install/gpu_builds.py tensorflow
 
-Never fails: a build that cannot use the GPUs still trains on CPU devices, and the window opens all the same.
+Never fails: a build that cannot use the GPUs still trains on CPU devices, and the window still opens.
 """
 # ruff: noqa: INP001 - a script, in no package
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def torch_build(torch: ModuleType) -> tuple[str, int]:
-    """The CUDA that PyTorch was built for ("" for none), and how many GPUs it sees."""
+    """Return the CUDA version PyTorch was built for (or the empty string) and the number of GPUs it sees."""
     return torch.version.cuda or "", torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def tensorflow_build(tensorflow: ModuleType) -> tuple[str, int]:
-    """The CUDA that TensorFlow was built for ("" for none), and how many GPUs it sees."""
+    """Return the CUDA version TensorFlow was built for (or the empty string) and the number of GPUs it sees."""
     info = tensorflow.sysconfig.get_build_info()
     return info.get("cuda_version", ""), len(tensorflow.config.list_physical_devices("GPU"))
 
@@ -35,7 +35,7 @@ BUILDS = {"torch": ("PyTorch", torch_build), "tensorflow": ("TensorFlow", tensor
 
 
 def driver_is_here() -> bool:
-    """Whether an NVIDIA driver is present, whatever CUDA=1 says."""
+    """Return True if an NVIDIA driver is present, regardless of the variable CUDA."""
     script = Path(__file__).with_name("nvidia_driver.sh")
     variables = {name: value for name, value in os.environ.items() if name != "CUDA"}
     done = subprocess.run(["/bin/sh", script], check=False, env=variables, capture_output=True, text=True)
@@ -43,7 +43,7 @@ def driver_is_here() -> bool:
 
 
 def sentence(module: str) -> str:
-    """What the build at hand can do, and the remedy where it cannot use a GPU."""
+    """Return what the installed build can do, with the remedy if it cannot use a GPU."""
     title, ask = BUILDS[module]
     where = sys.prefix
     try:
@@ -54,21 +54,19 @@ def sentence(module: str) -> str:
     build = f"{title} {library.__version__} in {where}"
     if not cuda:
         return (
-            f"{build} is a build without CUDA, which pip's own settings led it to: it trains on CPU devices only. "
-            "docs/installing.md says how to have another."
+            f"{build} is a build without CUDA, which pip's own settings selected. It trains on CPU devices only. "
+            "docs/installing.md describes how to install another build."
         )
     if not gpus and not driver_is_here():
-        return (
-            f"{build} is built for CUDA {cuda}. No NVIDIA driver is here: until there is one, it trains on CPU devices."
-        )
+        return f"{build} is built for CUDA {cuda}. No NVIDIA driver was found, so it trains on CPU devices."
     if not gpus:
         return (
             f"{build} is built for CUDA {cuda} and sees no GPU: is the driver new enough for CUDA {cuda}? "
-            "nvidia-smi names the newest CUDA that the driver serves."
+            "nvidia-smi shows the newest CUDA version that the driver supports."
         )
     return f"{build} is built for CUDA {cuda} and sees {gpus} GPU{'s' if gpus > 1 else ''}."
 
 
 if __name__ == "__main__":
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the sentence says what the frameworks would log by the page
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hide the frameworks' own log messages; the sentence is enough
     print(sentence(sys.argv[1]))  # noqa: T201
