@@ -128,7 +128,8 @@ class _Progress:
         """That no step ends, what is waited for at the end, and of the devices' memory what people must know."""
         facts = self._run.facts
         bad = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
-        every = (facts.stalled, facts.waiting, *bad)
+        unticked = [use.sentence for use in facts.unticked_device_uses]
+        every = (*unticked, facts.stalled, facts.waiting, *bad)
         told = [sentence for sentence in every if sentence and sentence not in self._told]
         self._told.update(told)
         return told

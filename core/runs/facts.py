@@ -81,6 +81,19 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UntickedDeviceUse:
+    """Processes of a run on one device that was not ticked."""
+
+    device_id: str
+    pids: tuple[int, ...]
+    sentence: str
+
+    def to_event(self) -> dict[str, object]:
+        """Return the fields of an event of the kind `stray`."""
+        return {"device": self.device_id, "pids": list(self.pids), "text": self.sentence}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
     """All that a run's events say about it, measurements aside."""
 
@@ -110,6 +123,8 @@ class RunFacts:
     traceback: str | None = None
     notices: tuple[str, ...] = ()
     """Sentences that a user should see although the run goes on."""
+    unticked_device_uses: tuple[UntickedDeviceUse, ...] = ()
+    """Uses of devices that were not ticked, since the run was last started; each sentence once."""
     waiting: str | None = None
     """While it is releasing, what is waited for: a sentence; None for what takes no time."""
     stalled: str | None = None
@@ -125,6 +140,11 @@ class RunFacts:
     def started(self) -> float | None:
         """Unix seconds of the first transition."""
         return self.history[0][0] if self.history else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that a user should see although the run goes on: uses of unticked devices, then notices."""
+        return (*(use.sentence for use in self.unticked_device_uses), *self.notices)
 
     @property
     def ended(self) -> float | None:
@@ -177,8 +197,8 @@ def _new_leg(facts: RunFacts) -> RunFacts:
         history = (*history, (facts.latest, RunState.LOST))
     return replace(
         facts, state=history[-1][1], history=history, workers={}, plan=None, rungs=(), error=None, traceback=None,
-        notices=_words_on(facts.cleared), asked="", waiting=None, releases={}, ended_processes=facts.cleared,
-        cleared=(),
+        notices=_words_on(facts.cleared), unticked_device_uses=(), asked="", waiting=None, releases={},
+        ended_processes=facts.cleared, cleared=(),
     )  # fmt: skip
 
 
@@ -245,6 +265,15 @@ def _notice(facts: RunFacts, event: Event) -> RunFacts:
     return _noticed(facts, str(event["text"]))
 
 
+def _unticked_device_use(facts: RunFacts, event: Event) -> RunFacts:
+    pids = tuple(int(pid) for pid in event["pids"])
+    use = UntickedDeviceUse(device_id=str(event["device"]), pids=pids, sentence=str(event["text"]))
+    known = facts.unticked_device_uses
+    if any(each.sentence == use.sentence for each in known):
+        return facts
+    return replace(facts, unticked_device_uses=(*known, use))
+
+
 def _waiting(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, waiting=str(event["text"]))
 
@@ -299,7 +328,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "request": _request,
     "rung": _rung,
     "notice": _notice,
-    "stray": _notice,
+    "stray": _unticked_device_use,
     "waiting": _waiting,
     "stall": _stall,
     "release": _release,

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.devices.reader import PROCESSES_S
+from core.runs.facts import UntickedDeviceUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from core.devices.device import Device, Sample, Survey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UntickedDeviceUse:
-    """Processes of a run on one device that was not ticked."""
-
-    device_id: str
-    pids: tuple[int, ...]
-    sentence: str
-
-    def to_event(self) -> dict[str, object]:
-        """The fields of an event of the kind `stray`."""
-        return {"device": self.device_id, "pids": list(self.pids), "text": self.sentence}
 
 
 def find(

@@ -49,7 +49,7 @@ class RunPresenter:
         session, facts, panes = self._session, self._session.facts, self._panes
         self.show_head()
         panes.details.log.show_over(over=session.run is not None and state_info(facts.state).over)
-        message = run_message(facts, session.strays, session.spec_problem, time.time())
+        message = run_message(facts, session.spec_problem, time.time())
         panes.run_message.show_message(message.text, message.tone, details=message.details)
         panes.stage.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
         panes.stage.show_facts(facts)

@@ -48,8 +48,6 @@ class RunSession(QObject):
         """When this window asked the run to stop, by `time.monotonic()`."""
         self._just_asked: tuple[str, float, Checkpoint | None] | None = None
         """What else it asked for, when, and the last checkpoint before."""
-        self.strays: tuple[str, ...] = ()
-        """Sentences on processes of the run that are on devices which were not ticked."""
         self._strides = ScriptProgress()
 
     @property
@@ -96,7 +94,7 @@ class RunSession(QObject):
     def attach(self, run: Run) -> None:
         """Look at this run from now on; what it has recorded is read at once."""
         self.run, self.book = run, RunSeries()
-        self.spec, self.spec_problem, self.strays = None, None, ()
+        self.spec, self.spec_problem = None, None
         self._strides = ScriptProgress()
         self._forget_what_was_asked()
         self._read_spec(run)
@@ -113,7 +111,6 @@ class RunSession(QObject):
         """Look at nothing from now on, if this run is looked at."""
         if self.run is not None and self.run.dir == run_dir:
             self.run = self.book = self.spec = self.spec_problem = None
-            self.strays = ()
             self._strides = ScriptProgress()
             self._forget_what_was_asked()
             self.attached.emit()
@@ -166,15 +163,12 @@ class RunSession(QObject):
         assert self.book is not None
         self.book.fold(events)
         for event in events:
-            if event["kind"] == "supervisor":  # another leg: what strayed before has ended
-                self.strays = ()
+            if event["kind"] == "supervisor":  # the run was started, or resumed
                 self._strides.forget()
             elif event["kind"] == "progress":
                 self._strides.take_in(event)
             elif event["kind"] == "release":
                 draw_after(self.book, event)
-            elif event["kind"] == "stray" and isinstance(event.get("text"), str):
-                self.strays = tuple(dict.fromkeys([*self.strays, event["text"]]))
 
     def _ask(self, what: str) -> None:
         if self.run is not None:

@@ -159,13 +159,13 @@ def test_a_process_of_the_run_on_another_gpu_is_told_once(nvml: StandIn, tmp_pat
     (sign,) = wait_until(lambda: list(folder.glob("straying-*")), 60, "the worker")
     pid = sign.name.partition("-")[2]
     nvml.write(gpu1={"compute": f"{pid}:1000,1:5"})
-    wait_until(
-        lambda: any("ticked" in text for text in followed.poll().run.facts.notices), 30, "the stray process to be told"
-    )
+    wait_until(lambda: followed.poll().run.facts.unticked_device_uses, 30, "the use of a device that was not ticked")
     (folder / "go on").touch()
     followed.until_over()
-    (told,) = [text for text in followed.run.facts.notices if "ticked" in text]
-    assert told == (
+    (use,) = followed.run.facts.unticked_device_uses
+    assert not followed.run.facts.notices
+    assert (use.device_id, use.pids) == (uuid(1), (int(pid),))
+    assert use.sentence == (
         f"Process {pid} of this run is on GPU 1 (NVIDIA GeForce RTX 4090), which was not ticked. "
         "Stop the run; check the recipe for device numbers."
     )

@@ -100,10 +100,10 @@ def test_a_run_with_long_pauses_is_given_more_time() -> None:
 def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None:
     begun = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")]
     stalled = fold(RunFacts(), [*begun, {"t": 70.0, "kind": "stall", "text": "No step has ended."}])
-    message = run_message(stalled, (), None, 80.0)
+    message = run_message(stalled, None, 80.0)
     assert (message.text, message.tone) == ("No step has ended.", "warn")
     for last in ({"kind": "stall", "text": ""}, {"kind": "state", "state": "stopping"}):
-        assert run_message(fold(stalled, [{"t": 90.0, **last}]), (), None, 95.0).text == ""
+        assert run_message(fold(stalled, [{"t": 90.0, **last}]), None, 95.0).text == ""
 
 
 def test_a_run_that_stands_still_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,6 +126,16 @@ def test_a_second_supervisor_begins_a_new_leg() -> None:
     assert again.notices == ()
 
 
+def test_uses_of_devices_that_were_not_ticked_are_known_until_the_run_is_resumed() -> None:
+    use = {"t": 4.5, "kind": "stray", "device": "GPU-1", "pids": [4711], "text": "Process 4711 is on GPU 1."}
+    facts = fold(RunFacts(), [*FIRST_LEG, use, use])
+    (known,) = facts.unticked_device_uses
+    assert (known.device_id, known.pids, known.sentence) == ("GPU-1", (4711,), "Process 4711 is on GPU 1.")
+    assert known.sentence not in facts.notices
+    assert facts.warnings == ("Process 4711 is on GPU 1.", *facts.notices)
+    assert fold(facts, [supervisor(9.0, pid=70)]).unticked_device_uses == ()
+
+
 def test_a_leg_without_an_end_was_lost_at_its_last_word() -> None:
     for pieces in (
         [FIRST_LEG, [supervisor(9.0)]],

@@ -177,10 +177,10 @@ def test_a_run_whose_loss_came_to_be_no_number_is_not_simply_good(tmp_path):
 def test_that_its_spec_cannot_be_used_is_told_before_what_came_of_it():
     spec, error = "spec.json is not a spec that can be used.", "The run never came up."
     lost = RunFacts(state=RunState.LOST, error=error)
-    assert run_message(lost, [], None, 0).text == error
-    assert run_message(lost, [], spec, 0).text == spec
+    assert run_message(lost, None, 0).text == error
+    assert run_message(lost, spec, 0).text == spec
     ran = replace(lost, supervisor=ProcessId(pid=1, created=0))
-    assert run_message(ran, [], spec, 0).text == f"{spec} {error}"
+    assert run_message(ran, spec, 0).text == f"{spec} {error}"
 
 
 def test_drivers_give_the_same_advice_once_and_are_not_cut_in_mid_sentence():

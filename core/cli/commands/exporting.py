@@ -30,7 +30,7 @@ def export(options: Namespace) -> int:
 
 def _export_csv(options: Namespace, found: Run) -> int:
     book = report.read_all(found).book
-    for text in found.facts.notices:  # what could not be read is missing in the table
+    for text in found.facts.warnings:  # what could not be read is missing in the table
         warn(text)
     if options.csv == "-":
         report.write_csv(book, sys.stdout)

@@ -158,7 +158,7 @@ def show(options: Namespace) -> int:
         say(f"  checkpoint {each['name']}: step {each['step']}, {written}")
     for line in release_lines(found.facts):
         say(f"  {line}")
-    for sentence in (found.facts.error, found.facts.stalled, *found.facts.notices):
+    for sentence in (found.facts.error, found.facts.stalled, *found.facts.warnings):
         if sentence:
             say(f"  {sentence}")
     if found.facts.error and (where := log_of(found)):

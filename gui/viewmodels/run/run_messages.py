@@ -10,8 +10,6 @@ from core.runs.states import state_info
 from .memory_verdicts import seen_words, sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from core.runs.facts import RunFacts
 
 
@@ -25,21 +23,21 @@ class Message:
     """Whether there is more to read."""
 
 
-def run_message(facts: RunFacts, strays: Sequence[str], spec_problem: str | None, now: float) -> Message:
-    """What went wrong, what runs where it should not, whose memory is not back; or else what is merely to be known.
+def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Message:
+    """Return the error, the uses of unticked devices and the memory that is not back; then the notices.
 
-    `strays`: sentences on processes of the run that are on devices which were not ticked; `now`: unix seconds.
+    `now`: unix seconds.
     """
     error = _error(facts, spec_problem)
     held, held_tone = sentences(facts) if state_info(facts.state).over else ([], "")
     seen = seen_words(facts, now)
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # it may be long ago
-    grave = [*([error] if error else []), *strays, *held]
+    unticked = [use.sentence for use in facts.unticked_device_uses]
     stalled = [facts.stalled] if facts.stalled else []
-    notices = [] if error else [*stalled, *(text for text in facts.notices if text not in grave)]
-    bad = bool(error or strays or held_tone == "bad")
-    told = [*grave[: len(grave) - len(held)], *since, *held, *notices]
-    return Message(text=" ".join(told), tone="bad" if bad else "warn", details=bool(facts.error))
+    notices = [] if error else [*stalled, *facts.notices]
+    bad = bool(error or unticked or held_tone == "bad")
+    texts = [*([error] if error else []), *unticked, *since, *held, *notices]
+    return Message(text=" ".join(texts), tone="bad" if bad else "warn", details=bool(facts.error))
 
 
 def _error(facts: RunFacts, spec_problem: str | None) -> str:
