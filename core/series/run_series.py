@@ -79,10 +79,10 @@ class RunSeries:
                 case "sample":
                     utilisation, memory = event.get("utilisation_percent"), event.get("memory_used_bytes")
                     self.add_reading(event["device"], event["t"], utilisation, memory)
-                case "plan":
-                    self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
-                case "state":
-                    self._state(event)
+                case "release":
+                    self._add_released_memory(event)
+                case "plan" | "state":
+                    self._note_stage(event)
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))
 
@@ -99,6 +99,15 @@ class RunSeries:
         readings.times.append(at)
         readings.utilisation.append(utilisation_percent)
         readings.memory.append(memory_used_bytes)
+
+    def _add_released_memory(self, event: Mapping[str, Any]) -> None:
+        """Add the last memory reading of the memory watch; a short watch has no other reading of the device.
+
+        If the run resumes, the device's next reading takes the place of this one.
+        """
+        series, after, when = self.memory.get(str(event.get("device"))), event.get("after_bytes"), float(event["t"])
+        if series is not None and len(series) and isinstance(after, (int, float)) and series.times[-1] < when:
+            series.append(_floats([len(series)]), _floats([when]), _floats([after]))
 
     def _append_readings(self) -> None:
         for device_id, readings in self._readings.items():
@@ -131,7 +140,8 @@ class RunSeries:
             metrics.pop(name, None)
             self.metrics.pop(name, None)
 
-    def _state(self, event: Mapping[str, Any]) -> None:
+    def _note_stage(self, event: Mapping[str, Any]) -> None:
+        self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
         match event.get("state"):
             case "releasing":
                 self.training_ended = float(event["t"])

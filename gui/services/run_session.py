@@ -6,7 +6,6 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
 from PySide6.QtCore import QObject, Signal
 
 from core.runs.facts import RunFacts
@@ -167,8 +166,6 @@ class RunSession(QObject):
                 self._strides.forget()
             elif event["kind"] == "progress":
                 self._strides.take_in(event)
-            elif event["kind"] == "release":
-                draw_after(self.book, event)
 
     def _ask(self, what: str) -> None:
         if self.run is not None:
@@ -184,12 +181,3 @@ class RunSession(QObject):
             self.spec = run.spec()
         except ValueError as error:
             self.spec_problem = str(error)
-
-
-def draw_after(book: RunSeries, event: Event) -> None:
-    """Go on with a device's memory to what the watch found in the end: for a short watch it is the only reading."""
-    series, after, when = book.memory.get(str(event.get("device"))), event.get("after_bytes"), float(event["t"])
-    if series is None or not len(series) or not isinstance(after, (int, float)) or series.times[-1] >= when:
-        return
-    series.append(np.array([float(len(series))]), np.array([when]), np.array([float(after)]))
-    book.version += 1

@@ -294,6 +294,12 @@ def test_show_tells_what_became_of_the_memory(root: Root, name: str) -> None:
     )
 
 
+def test_show_counts_the_reading_of_a_short_memory_watch(root: Root) -> None:
+    root.take("finished_script")  # no sample of it has a memory reading
+    device = root.json("show", "finished_script")["devices"]["cpu:0"]
+    assert (device["memory_peak_bytes"], device["utilisation_mean_percent"]) == (0, None)
+
+
 def test_show_names_whom_the_guard_ended(root: Root) -> None:
     root.take("lost_guarded")
     told = root.json("show", "lost_guarded")["release"]

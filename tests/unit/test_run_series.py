@@ -59,6 +59,19 @@ def test_a_missing_reading_is_a_gap_and_not_zero() -> None:
     np.testing.assert_array_equal(book.utilisation["g"].values, [np.nan])
 
 
+def test_the_memory_watch_gives_the_last_memory_reading() -> None:
+    book = RunSeries()
+    released = {"kind": "release", "device": "cpu:0"}
+    book.fold([sample(1, "cpu:0", 50.0, 7), {"t": 2, "after_bytes": 3, **released}])
+    assert (book.memory["cpu:0"].times.tolist(), book.memory["cpu:0"].values.tolist()) == ([1, 2], [7, 3])
+    assert book.utilisation["cpu:0"].times.tolist() == [1]
+    ignored = [{"t": 1, "after_bytes": 4}, {"t": 3, "after_bytes": None}, {"t": 3}]
+    book.fold({**released, **each} for each in [*ignored, {"t": 3, "after_bytes": 4, "device": "cpu:1"}])
+    assert (book.memory["cpu:0"].values.tolist(), book.memory.keys()) == ([7, 3], {"cpu:0"})
+    book.fold([sample(5, "cpu:0", 20.0, 9)])  # the run was resumed
+    assert (book.memory["cpu:0"].times.tolist(), book.memory["cpu:0"].values.tolist()) == ([1, 5], [7, 9])
+
+
 def test_folding_in_pieces_is_folding_at_once() -> None:
     events = [metrics(float(i + 1), 10 * i + 1, since=i + 0.1, loss=[float(i)] * 10) for i in range(50)]
     events += [sample(60.0 + i, "cpu:0", 1.0 * i, i) for i in range(50)]

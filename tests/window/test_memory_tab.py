@@ -18,7 +18,6 @@ from gui.panels.memory.memory_bar import SIDE_PX, part_brushes
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.memory_table import BAR, MemoryTable
 from gui.services.process_scanner import just_ended
-from gui.services.run_session import draw_after
 from gui.style.formatting import fine_gigabytes, moment
 from gui.style.theme import DARK
 from gui.viewmodels.devices.memory_bars import (
@@ -378,8 +377,7 @@ def test_for_half_a_minute_after_a_run_the_holders_are_looked_at_more_often():
 def test_the_last_reading_of_the_watch_goes_on_with_the_plot():
     book = RunSeries()
     book.fold([{"t": BEGAN, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 2 * GB}])
-    draw_after(book, {"t": ENDED, "kind": "release", "device": "cpu:0", "after_bytes": 0})
-    draw_after(book, {"t": ENDED + 1, "kind": "release", "device": "cpu:0", "after_bytes": None})
-    draw_after(book, {"t": ENDED, "kind": "release", "device": "cpu:1", "after_bytes": 0})
+    released = [("cpu:0", ENDED, 0), ("cpu:0", ENDED + 1, None), ("cpu:1", ENDED, 0)]
+    book.fold({"t": t, "kind": "release", "device": each, "after_bytes": after} for each, t, after in released)
     series = book.memory["cpu:0"]
     assert (series.times.tolist(), series.values.tolist()) == ([BEGAN, ENDED], [2 * GB, 0])
