@@ -21,7 +21,7 @@ class Strategy:
     """A strategy of a framework: one file below `core.worker`."""
 
     framework: str
-    strategy: str
+    name: str
     title: str
     summary: str
     target: str
@@ -62,65 +62,65 @@ ON_ONE_DEVICE = "One process on one device."
 BY_PLACEMENT = "Parts of one model on several devices, in one process: branches, or layers in turn."
 
 STRATEGIES = (
-    Strategy(framework="pytorch", strategy="single", title="One device", target="pytorch.single", parallel="one",
+    Strategy(framework="pytorch", name="single", title="One device", target="pytorch.single", parallel="one",
          max_devices=1, summary=ON_ONE_DEVICE),
-    Strategy(framework="pytorch", strategy="ddp", title="Data parallel (DDP)", target="pytorch.ddp", parallel="data",
+    Strategy(framework="pytorch", name="ddp", title="Data parallel (DDP)", target="pytorch.ddp", parallel="data",
          processes="per_device", splits_batch=True,
          summary="One process per device; each takes its slice of the global batch, gradients are averaged."),
-    Strategy(framework="pytorch", strategy="fsdp", title="Data parallel, sharded (FSDP2)", target="pytorch.fsdp",
+    Strategy(framework="pytorch", name="fsdp", title="Data parallel, sharded (FSDP2)", target="pytorch.fsdp",
          parallel="data", processes="per_device", splits_batch=True,
          summary="Like DDP, but parameters, gradients and optimizer state are sharded: for large models."),
-    Strategy(framework="pytorch", strategy="data_parallel", title="Data parallel, legacy (nn.DataParallel)",
+    Strategy(framework="pytorch", name="data_parallel", title="Data parallel, legacy (nn.DataParallel)",
          target="pytorch.data_parallel", parallel="data", splits_batch=True, min_devices=2, device_kinds=("nvidia",),
          summary="One process, a thread per GPU; slower than DDP, kept for code written for it."),
-    Strategy(framework="pytorch", strategy="pipeline", title="Pipeline (1F1B)", target="pytorch.pipeline",
+    Strategy(framework="pytorch", name="pipeline", title="Pipeline (1F1B)", target="pytorch.pipeline",
          parallel="device", processes="per_device", min_devices=2,
          summary="The model is cut into stages, one process per device; micro-batches flow through all at once."),
-    Strategy(framework="pytorch", strategy="placement", title="Placement", target="pytorch.placement",
+    Strategy(framework="pytorch", name="placement", title="Placement", target="pytorch.placement",
          parallel="device",
          min_devices=2, summary=BY_PLACEMENT),
-    Strategy(framework="tensorflow", strategy="single", title="One device", target="tensorflow.single", parallel="one",
+    Strategy(framework="tensorflow", name="single", title="One device", target="tensorflow.single", parallel="one",
          max_devices=1, summary=ON_ONE_DEVICE),
-    Strategy(framework="tensorflow", strategy="mirrored", title="Data parallel (mirrored)",
+    Strategy(framework="tensorflow", name="mirrored", title="Data parallel (mirrored)",
          target="tensorflow.mirrored",
          parallel="data", splits_batch=True,
          summary="MirroredStrategy: a copy of the model per device, gradients are summed over all."),
-    Strategy(framework="tensorflow", strategy="central_storage", title="Data parallel (central storage)",
+    Strategy(framework="tensorflow", name="central_storage", title="Data parallel (central storage)",
          target="tensorflow.central_storage", parallel="data", splits_batch=True,
          summary="CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice."),
-    Strategy(framework="tensorflow", strategy="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
+    Strategy(framework="tensorflow", name="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
          target="tensorflow.multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
          needs_addresses=True,
          summary="MultiWorkerMirroredStrategy: one process per device on this machine, joined through TF_CONFIG."),
-    Strategy(framework="tensorflow", strategy="parameter_server",
+    Strategy(framework="tensorflow", name="parameter_server",
          title="Data parallel, asynchronous (parameter server)",
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
          summary="A chief, a worker per device and a server. Asynchronous: its curve is not that of one device."),
-    Strategy(framework="tensorflow", strategy="towers", title="Data parallel (towers)", target="tensorflow.towers",
+    Strategy(framework="tensorflow", name="towers", title="Data parallel (towers)", target="tensorflow.towers",
          parallel="data", splits_batch=True,
          summary="The batch split and the gradients averaged by hand: what people wrote before strategies."),
-    Strategy(framework="tensorflow", strategy="tpu", title="Data parallel (TPU)", target="tensorflow.tpu",
+    Strategy(framework="tensorflow", name="tpu", title="Data parallel (TPU)", target="tensorflow.tpu",
          parallel="data",
          device_kinds=("cpu",), unavailable=_no_tpu, summary="TPUStrategy: all cores of a TPU; needs one."),
-    Strategy(framework="tensorflow", strategy="placement", title="Placement", target="tensorflow.placement",
+    Strategy(framework="tensorflow", name="placement", title="Placement", target="tensorflow.placement",
          parallel="device", min_devices=2, summary=BY_PLACEMENT),
-    Strategy(framework="keras", strategy="single", title="One device", target="keras.single", parallel="one",
+    Strategy(framework="keras", name="single", title="One device", target="keras.single", parallel="one",
          max_devices=1, summary="model.fit in one process on one device."),
-    Strategy(framework="keras", strategy="mirrored", title="Data parallel (mirrored)", target="keras.mirrored",
+    Strategy(framework="keras", name="mirrored", title="Data parallel (mirrored)", target="keras.mirrored",
          parallel="data", splits_batch=True,
          summary="model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device."),
-    Strategy(framework="keras", strategy="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
+    Strategy(framework="keras", name="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
          target="", parallel="data", processes="per_device", splits_batch=True,
          unavailable=_no_fit_on_many_workers, summary="Not with model.fit: see the reason."),
-    Strategy(framework="keras", strategy="placement", title="Placement", target="keras.placement", parallel="device",
+    Strategy(framework="keras", name="placement", title="Placement", target="keras.placement", parallel="device",
          min_devices=2, summary="model.fit on one model whose parts are on several devices."),
 )  # fmt: skip
 """Of each framework, the usual one for many devices comes before the others that take many."""
 
 LAUNCH_MODES = (
-    Strategy(framework=SCRIPT, strategy="one", title="One process", target="", parallel="device",
+    Strategy(framework=SCRIPT, name="one", title="One process", target="", parallel="device",
          summary="One process sees all ticked devices: for TensorFlow, Keras, nn.DataParallel and device_map."),
-    Strategy(framework=SCRIPT, strategy="per-device", title="One process per device", target="", parallel="data",
+    Strategy(framework=SCRIPT, name="per-device", title="One process per device", target="", parallel="data",
          processes="per_device",
          summary="As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed."),
 )  # fmt: skip
@@ -132,18 +132,18 @@ def find_strategy(framework_name: str, strategy: str) -> Strategy:
     title = framework(framework_name).title
     rows = strategies_of(framework_name)
     for row in rows:
-        if row.strategy == strategy:
+        if row.name == strategy:
             return row
-    known = ", ".join(row.strategy for row in rows)
+    known = ", ".join(row.name for row in rows)
     raise ValueError(f"{title} has no strategy {strategy!r} here. Choose one of: {known}.")
 
 
 def find_launch_mode(way: str) -> Strategy:
     """The row of a way to start a script. Raises `ValueError` with a sentence."""
     for row in LAUNCH_MODES:
-        if row.strategy == way:
+        if row.name == way:
             return row
-    known = ", ".join(row.strategy for row in LAUNCH_MODES)
+    known = ", ".join(row.name for row in LAUNCH_MODES)
     raise ValueError(f"A script cannot be launched {way!r}. Choose one of: {known}.")
 
 
@@ -161,5 +161,5 @@ def default_strategy(framework_name: str, devices: int) -> str:
     """What is meant when no strategy is named: the first that takes so many devices."""
     for row in strategies_of(framework_name):
         if row.max_devices is None or devices <= row.max_devices:
-            return row.strategy
-    return strategies_of(framework_name)[0].strategy
+            return row.name
+    return strategies_of(framework_name)[0].name

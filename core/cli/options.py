@@ -93,7 +93,7 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; may be repeated")
     add(
         "--launch", metavar="HOW",
-        help=f"{_either(row.strategy for row in LAUNCH_MODES)}: one process that sees all devices, or as torchrun "
+        help=f"{_either(mode.name for mode in LAUNCH_MODES)}: one process that sees all devices, or as torchrun "
         "starts it; default: chosen from its source",
     )  # fmt: skip
     add(
@@ -184,7 +184,7 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _strategies() -> str:
-    rows = [(row, _either(cell.strategy for cell in strategies.strategies_of(row.id))) for row in frameworks.FRAMEWORKS]
+    rows = [(row, _either(each.name for each in strategies.strategies_of(row.id))) for row in frameworks.FRAMEWORKS]
     return "; ".join(f"{row.title}: {names}" for row, names in rows)
 
 

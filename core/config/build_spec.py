@@ -70,7 +70,7 @@ def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec
     return RunSpec(
         name=choices.name or script.name.removesuffix(".py"),
         framework=SCRIPT,
-        strategy=strategies.find_launch_mode(choices.launch or look.launch).strategy,
+        strategy=strategies.find_launch_mode(choices.launch or look.launch).name,
         script=script,
         devices=tuple(resolve(choices.devices, devices)),
         ladder=StopTimeouts(interrupt_s=INTERRUPT_S),

@@ -1,7 +1,10 @@
-"""What fits together: the rows of `core.catalog.strategies`, and what is wrong with a spec before it is started."""
+"""Check a spec before its start: does the strategy fit the devices, and do the settings fit the strategy?"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import Framework, framework
@@ -18,172 +21,187 @@ if TYPE_CHECKING:
 KIND_NAMES = {"cpu": "CPU devices", "nvidia": "NVIDIA GPUs"}
 
 
+class ProblemKind(Enum):
+    """What a problem is about. The window and the command line have sentences of their own for missing devices."""
+
+    NO_DEVICE = "no device"
+    UNKNOWN_DEVICE = "unknown device"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why a spec cannot be started, as a sentence with the remedy."""
+
+    sentence: str
+    kind: ProblemKind = ProblemKind.OTHER
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
 def is_installed(row: Framework) -> bool:
-    """Whether the Python that would run it has the framework; it is looked for, not imported."""
+    """Return whether the Python for this framework has it. The framework is not imported."""
     return has(interpreter(row), row.module)
 
 
-def obstacle(row: Strategy, devices: Sequence[Device]) -> str:
-    """Why this strategy cannot train on these devices: a sentence, or no text. No device is no obstacle yet."""
-    reason = row.unavailable()
+def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
+    """Return why the strategy cannot use these devices, or the empty string. It accepts an empty selection."""
+    reason = strategy.unavailable()
     if reason or not devices:
         return reason
-    kinds = sorted({device.kind for device in devices})
-    if not set(kinds) <= set(row.device_kinds):
-        names = " and ".join(KIND_NAMES.get(kind, kind) for kind in row.device_kinds)
-        return f"Strategy {row.strategy} runs on {names} only."
-    if len(devices) < row.min_devices:
-        return f"Strategy {row.strategy} needs {row.min_devices} devices or more, and {len(devices)} is ticked."
-    if row.max_devices is not None and len(devices) > row.max_devices:
-        return _too_many(row, devices)
+    kinds = {device.kind for device in devices}
+    if not kinds <= set(strategy.device_kinds):
+        names = " and ".join(KIND_NAMES.get(kind, kind) for kind in strategy.device_kinds)
+        return f"Strategy {strategy.name} runs on {names} only."
+    if len(devices) < strategy.min_devices:
+        return f"Strategy {strategy.name} needs {strategy.min_devices} devices or more, and {len(devices)} is ticked."
+    if strategy.max_devices is not None and len(devices) > strategy.max_devices:
+        return _too_many(strategy, devices)
     return ""
 
 
-def problems(spec: RunSpec, devices: Sequence[Device]) -> list[str]:
-    """Sentences on what would keep this spec from running on this machine; none when it can start.
+def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
+    """Return what keeps a spec from starting on this machine; an empty list if it can start.
 
-    `devices`: all that this machine has. Recipe files are checked where they are read (`core.catalog.recipes`).
+    `devices`: all devices of this machine. Recipe files are checked when they are read (`core.catalog.recipes`);
+    packages that a recipe or a script needs, by `core.config.requirements` and `core.config.script_check`.
     """
     try:
-        row = strategy_of(spec)
-        found = [] if spec.script else _framework_problems(spec)
+        strategy = strategy_of(spec)
+        missing = [] if spec.script else _framework_problems(spec)
     except ValueError as error:
-        return [str(error)]
-    wrong_devices = _device_problems(spec, row, devices)
-    if wrong_devices:
-        return [*found, *wrong_devices]
-    own = script.problems(spec.script, spec.strategy) if spec.script else _setting_problems(spec, row)
-    return [*found, *_number_problems(spec), *own]
+        return [Problem(sentence=str(error))]
+    if device_problems := _device_problems(spec, strategy, devices):
+        return [*_of(missing), *device_problems]
+    own = script.problems(spec.script, spec.strategy) if spec.script else _setting_problems(spec, strategy)
+    return _of([*missing, *_number_problems(spec), *own])
+
+
+def _of(sentences: Sequence[str]) -> list[Problem]:
+    return [Problem(sentence=sentence) for sentence in sentences]
 
 
 def _framework_problems(spec: RunSpec) -> list[str]:
     library = framework(spec.framework)
-    return [] if has(spec.python, library.module) else [_not_installed(library, spec)]
+    if has(spec.python, library.module):
+        return []
+    remedy = f"Install it there: {spec.python} -m pip install {library.extra}"
+    return [f"{library.title} is not installed in {spec.python}. {remedy}"]
 
 
-def _not_installed(library: Framework, spec: RunSpec) -> str:
-    return (
-        f"{library.title} is not installed in {spec.python}. "
-        f"Install it there: {spec.python} -m pip install {library.extra}"
-    )
-
-
-def _device_problems(spec: RunSpec, row: Strategy, devices: Sequence[Device]) -> list[str]:
+def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
     by_id = {device.id: device for device in devices}
-    unknown = [name for name in spec.devices if name not in by_id]
-    if unknown:
-        return [f"There is no device {name!r} here. Choose from: {_ids(devices)}." for name in unknown]
+    names = ", ".join(device.short_name for device in devices) or "none, since this machine shows no device"
+    if unknown := [name for name in spec.devices if name not in by_id]:
+        return [
+            Problem(
+                kind=ProblemKind.UNKNOWN_DEVICE, sentence=f"There is no device {name!r} here. Choose from: {names}."
+            )
+            for name in unknown
+        ]
     if not spec.devices:
-        return [f"No device is chosen. Choose at least one of: {_ids(devices)}."]
+        sentence = f"No device is chosen. Choose at least one of: {names}."
+        return [Problem(kind=ProblemKind.NO_DEVICE, sentence=sentence)]
     if len(set(spec.devices)) < len(spec.devices):
-        return [f"A device is named twice in {', '.join(spec.devices)}. Name each once."]
+        return _of([f"A device is named twice in {', '.join(spec.devices)}. Name each once."])
     chosen = [by_id[name] for name in spec.devices]
-    return [*_blocked(chosen), *_mig_problems(chosen)] or _fit_problems(row, chosen)
-
-
-def _blocked(chosen: Sequence[Device]) -> list[str]:
-    return [device.blocked for device in chosen if device.blocked]
+    blocked = [device.blocked for device in chosen if device.blocked]
+    return _of([*blocked, *_mig_problems(chosen)] or _fit_problems(strategy, chosen))
 
 
 def _mig_problems(chosen: Sequence[Device]) -> list[str]:
-    """CUDA shows a process one MIG device, and beside it nothing else: NVIDIA's MIG user guide."""
-    migs = [device for device in chosen if device.is_mig]
-    if not migs or len(chosen) == 1:
+    """Refuse a MIG device beside another device: CUDA shows a process one MIG device only (NVIDIA's MIG user guide)."""
+    if len(chosen) == 1 or not any(device.is_mig for device in chosen):
         return []
     names = ", ".join(device.label for device in chosen)
-    return [f"A process uses one MIG device at most, and nothing beside it; ticked are {names}. Tick one MIG device."]
+    return [f"A process can use only one MIG device and no other device; ticked are {names}. Tick one MIG device."]
 
 
-def _fit_problems(row: Strategy, chosen: Sequence[Device]) -> list[str]:
+def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
         names = " and ".join(KIND_NAMES.get(kind, kind) for kind in kinds)
-        return [f"{names} are ticked together ({', '.join(device.label for device in chosen)}). One run uses one kind."]
-    reason = obstacle(row, chosen)
+        ticked = ", ".join(device.label for device in chosen)
+        return [f"{names} are ticked together ({ticked}). A run uses one kind of device: untick the others."]
+    reason = obstacle(strategy, chosen)
     return [reason] if reason else []
 
 
-def _too_many(row: Strategy, chosen: Sequence[Device]) -> str:
+def _too_many(strategy: Strategy, chosen: Sequence[Device]) -> str:
     others = [
-        other.strategy for other in strategies_of(row.framework) if other is not row and not obstacle(other, chosen)
+        other.name
+        for other in strategies_of(strategy.framework)
+        if other is not strategy and not obstacle(other, chosen)
     ]
     return (
-        f"Strategy {row.strategy} trains on {row.max_devices} device and {len(chosen)} are ticked "
+        f"Strategy {strategy.name} trains on {strategy.max_devices} device and {len(chosen)} are ticked "
         f"({', '.join(device.label for device in chosen)}). Untick the others, or choose {' or '.join(others)}."
     )
 
 
 def _number_problems(spec: RunSpec) -> list[str]:
     if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
-        return ["A MIG device has no number that CUDA would know it by. Let the run name its GPUs by UUID."]
+        return ["CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid)."]
     return []
 
 
-def _setting_problems(spec: RunSpec, row: Strategy) -> list[str]:
-    found = _batch_problems(spec, row)
-    if spec.training.loader_workers and row.framework != "pytorch":
+def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
+    found = _batch_problems(spec, strategy)
+    if spec.training.loader_workers and strategy.framework != "pytorch":
         found.append(
-            f"{framework(row.framework).title} loads data in threads of its own and has no data-loader workers. "
+            f"{framework(strategy.framework).title} loads data in threads and has no data-loader workers. "
             "Set their number to 0."
         )
-    if row.strategy == "pipeline" and spec.training.micro_batches < len(spec.devices):
+    if strategy.name == "pipeline" and spec.training.micro_batches < len(spec.devices):
         found.append(
             f"{spec.training.micro_batches} micro-batches cannot fill a pipeline of {len(spec.devices)} stages. "
-            "Choose at least as many micro-batches as there are devices."
+            "Choose at least as many micro-batches as devices."
         )
-    if row.strategy == "placement" and row.framework != "pytorch" and spec.training.compile:
-        found.append("XLA compiles for one device, and a placed model is on several. Switch compiling off.")
-    if row.strategy == "data_parallel" and spec.training.compile:
+    if strategy.name == "placement" and strategy.framework != "pytorch" and spec.training.compile:
+        found.append("XLA compiles for one device, but a placed model is on several. Switch compiling off.")
+    if strategy.name == "data_parallel" and spec.training.compile:
         found.append("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
     return found
 
 
-def _parts(spec: RunSpec, row: Strategy) -> list[tuple[int, str]]:
-    """Into what the global batch is divided, outermost first: each number, and what it counts."""
+def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
+    """Return the divisors of the global batch, outermost first: each number and what it counts."""
     training, devices = spec.training, len(spec.devices)
-    parts = [(row.ways(devices), f"device{'s' if row.ways(devices) != 1 else ''}")]
-    if row.strategy == "pipeline":
+    ways = strategy.ways(devices)
+    parts = [(ways, "device" if ways == 1 else "devices")]
+    if strategy.name == "pipeline":
         parts = [(1, f"pipeline of {devices} stages"), (training.micro_batches, "micro-batches")]
-    elif not row.splits_batch and devices > 1:
-        parts = [(1, "worker at a time" if row.parallel == "data" else f"model on {devices} devices")]
+    elif not strategy.splits_batch and devices > 1:
+        parts = [(1, "worker at a time" if strategy.parallel == "data" else f"model on {devices} devices")]
     return [*parts, (training.accumulation, "accumulation")]
 
 
-def _batch_problems(spec: RunSpec, row: Strategy) -> list[str]:
-    batch_size, parts = spec.training.batch_size, _product(spec, row)
-    if batch_size % parts == 0:
+def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
+    parts = _parts(spec, strategy)
+    batch_size, divisor = spec.training.batch_size, _product(parts)
+    if batch_size % divisor == 0:
         return []
-    lower = batch_size // parts * parts
-    near = f"{lower} or {lower + parts}" if lower else f"{parts}"
-    what = " and ".join(_counted(count, name) for count, name in _parts(spec, row))
-    return [f"A batch of {batch_size} cannot be split evenly over {what}. Choose {near}, or another accumulation."]
+    lower = batch_size // divisor * divisor
+    near = f"{lower} or {lower + divisor}" if lower else f"{divisor}"
+    *outer, (steps, _) = parts
+    counts = [*(f"{count} {name}" for count, name in outer), f"{steps} accumulation step{'s' if steps != 1 else ''}"]
+    remedy = f"Choose {near}, or another accumulation."
+    return [f"A batch of {batch_size} cannot be split evenly over {' and '.join(counts)}. {remedy}"]
 
 
-def _counted(count: int, name: str) -> str:
-    if name == "accumulation":
-        name = "accumulation step" if count == 1 else "accumulation steps"
-    return f"{count} {name}"
-
-
-def _product(spec: RunSpec, row: Strategy) -> int:
-    product = 1
-    for count, _ in _parts(spec, row):
-        product *= count
-    return product
+def _product(parts: Sequence[tuple[int, str]]) -> int:
+    return math.prod(count for count, _ in parts)
 
 
 def batch_arithmetic(spec: RunSpec) -> str:
-    """How the global batch is made up, as a product; no text where it does not come out even."""
-    row = find_strategy(spec.framework, spec.strategy)
-    product = _product(spec, row)
+    """Return the global batch as a product of its parts, or the empty string if it cannot be split evenly."""
+    parts = _parts(spec, find_strategy(spec.framework, spec.strategy))
+    product = _product(parts)
     if not spec.devices or spec.training.batch_size % product:
         return ""
-    *outer, (accumulation, _) = _parts(spec, row)
+    *outer, (accumulation, _) = parts
     counts = " × ".join(f"{count} {name}" for count, name in outer)
     return (
         f"{spec.training.batch_size} = {counts} × {spec.training.batch_size // product} × {accumulation} accumulation"
     )
-
-
-def _ids(devices: Sequence[Device]) -> str:
-    return ", ".join(device.short_name for device in devices) or "none, since this machine shows no device"

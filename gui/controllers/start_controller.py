@@ -111,7 +111,7 @@ class StartController(QObject):
         self._board.poll(now=True)
         chosen = [device for device in self._survey.devices if device.id in spec.devices]
         problems = [
-            *validation.problems(spec, self._survey.devices),
+            *map(str, validation.problems(spec, self._survey.devices)),
             *lost(chosen, self._survey, "Duplicate the run, and tick another device."),
         ]
         if spec.recipe is not None:

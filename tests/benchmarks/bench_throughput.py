@@ -88,15 +88,15 @@ def _devices(row: Strategy) -> list[Device]:
 
 
 def _case(row: Strategy) -> Case:
-    name = f"{row.framework}.{row.strategy}"
+    name = f"{row.framework}.{row.name}"
     work = Work(
         recipe="digits_cnn",
         devices=tuple(device.id for device in _devices(row)),
         framework=row.framework,
-        strategy=row.strategy,
+        strategy=row.name,
         epochs=EPOCHS[name],
     )
-    other_order = row.framework == "keras" or row.strategy == "parameter_server"
+    other_order = row.framework == "keras" or row.name == "parameter_server"
     return Case(
         name, work, MARKS.get(name, MARK), APART_OTHER_ORDER if other_order else APART,
         turn_s=RANKS_TURN_S if row.processes == "per_device" else TURN_S,

@@ -22,16 +22,16 @@ TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 ASYNCHRONOUS = {"parameter_server"}
 
 
-def is_available(cell: Strategy) -> bool:
-    return not validation.obstacle(cell, TWO[: cell.max_devices])
+def is_available(strategy: Strategy) -> bool:
+    return not validation.obstacle(strategy, TWO[: strategy.max_devices])
 
 
-AVAILABLE = [cell for cell in strategies.STRATEGIES if is_available(cell)]
-SYNCHRONOUS = [cell for cell in AVAILABLE if cell.strategy not in ASYNCHRONOUS]
+AVAILABLE = [strategy for strategy in strategies.STRATEGIES if is_available(strategy)]
+SYNCHRONOUS = [strategy for strategy in AVAILABLE if strategy.name not in ASYNCHRONOUS]
 
 
-def name(cell: Strategy) -> str:
-    return f"{cell.framework}-{cell.strategy}"
+def name(strategy: Strategy) -> str:
+    return f"{strategy.framework}-{strategy.name}"
 
 
 def check_whole(followed: Followed, epochs: int = EPOCHS) -> None:
@@ -53,7 +53,7 @@ def check_curve(followed: Followed, baseline: Followed, relative: float) -> None
 
 
 def test_the_table_is_the_one_that_is_promised() -> None:
-    assert [name(cell) for cell in AVAILABLE] == [
+    assert [name(strategy) for strategy in AVAILABLE] == [
         "pytorch-single", "pytorch-ddp", "pytorch-fsdp", "pytorch-pipeline", "pytorch-placement",
         "tensorflow-single", "tensorflow-mirrored", "tensorflow-central_storage", "tensorflow-multi_worker_mirrored",
         "tensorflow-parameter_server", "tensorflow-towers", "tensorflow-placement",
@@ -63,17 +63,17 @@ def test_the_table_is_the_one_that_is_promised() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cell", "accumulation"),
+    ("strategy", "accumulation"),
     # `single` itself is the curve of one device.
-    [(cell, many) for cell in SYNCHRONOUS for many in (1, 2) if many > 1 or cell.strategy != "single"],
+    [(strategy, many) for strategy in SYNCHRONOUS for many in (1, 2) if many > 1 or strategy.name != "single"],
     ids=lambda value: value if isinstance(value, int) else name(value),
 )
 def test_every_synchronous_cell_walks_the_curve_of_one_device(
-    cell: Strategy, accumulation: int, cell_runs: CellRuns
+    strategy: Strategy, accumulation: int, cell_runs: CellRuns
 ) -> None:
-    followed = cell_runs[cell.framework, cell.strategy, accumulation]
+    followed = cell_runs[strategy.framework, strategy.name, accumulation]
     check_whole(followed)
-    check_curve(followed, cell_runs[cell.framework, "single", 1], TOLERANCE[cell.framework])
+    check_curve(followed, cell_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
 
 
 @pytest.mark.slow

@@ -220,7 +220,7 @@ def test_only_what_concerns_the_devices_named_is_told(devices: tuple[str, ...], 
 def test_trouble_with_the_devices_chosen_brings_no_other() -> None:
     said = refused("gpu:0", "cpu:0", banner=LOST_2)
     assert said is not None
-    assert said.endswith("One run uses one kind.")
+    assert said.endswith("A run uses one kind of device: untick the others.")
 
 
 def test_why_there_is_no_gpu_at_all_is_told_to_who_names_one() -> None:

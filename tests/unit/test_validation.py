@@ -8,6 +8,7 @@ import pytest
 
 from core.catalog import recipes, strategies
 from core.config import validation
+from core.config.validation import ProblemKind
 from core.devices.device import Device
 from tests.support.running import make_spec
 
@@ -17,7 +18,8 @@ GPUS = [Device(id=f"GPU-{n}", kind="nvidia", label=f"GPU {n}", name="RTX") for n
 
 def problems(*ids: str, **changes: object) -> list[str]:
     spec = make_spec("digits_mlp", devices="cpu:0")
-    return validation.problems(replace(spec, devices=ids, **changes), [*GPUS, *CPUS])  # type: ignore[arg-type]
+    found = validation.problems(replace(spec, devices=ids, **changes), [*GPUS, *CPUS])  # type: ignore[arg-type]
+    return [each.sentence for each in found]
 
 
 def test_what_fits_has_no_problem() -> None:
@@ -30,7 +32,7 @@ def test_what_fits_has_no_problem() -> None:
     ("ids", "changes", "sentence"),
     [
         ((), {}, "No device is chosen. Choose at least one of: gpu:0, gpu:1, gpu:2, gpu:3, cpu:0, cpu:1."),
-        (("cpu:0", "GPU-0"), {"strategy": "ddp"}, "One run uses one kind."),
+        (("cpu:0", "GPU-0"), {"strategy": "ddp"}, "A run uses one kind of device: untick the others."),
         (
             ("cpu:0", "cpu:1"),
             {"strategy": "single"},
@@ -55,11 +57,18 @@ def test_what_does_not_fit_is_one_sentence(ids: tuple[str, ...], changes: dict[s
     assert sentence in problem
 
 
+def test_missing_devices_are_kinds_of_their_own() -> None:
+    spec = make_spec("digits_mlp", devices="cpu:0")
+    for ids, kind in (((), ProblemKind.NO_DEVICE), (("GPU-7",), ProblemKind.UNKNOWN_DEVICE)):
+        assert [each.kind for each in validation.problems(replace(spec, devices=ids), CPUS)] == [kind]
+
+
 def test_a_blocked_device_is_refused_with_its_reason() -> None:
     hidden = replace(GPUS[1], blocked="GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")
     spec = make_spec("digits_mlp", devices="cpu:0")
     both = replace(spec, devices=("GPU-0", "GPU-1"), strategy="ddp")
-    assert validation.problems(both, [GPUS[0], hidden]) == ["GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0."]
+    (problem,) = validation.problems(both, [GPUS[0], hidden])
+    assert (problem.kind, str(problem)) == (ProblemKind.OTHER, "GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")
     assert validation.problems(replace(spec, devices=("GPU-0",)), [GPUS[0], hidden]) == []
 
 
@@ -68,7 +77,9 @@ def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
     migs = [Device(id=f"MIG-{n}", kind="nvidia", label=f"GPU 9 MIG {n}", name="1g.5gb") for n in range(2)]
     spec = replace(make_spec("digits_mlp", devices="cpu:0"), strategy="ddp")
     (problem,) = validation.problems(replace(spec, devices=ids), [*GPUS, *migs])
-    assert problem.startswith("A process uses one MIG device at most, and nothing beside it; ticked are GPU 9 MIG 0, ")
+    assert problem.sentence.startswith(
+        "A process can use only one MIG device and no other device; ticked are GPU 9 MIG 0, "
+    )
     assert validation.problems(replace(spec, devices=ids[:1], strategy="single"), [*GPUS, *migs]) == []
 
 
@@ -79,9 +90,9 @@ def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
 def test_a_batch_that_cannot_be_split_names_those_that_can(batch: int, accumulation: int, near: str) -> None:
     spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)
     (problem,) = validation.problems(spec, CPUS)
-    assert near in problem
+    assert near in problem.sentence
     steps = "1 accumulation step" if accumulation == 1 else f"{accumulation} accumulation steps"
-    assert f"evenly over 2 devices and {steps}. " in problem
+    assert f"evenly over 2 devices and {steps}. " in problem.sentence
 
 
 def test_the_default_strategy_fits_the_number_of_devices() -> None:
@@ -122,4 +133,4 @@ def test_a_recipe_of_another_framework_is_refused() -> None:
 def test_settings_that_a_framework_has_not_are_refused() -> None:
     spec = make_spec("digits_mlp", framework="keras", loader_workers=2)
     (problem,) = validation.problems(spec, CPUS)
-    assert problem.startswith("Keras loads data in threads of its own and has no data-loader workers.")
+    assert problem.sentence.startswith("Keras loads data in threads and has no data-loader workers.")

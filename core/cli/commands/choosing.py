@@ -24,7 +24,7 @@ def refusal(spec: RunSpec, found: Survey) -> str | None:
     unknown = [name for name in spec.devices if name not in there]
     if unknown or not spec.devices:
         return _no_device(unknown, found)
-    here = validation.problems(spec, found.devices)
+    here = map(str, validation.problems(spec, found.devices))
     return " ".join([*recipe_problems(spec), *here, *_script_problems(spec)]) or None
 
 

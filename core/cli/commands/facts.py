@@ -86,13 +86,13 @@ def show_catalog(options: Namespace) -> int:
     """Every framework and strategy there is."""
     rows = [
         {
-            "framework": cell.framework, "strategy": cell.strategy, "title": cell.title, "summary": cell.summary,
-            "parallel": cell.parallel,
-            "missing": None if validation.is_installed(frameworks.framework(cell.framework)) else "not installed",
-            "unavailable": cell.unavailable() or None,
-            "devices": {"least": cell.min_devices, "most": cell.max_devices, "kinds": list(cell.device_kinds)},
+            "framework": row.framework, "strategy": row.name, "title": row.title, "summary": row.summary,
+            "parallel": row.parallel,
+            "missing": None if validation.is_installed(frameworks.framework(row.framework)) else "not installed",
+            "unavailable": row.unavailable() or None,
+            "devices": {"least": row.min_devices, "most": row.max_devices, "kinds": list(row.device_kinds)},
         }
-        for cell in strategies.STRATEGIES
+        for row in strategies.STRATEGIES
     ]  # fmt: skip
     shown = [{**each, "missing": each["missing"] or ("unavailable" if each["unavailable"] else None)} for each in rows]
     columns = ("framework", "strategy", "missing", "summary")

@@ -176,8 +176,7 @@ class ScriptForm(QWidget):
         title = f"From source: {BRIEF.get(self._proposed, self._proposed)}" if self._proposed else FROM_SOURCE
         rows = [StrategyRow(strategy="", title=title, summary=self._why or READS_IT, obstacle="")]
         rows += [
-            StrategyRow(strategy=row.strategy, title=row.title, summary=row.summary, obstacle="")
-            for row in LAUNCH_MODES
+            StrategyRow(strategy=row.name, title=row.title, summary=row.summary, obstacle="") for row in LAUNCH_MODES
         ]
         self._launch.show_rows(rows)
 

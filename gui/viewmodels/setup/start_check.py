@@ -10,6 +10,7 @@ from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
 from core.config.script_check import fill_in
+from core.config.validation import ProblemKind
 from gui.style.formatting import gigabytes, listed, memory, percent, some
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from core.config.choices import RecipeChoices, ScriptChoices
     from core.config.script_check import ScriptCheckResult
+    from core.config.validation import Problem
     from core.devices.device import Device, Sample, Survey
     from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
@@ -113,7 +115,7 @@ def _judged(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> Sta
     found = (
         *([now.folder_problem] if now.folder_problem else []),
         *problems,
-        *_plain(validation.problems(spec, survey.devices), spec),
+        *_sentences(validation.problems(spec, survey.devices)),
         *lost(chosen, survey, "Untick it."),
     )
     busy = tuple(_used(chosen, now.used_by))
@@ -132,9 +134,9 @@ def _launch_words(spec: RunSpec, answer: ScriptCheckResult, *, guessed: bool) ->
     return f"{how}, as you chose; its source looks like {find_launch_mode(answer.proposed).title.lower()}. {answer.why}"
 
 
-def _plain(problems: Sequence[str], spec: RunSpec) -> list[str]:
-    """The catalogue's sentences; that no device is chosen, its last one, is told in the words of the window."""
-    return list(problems) if spec.devices else [*problems[:-1], NOTHING_TICKED]
+def _sentences(problems: Sequence[Problem]) -> list[str]:
+    """Return the sentences; for the problem that no device is chosen, the window's own."""
+    return [NOTHING_TICKED if each.kind is ProblemKind.NO_DEVICE else each.sentence for each in problems]
 
 
 def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
@@ -245,7 +247,7 @@ def resume_problems(spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]
         return [f"{label} is not there any more. {spec.name} can only go on where it was trained." for label in gone]
     chosen = [device for device in survey.devices if device.id in spec.devices]
     return [
-        *validation.problems(spec, survey.devices),
+        *map(str, validation.problems(spec, survey.devices)),
         *lost(chosen, survey, "This run cannot go on without it."),
     ]
 

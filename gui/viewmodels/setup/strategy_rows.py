@@ -29,11 +29,11 @@ def strategy_rows(framework: str, devices: Sequence[Device]) -> list[StrategyRow
     """All strategies of a framework, those that can train on these devices first."""
     rows = [
         StrategyRow(
-            strategy=cell.strategy,
-            title=cell.title,
-            summary=cell.summary,
-            obstacle=validation.obstacle(cell, devices),
+            strategy=strategy.name,
+            title=strategy.title,
+            summary=strategy.summary,
+            obstacle=validation.obstacle(strategy, devices),
         )
-        for cell in strategies.strategies_of(framework)
+        for strategy in strategies.strategies_of(framework)
     ]
     return sorted(rows, key=lambda row: bool(row.obstacle))
