@@ -172,7 +172,7 @@ def test_a_build_for_cuda_without_a_driver_is_not_told_to_renew_it(tmp_path: Pat
     told = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
     if os.path.exists("/proc/driver/nvidia/version"):  # noqa: PTH110
         pytest.skip("This machine has the driver.")
-    assert "is built for CUDA 13.0. No NVIDIA driver was found: until there is one, it trains on CPU devices." in told
+    assert "is built for CUDA 13.0. No NVIDIA driver was found, so it trains on CPU devices." in told
 
 
 def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:
