@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+from core.schema.files import write_whole
 from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ def keep(spec: RunSpec, path: Path) -> None:
     """Write it, in place of what was kept there. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = _with_paths(spec.to_json(), lambda text: _relative(text, path.parent))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, json.dumps(document, indent=2) + "\n")
 
 
 def read(path: Path) -> RunSpec:

@@ -16,7 +16,7 @@ from core.catalog import frameworks
 from core.errors import RunError
 from core.launchers.local import BOOT
 from core.runs.checkpoints import whole
-from core.schema.events import FULL
+from core.schema.files import disk_full, not_written
 from core.schema.spec import read_spec
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FORMATS = {"pytorch": ("state_dict",), "tensorflow": ("keras", "saved_model"), "keras": ("keras", "saved_model")}
 """By framework; the first is the default."""
+IF_FULL = "Free some space, or name a folder on another disk."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +95,7 @@ def _temporary(folder: Path) -> Path:
 
 
 def _cannot_write(folder: Path, error: OSError) -> str:
-    if error.errno in FULL:
-        return _full(folder)
-    return f"{folder} cannot be written: {error.strerror}. Name another folder."
-
-
-def _full(folder: Path) -> str:
-    return f"The disk that holds {folder} is full. Free some space, or name a folder on another disk."
+    return not_written(folder, error, if_full=IF_FULL, otherwise="Name another folder.")
 
 
 def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_name: str) -> dict[str, Any]:
@@ -117,7 +112,7 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
         except (OSError, ValueError):
             raise RunError(f"The export ended without a word. {_last_line(said)}".strip()) from None
     if told.get("full"):
-        raise RunError(_full(folder.parent))
+        raise RunError(disk_full(folder.parent, IF_FULL))
     if "error" in told:
         raise RunError(f"The model could not be exported: {told['error']}")
     return told

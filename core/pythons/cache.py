@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
+from core.schema.files import write_whole
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -67,14 +69,9 @@ class ProbeCache:
         if self._file is None or not self._changed:
             return
         self._changed = False
-        temporary = self._file.with_name(f"{self._file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                temporary.write_text(json.dumps({"format": FORMAT, "pythons": self._entries}), encoding="utf-8")
-                temporary.replace(self._file)
-            finally:
-                temporary.unlink(missing_ok=True)
+            write_whole(self._file, json.dumps({"format": FORMAT, "pythons": self._entries}))
 
 
 def _name(path: str, key: str) -> str:

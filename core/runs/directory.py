@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.schema.events import FULL
+from core.schema.files import FULL, not_written
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, SOCKETS
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
@@ -93,14 +93,11 @@ def cannot_write(folder: Path, error: OSError) -> str:
         return f"{folder} is not there any more. Start another run."
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
         return f"{folder} is damaged: {error.filename or 'a part of it'} is missing, or no folder. Start another run."
-    if error.errno in FULL:
-        return f"The disk that holds {folder} is full. Free some space, or keep runs elsewhere with --runs DIR."
-    if error.errno in {errno.EACCES, errno.EPERM}:
-        return (
-            f"{folder} cannot be written: {error.strerror}. "
-            "Change its permissions, or keep runs elsewhere with --runs DIR."
-        )
-    return f"{folder} cannot be written: {error.strerror}. {ELSEWHERE}"
+    denied = error.errno in {errno.EACCES, errno.EPERM}
+    return not_written(
+        folder, error, if_full="Free some space, or keep runs elsewhere with --runs DIR.",
+        otherwise="Change its permissions, or keep runs elsewhere with --runs DIR." if denied else ELSEWHERE,
+    )  # fmt: skip
 
 
 def remove_sockets(run_dir: Path) -> None:

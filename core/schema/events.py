@@ -6,12 +6,12 @@ not know; a torn last line is normal and is read once its end has been written.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from .files import FULL, not_written
 from .paths import EVENTS, EVENTS_SUFFIX, RESERVE
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 RESERVE_BYTES = 256 * 1024
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})  # what a write fails with on a full disk
 BLOCK_BYTES = 64 * 1024  # most lines are shorter
 
 
@@ -56,7 +55,12 @@ class Writer:
         except OSError as error:
             if error.errno in FULL and self._give_up_reserve():
                 self._drain_quietly()
-            raise RecordError(_sentence(error, self.path)) from error
+            raise RecordError(
+                not_written(
+                    self.path, error, if_full="Free some space, then resume the run.",
+                    otherwise="Make the folder writable, then resume the run.",
+                )
+            ) from error  # fmt: skip
 
     def close(self) -> None:
         """Close the file. Lines that a full disk refused get a last try."""
@@ -124,12 +128,6 @@ def _numbers(array: Sequence[float]) -> str:
     if "n" in text:  # nan and inf: JSON as Python reads and writes it spells them out
         text = text.replace("nan", "NaN").replace("inf", "Infinity")
     return text
-
-
-def _sentence(error: OSError, path: Path) -> str:
-    if error.errno in FULL:
-        return f"The disk is full: {path} could not be written. Free some space, then resume the run."
-    return f"{path} could not be written: {error.strerror}. Make the folder writable, then resume the run."
 
 
 def parse(line: bytes) -> Event | None:

@@ -22,10 +22,10 @@ RECIPE_FUNCTIONS = ("model", "train_data", "val_data", "loss", "optimizer", "met
 """The functions a recipe may have; the first two it must have."""
 REQUIRED_FUNCTIONS = RECIPE_FUNCTIONS[:2]
 RUN_KEYWORDS = ("seed", "learning_rate", "batch_size", "epochs")
-"""Keywords of a recipe's functions that the run's own settings fill; they are no settings of the recipe."""
+"""Keywords of a recipe's functions that take their values from the run's settings, not from the recipe's."""
 
 DEFAULT_LEARNING_RATE = 1e-3
-"""Of Adam, in torch.optim and in Keras, which a recipe without an optimizer is given."""
+"""The default of Adam in torch.optim and in Keras; a recipe without an optimizer gets Adam."""
 
 SettingValue = Union[bool, int, float, str, None]  # noqa: UP007 (evaluated, also by Python 3.10)
 
@@ -38,7 +38,7 @@ class Training:
     batch_size: int = 64
     """The global batch: items per optimizer step, over all devices and accumulation steps."""
     learning_rate: float | None = None
-    """None leaves the recipe's own optimizer as it is."""
+    """None keeps the learning rate of the recipe's optimizer."""
     seed: int = 0
     accumulation: int = 1
     """Gradient accumulation: micro-batches per device and optimizer step."""
@@ -47,21 +47,21 @@ class Training:
     loader_workers: int = 0
     """Data-loader worker processes per rank; 0 loads in the training process."""
     schedule: str = "constant"
-    """Of the learning rate after its warm-up: `constant`, or `cosine` down to 0 at the last step."""
+    """The learning rate after the warm-up: `constant`, or `cosine` down to 0 at the last step."""
     warmup_steps: int = 0
-    """Linear warm-up: the learning rate rises to its full height in so many optimizer steps."""
+    """Optimizer steps in which the learning rate rises linearly to its full height."""
     weight_decay: float | None = None
-    """Decoupled, as in AdamW: weights shrink by rate x decay before each step. None leaves the recipe's optimizer."""
+    """Decoupled, as in AdamW: weights shrink by rate x decay before each step. None keeps the recipe's optimizer."""
     gradient_clip: float | None = None
-    """The largest norm of the whole model's gradient over the global batch; None for no limit."""
+    """Maximum norm of the whole model's gradient over the global batch; None for no limit."""
     patience: int | None = None
-    """Early stopping: ends after so many epochs without a better `val_loss`, or `loss` where none is validated."""
+    """Early stopping: epochs without a better `val_loss`, or `loss` without validation, before training ends."""
     stop_on_nan: bool = False
-    """Fail at a loss that is not finite; else it is told and training goes on."""
+    """Fail at a loss that is not finite. If false, a notice reports it and training continues."""
     compile: bool = False
     """`torch.compile`, or XLA (`jit_compile`) under TensorFlow and Keras."""
     micro_batches: int = 4
-    """Pipelines only: micro-batches per pass, under way in the stages at the same time."""
+    """Pipelines only: micro-batches per pass, which the stages compute at the same time."""
 
     def __post_init__(self) -> None:
         check_whole("number of epochs", self.epochs, 1)
@@ -89,16 +89,17 @@ class Training:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """When a run writes checkpoints, and which it keeps. Pausing and "save now" always write one."""
+    """When a run writes checkpoints, and which it keeps. Pause and save always write one."""
 
     unit: str = "auto"
-    """`epochs`, `steps` or `minutes`, counted by `every`, and at the end of training; `never`; or `auto`: at ends of
-    epochs, as often as a hundredth of the training time allows, and at the end."""
+    """`epochs`, `steps` or `minutes`, counted by `every`; `never`; or `auto`: at ends of epochs, as long as all
+    checkpoints together take at most a hundredth of the training time. All but `never` also write one at the end."""
     every: int = 1
+    """Number of units between two checkpoints."""
     keep: int = 2
-    """So many of the latest are kept."""
+    """Number of latest checkpoints to keep."""
     best: bool = True
-    """Also the one with the least monitored loss (`val_loss`, or `loss` where none is validated)."""
+    """Whether to keep also the one with the lowest monitored loss: `val_loss`, or `loss` without validation."""
 
     def __post_init__(self) -> None:
         check_one_of("The unit of checkpoints", self.unit, CHECKPOINT_UNITS)
@@ -109,7 +110,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What to train: a Python file of plain functions, and the values of their keyword arguments."""
+    """A Python file of plain functions to train, and the values of their keyword arguments."""
 
     name: str
     path: str
@@ -125,44 +126,41 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What to start: a program that trains by itself, as it would be started from a shell."""
+    """A program that trains by itself, started as from a shell."""
 
     path: str = ""
     """A Python file, or a folder with a `__main__.py`; absolute."""
     module: str = ""
-    """In its place, the name of a module: `python -m NAME`."""
+    """The name of a module, `python -m NAME`, in place of `path`."""
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables in addition to those of who started the run."""
+    """Environment variables in addition to those with which the run was started."""
     expression: str = ""
-    """A regular expression with named groups, by which its log is read; none for the known ways of printing."""
+    """A regular expression with named groups that reads metrics from the output; empty for the built-in parsers."""
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.module):
             raise ValueError("A script is given either as a file or as a module. Give one of them.")
-        for what in ("path", "module", "expression"):
-            if not isinstance(getattr(self, what), str):
-                raise ValueError(f"The script's {what} is {getattr(self, what)!r}. Give a text.")  # noqa: TRY004
-        if not all(isinstance(each, str) and "\0" not in each for each in self.arguments):
+        if any("\0" in argument for argument in self.arguments):
             raise ValueError(f"The script's arguments are {self.arguments!r}. Give texts without zero bytes.")
-        for name, value in self.environment.items():
-            if not isinstance(name, str) or not name or "=" in name or not isinstance(value, str):
+        for name in self.environment:
+            if not name or "=" in name:
                 raise ValueError(f"{name!r} cannot be a variable of the environment. Give NAME=VALUE.")
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name of the module, or of the file."""
         return self.module or self.path.rstrip("/").rpartition("/")[2]
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What the interpreter is given."""
+        """The command line after the interpreter."""
         return ("-m", self.module, *self.arguments) if self.module else (self.path, *self.arguments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopTimeouts:
-    """How long each rung of the stop ladder is given, in seconds, before the next follows."""
+    """Seconds that each step of a stop has before the next step follows."""
 
     ask_s: float = 10.0
     interrupt_s: float = 5.0
@@ -170,44 +168,49 @@ class StopTimeouts:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            check_positive(f"stop ladder's {item.name}", getattr(self, item.name))
+            check_positive(f"stop timeout {item.name}", getattr(self, item.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseWatch:
-    """How the memory of the devices is watched after the run's last worker has ended."""
+    """When the memory of a device counts as released after the run's last worker has exited."""
 
     tolerance_mb: int = 64
-    """A device is released when it uses no more than so many MB, of 2**20 bytes, more than before the run."""
+    """Maximum extra memory, in MB of 2**20 bytes, at which a device still counts as released."""
     wait_s: float = 60.0
-    """It is waited for so many seconds at most; in almost all runs memory is back within one."""
+    """Maximum seconds to wait for the memory; in almost all runs it is back within one."""
 
     def __post_init__(self) -> None:
         check_whole("tolerance of the memory watch in MB", self.tolerance_mb, 0)
         check_positive("time that the memory watch waits", self.wait_s)
 
 
-def check_whole(what: str, value: object, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ValueError(f"The {what} is {value!r}. Give a whole number of at least {least}.")
+def check_whole(what: str, value: object, minimum: int) -> None:
+    """Raise `ValueError` with a sentence unless this is a whole number of at least `minimum`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"The {what} is {value!r}. Give a whole number of at least {minimum}.")
 
 
 def check_positive(what: str, value: object) -> None:
+    """Raise `ValueError` with a sentence unless this is a finite number above 0."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
         raise ValueError(f"The {what} is {value!r}. Give a number greater than 0.")
 
 
 def check_one_of(what: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise `ValueError` with a sentence unless this is one of the known texts."""
     if value not in known:
         raise ValueError(f"{what} {value!r} is unknown. Choose one of: {', '.join(known)}.")
 
 
 def check_flag(what: str, value: object) -> None:
+    """Raise `ValueError` with a sentence unless this is true or false."""
     if not isinstance(value, bool):
         raise ValueError(f"The setting {what} is {value!r}. Give true or false.")  # noqa: TRY004
 
 
 def check_text(what: str, value: object) -> None:
+    """Raise `ValueError` with a sentence unless this is a text that is not empty."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"The {what} is {value!r}. Give a text that is not empty.")
 
@@ -215,11 +218,11 @@ def check_text(what: str, value: object) -> None:
 EscalationSteps = tuple[tuple[str, signal.Signals | None, float | None], ...]
 
 
-def escalation_steps(graces: StopTimeouts) -> EscalationSteps:
-    """Name, signal and grace in seconds of each rung, mildest first."""
+def escalation_steps(timeouts: StopTimeouts) -> EscalationSteps:
+    """Return name, signal and timeout in seconds of each step of a stop, mildest first."""
     return (
-        ("asked", None, graces.ask_s),
-        ("SIGINT", signal.SIGINT, graces.interrupt_s),
-        ("SIGTERM", signal.SIGTERM, graces.terminate_s),
+        ("asked", None, timeouts.ask_s),
+        ("SIGINT", signal.SIGINT, timeouts.interrupt_s),
+        ("SIGTERM", signal.SIGTERM, timeouts.terminate_s),
         ("SIGKILL", signal.SIGKILL, None),
     )

@@ -1,4 +1,4 @@
-"""RunSpec: what was asked of a run. Frozen dataclasses, JSON in and out, each checks its own fields.
+"""What was asked of a run: frozen dataclasses that check their fields, to JSON and back.
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
@@ -6,10 +6,11 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 import json
-import os
+import reprlib
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .files import write_whole
 from .paths import SPEC_FILE
 from .settings import (
     CUDA_IDS,
@@ -24,27 +25,28 @@ from .settings import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 
 VERSION = 1
 SCRIPT = "script"
-"""The framework of runs that start a program of the user's own: it brings its framework itself."""
-OF_OUR_LOOPS = frozenset({"recipe", "training", "checkpoints"})
-"""The parts of a spec that a script has no use for."""
+"""The framework of a run that starts a user's program: the program loads its framework itself."""
+RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints"})
+"""The parts of a spec that only recipes use."""
 Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """All that a run needs to be run again."""
+    """All that is needed to start a run, or to start it again."""
 
     name: str
     framework: str
     strategy: str
     recipe: Recipe | None = None
     script: Script | None = None
-    """In its place."""
+    """The program to start in place of a recipe."""
     devices: tuple[str, ...]
     """Device ids in the order of ranks: `cpu:0`, or a GPU's full UUID."""
     training: Training = field(default_factory=Training)
@@ -56,7 +58,7 @@ class RunSpec:
     python: str
     """The interpreter of the workers."""
     working_dir: str
-    """Where the workers run, so that a recipe's relative paths mean what they meant to who started it."""
+    """The folder in which the user started the run, and in which the workers run: relative paths keep their meaning."""
 
     def __post_init__(self) -> None:
         for name in ("name", "framework", "strategy", "python", "working_dir"):
@@ -71,71 +73,88 @@ class RunSpec:
 
     @property
     def own_recipe(self) -> Recipe:
-        """The recipe of a run that trains one: its workers have no other run."""
+        """The recipe of a run that is known to train one."""
         assert self.recipe is not None
         return self.recipe
 
     def to_json(self) -> dict[str, Any]:
-        """The content of `spec.json`; a script's has no settings of our own loops, which it knows nothing of."""
+        """Return the content of `spec.json`. A script's has no recipe, training or checkpoint settings."""
         parts = asdict(self)
-        told = {name: value for name, value in parts.items() if self.script is None or name not in OF_OUR_LOOPS}
-        return {"version": VERSION, **told, "devices": list(self.devices)}
+        kept = {name: value for name, value in parts.items() if self.script is None or name not in RECIPE_PARTS}
+        return {"version": VERSION, **kept, "devices": list(self.devices)}
 
     @classmethod
     def from_json(cls, data: object) -> RunSpec:
-        """Raises `ValueError` with a sentence when `data` is no spec, or one of a newer version."""
+        """Build a spec from the content of `spec.json`; unknown fields are ignored.
+
+        Raises `ValueError` with a sentence that names the field, or when a newer version wrote it.
+        """
         if not isinstance(data, dict):
             raise ValueError("It is not a JSON object.")  # noqa: TRY004 (the content is wrong, not the caller)
-        version = data.get("version")
-        if isinstance(version, int) and version > VERSION:
+        version = _value("int", data.get("version", VERSION), "version")
+        if version > VERSION:
             raise ValueError(
                 f"It was written by a newer Trainyard (version {version}; this one reads up to {VERSION}). "
                 "Update Trainyard to open it."
             )
-        parts = {
-            "recipe": Recipe, "script": Script, "training": Training, "checkpoints": Checkpoints,
-            "ladder": StopTimeouts,
-            "release": ReleaseWatch,
-        }  # fmt: skip
-        data = {
-            name: _part(parts[name], value) if name in parts and value is not None else value
-            for name, value in data.items()
-        }
-        if isinstance(data.get("devices"), list):
-            data["devices"] = tuple(data["devices"])
         return _part(cls, data)
 
 
 def read_spec(run_dir: Path) -> RunSpec:
-    """The spec of a run directory. Raises `ValueError` with a sentence that names the file."""
+    """Return the spec of a run directory. Raises `ValueError` with a sentence that names the file."""
     path = run_dir / SPEC_FILE
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return RunSpec.from_json(data)
+        return RunSpec.from_json(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ValueError(f"{path} could not be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a spec that can be used. {error}") from error
 
 
 def write_spec(run_dir: Path, spec: RunSpec) -> None:
-    """Write `spec.json` whole: under a temporary name, then renamed."""
-    path = run_dir / SPEC_FILE
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(spec.to_json(), indent=2) + "\n", encoding="utf-8")
-    os.replace(temporary, path)  # noqa: PTH105 (the atomic call, by its usual name)
+    """Write `spec.json`. Raises `OSError`."""
+    write_whole(run_dir / SPEC_FILE, json.dumps(spec.to_json(), indent=2) + "\n")
 
 
-def _part(kind: type[Part], data: object) -> Part:
-    """Build a dataclass from JSON, passing over fields it does not know."""
-    if isinstance(data, kind):
-        return data
-    if not isinstance(data, dict):
-        raise ValueError(f"Its {kind.__name__.lower()} is {data!r} where an object was expected.")  # noqa: TRY004
-    if isinstance(data.get("arguments"), list):
-        data = {**data, "arguments": tuple(data["arguments"])}
-    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]  # always one of our dataclasses
-    needed = {item.name for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING}  # type: ignore[arg-type]
-    if missing := sorted(needed - data.keys()):
-        raise ValueError(f"It is not complete: {', '.join(missing)} of its {kind.__name__.lower()} is not there.")
-    return kind(**{name: value for name, value in data.items() if name in known})
+# -- from JSON -----------------------------------------------------------------------------------
+
+_PARTS: dict[str, type] = {
+    part.__name__: part for part in (Recipe, Script, Training, Checkpoints, StopTimeouts, ReleaseWatch)
+}
+_EXPECTED: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "float": ("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "tuple[str, ...]": ("a list of texts", lambda value: isinstance(value, (list, tuple)) and _are_texts(value)),
+    "Mapping[str, str]": ("an object of texts", lambda value: isinstance(value, dict) and _are_texts(value.values())),
+    "Mapping[str, SettingValue]": ("an object", lambda value: isinstance(value, dict)),
+}
+"""By annotation of a field, what its JSON value has to be, in words and as a test."""
+
+
+def _part(kind: type[Part], data: dict[str, Any], within: str = "") -> Part:
+    """Build a dataclass from a JSON object. `within`: the field that holds the object, with a dot; or empty."""
+    items = fields(kind)  # type: ignore[arg-type]  # always one of our dataclasses
+    needed = [item for item in items if item.default is MISSING and item.default_factory is MISSING]
+    if missing := [f"{within}{item.name}" for item in needed if item.name not in data]:
+        raise ValueError(f"It is not complete: {', '.join(missing)} is not there.")
+    known = [item for item in items if item.name in data]
+    return kind(**{item.name: _value(str(item.type), data[item.name], within + item.name) for item in known})
+
+
+def _value(annotation: str, value: Any, name: str) -> Any:  # noqa: ANN401 (JSON)
+    """Return a JSON value as its field has it. Raises `ValueError` that names the field when it is of another type."""
+    annotation, _, optional = annotation.partition(" | ")
+    if optional and value is None:
+        return None
+    expected, fits = _EXPECTED.get(annotation, ("an object", lambda found: isinstance(found, dict)))
+    if not fits(value):
+        raise ValueError(f"Its field {name} is {reprlib.repr(value)} where {expected} is expected.")
+    if annotation in _PARTS:
+        return _part(_PARTS[annotation], value, f"{name}.")
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)

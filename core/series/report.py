@@ -12,7 +12,7 @@ import numpy as np
 from core.errors import RunError
 from core.runs.checkpoints import listed
 from core.runs.verdicts import release_fields, worst
-from core.schema.events import FULL
+from core.schema.files import not_written
 from core.series.run_series import RunSeries
 
 if TYPE_CHECKING:
@@ -155,6 +155,4 @@ def export_csv(book: RunSeries, path: Path) -> None:
     except OSError as error:
         if new:
             path.unlink(missing_ok=True)
-        full = error.errno in FULL
-        why = "The disk is full. Free some space" if full else f"{error.strerror}. Name another file"
-        raise RunError(f"{path} cannot be written: {why}.") from error
+        raise RunError(not_written(path, error, if_full="Free some space.", otherwise="Name another file.")) from error

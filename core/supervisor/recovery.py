@@ -10,7 +10,8 @@ from core.errors import RunError
 from core.runs.directory import remove_sockets
 from core.runs.lock import PATIENCE_S, not_cleared
 from core.runs.requests import Requests
-from core.schema.events import FULL, Writer, make_reserve
+from core.schema.events import Writer, make_reserve
+from core.schema.files import not_written
 from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
 from core.system import process_info, processes, terminate
 from core.system.process_info import TerminatedProcess, ended_fields
@@ -45,9 +46,12 @@ def clear(run_dir: Path) -> None:
     try:
         make_reserve(run_dir / EVENTS)
     except OSError as error:
-        full = error.errno in FULL
-        why = "The disk is full. Free some space" if full else f"{error.strerror}. Change its permissions"
-        raise RunError(f"{run_dir} cannot be written: {why}, then resume the run again.") from error
+        raise RunError(
+            not_written(
+                run_dir, error, if_full="Free some space, then resume the run again.",
+                otherwise="Change its permissions, then resume the run again.",
+            )
+        ) from error  # fmt: skip
 
 
 def _end_remnants(run_dir: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..schema import checkpoint, paths
 from ..schema.checkpoint import BrokenCheckpointError, TrainingPosition
-from ..schema.events import FULL
+from ..schema.files import FULL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..schema import checkpoint
-from ..schema.events import FULL
+from ..schema.files import FULL
 from ..schema.spec import read_spec
 from . import deadman, export_bundle
 from .recipe import LoadedRecipe

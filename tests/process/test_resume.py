@@ -180,7 +180,7 @@ def test_a_tail_that_skips_reads_only_what_comes(tmp_path: Path) -> None:
 
 def test_a_run_whose_folder_cannot_be_written_is_not_resumed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: not str(path).endswith("events"))
-    with pytest.raises(RunError, match="cannot be written: Permission denied"):
+    with pytest.raises(RunError, match="could not be written: Permission denied"):
         Run.resume(log.dir)
 
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from core.cli.__main__ import main
 from core.schema.rank import RankAssignment
 from core.schema.settings import ReleaseWatch, Training
 from core.schema.spec import RunSpec, read_spec, write_spec
+from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -53,14 +56,17 @@ def test_a_spec_from_before_the_memory_watch_is_read(data: dict[str, Any]) -> No
     ("change", "words"),
     [
         ({"version": 2}, "written by a newer Trainyard (version 2; this one reads up to 1). Update Trainyard"),
-        ({"recipe": 5}, "Its recipe is 5 where an object was expected."),
-        ({"recipe": {"name": "x"}}, "It is not complete: path of its recipe is not there."),
+        ({"recipe": 5}, "Its field recipe is 5 where an object is expected."),
+        ({"recipe": {"name": "x"}}, "It is not complete: recipe.path is not there."),
         ({"name": ""}, "The name is ''. Give a text that is not empty."),
-        ({"devices": [1]}, "The device id is 1."),
-        ({"training": {"epochs": "many"}}, "The number of epochs is 'many'. Give a whole number of at least 1."),
-        ({"training": {"batch_size": True}}, "The batch size is True."),
+        ({"devices": [1]}, "Its field devices is [1] where a list of texts is expected."),
+        ({"devices": [""]}, "The device id is ''. Give a text that is not empty."),
+        ({"training": {"epochs": "many"}}, "Its field training.epochs is 'many' where a whole number is expected."),
+        ({"training": {"epochs": 0}}, "The number of epochs is 0. Give a whole number of at least 1."),
+        ({"training": {"batch_size": True}}, "Its field training.batch_size is True where a whole number is expected."),
+        ({"training": None}, "Its field training is None where an object is expected."),
         ({"training": {"learning_rate": -1}}, "The learning rate is -1. Give a number greater than 0."),
-        ({"ladder": {"ask_s": 0}}, "The stop ladder's ask_s is 0."),
+        ({"ladder": {"ask_s": 0}}, "The stop timeout ask_s is 0."),
         ({"release": {"wait_s": 0}}, "The time that the memory watch waits is 0. Give a number greater than 0."),
         ({"release": {"tolerance_mb": -1}}, "The tolerance of the memory watch in MB is -1. Give a whole number of at"),
         ({"recipe": {"name": "x", "path": "y", "settings": {"a": [1]}}}, "Setting 'a' is [1]."),
@@ -72,7 +78,81 @@ def test_a_spec_that_is_wrong_says_where(data: dict[str, Any], change: dict[str,
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])
+WHOLE = {
+    "version": 1,
+    "name": "run", "framework": "pytorch", "strategy": "single", "devices": ["cpu:0"], "cuda_ids": "uuid",
+    "python": "/usr/bin/python3", "working_dir": "/tmp",
+    "recipe": {"name": "r", "path": "/r.py", "settings": {"width": 8}},
+    "training": {
+        "epochs": 1, "batch_size": 2, "learning_rate": 0.5, "seed": 0, "accumulation": 1, "precision": "float32",
+        "loader_workers": 0, "schedule": "cosine", "warmup_steps": 0, "weight_decay": 0.5, "gradient_clip": 0.5,
+        "patience": 3, "stop_on_nan": False, "compile": False, "micro_batches": 4,
+    },
+    "checkpoints": {"unit": "epochs", "every": 1, "keep": 2, "best": True},
+    "ladder": {"ask_s": 0.5, "interrupt_s": 0.5, "terminate_s": 0.5},
+    "release": {"tolerance_mb": 64, "wait_s": 0.5},
+}  # fmt: skip
+OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience"}
+SCRIPT_RUN = {
+    **{name: value for name, value in WHOLE.items() if name not in {"recipe", "training", "checkpoints"}},
+    "framework": "script",
+    "script": {"path": "/s.py", "module": "", "arguments": ["--lr"], "environment": {"A": "b"}, "expression": ""},
+}
+WRONG = (5, 1.5, True, None, "x", [1], ["x"], {"a": [1]})
+
+
+def damaged() -> Iterator[Any]:
+    """A spec with one value of another type, and the name of the field."""
+    for spec in (WHOLE, SCRIPT_RUN):
+        for name, value in spec.items():
+            yield from ((name, {**spec, name: wrong}) for wrong in WRONG if is_wrong(name, value, wrong))
+            for inner, known in value.items() if isinstance(value, dict) else ():
+                for wrong in WRONG:
+                    if is_wrong(inner, known, wrong):
+                        yield f"{name}.{inner}", {**spec, name: {**value, inner: wrong}}
+
+
+def is_wrong(name: str, right: object, wrong: object) -> bool:
+    if wrong is None:
+        return name not in OPTIONAL
+    if isinstance(right, float):
+        return type(wrong) not in {int, float}
+    of_texts = name in {"devices", "arguments", "environment"}
+    return type(wrong) is not type(right) or (of_texts and wrong in ([1], {"a": [1]}))
+
+
+def test_the_specs_to_damage_have_all_fields() -> None:
+    assert RunSpec.from_json(WHOLE).to_json() == {**WHOLE, "script": None}
+    assert RunSpec.from_json(SCRIPT_RUN).to_json() == {
+        **SCRIPT_RUN,
+        "script": {**SCRIPT_RUN["script"], "arguments": ("--lr",)},
+    }
+
+
+@pytest.mark.parametrize(("field", "document"), list(damaged()))
+def test_a_value_of_another_type_is_refused_with_its_field(field: str, document: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=rf"Its field {field} is .* is expected\.$") as caught:
+        RunSpec.from_json(document)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["show", "command"])
+def test_a_command_on_a_damaged_spec_names_file_and_field(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = recorded(tmp_path)
+    path = run_dir / "spec.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "devices": 5}))
+    assert main([command, str(run_dir), "--runs", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert (
+        err == f"trainyard: {path} is not a spec that can be used. "
+        "Its field devices is 5 where a list of texts is expected.\n"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100_000])
 def test_a_file_that_is_no_spec_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "spec.json").write_text(text)
     with pytest.raises(ValueError, match=r"spec\.json is not a spec that can be used"):
