@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from core.catalog import frameworks, strategies
 from core.catalog.strategies import LAUNCH_MODES
 from core.runs import index
 from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from core.text import join_names
 
 WRONG_USE = 2
 TRAINING = (
@@ -59,13 +57,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 def _add_choices(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("recipe", metavar="RECIPE", nargs="?", help="a built-in name or a Python file")
-    add("--framework", help=f"{_either(row.id for row in frameworks.FRAMEWORKS)}; default: pytorch")
+    add("--framework", help=f"{join_names((row.id for row in frameworks.FRAMEWORKS), 'or')}; default: pytorch")
     add("--strategy", help=f"default: what fits the number of devices. {_strategies()}")
     add("--devices", default="", metavar="ID,ID", help="as `trainyard devices` lists them; gpu:0 for GPU 0")
     add(
         "--cuda-ids",
         default=CUDA_IDS[0],
-        help=f"{_either(CUDA_IDS)}: how the GPUs are named to libraries; default: uuid",
+        help=f"{join_names(CUDA_IDS, 'or')}: how the GPUs are named to libraries; default: uuid",
     )
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; may be repeated")
     add("--name", help="what to call the run; default: the recipe's name")
@@ -93,8 +91,8 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
     add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; may be repeated")
     add(
         "--launch", metavar="HOW",
-        help=f"{_either(mode.name for mode in LAUNCH_MODES)}: one process that sees all devices, or as torchrun "
-        "starts it; default: chosen from its source",
+        help=f"{join_names((mode.name for mode in LAUNCH_MODES), 'or')}: one process that sees all devices, or one "
+        "process per device as with torchrun; default: chosen from its source",
     )  # fmt: skip
     add(
         "--expression", default="", metavar="REGEX",
@@ -107,7 +105,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     add("--epochs", type=int, metavar="N", help=f"default: {usual.epochs}")
     add("--batch-size", type=int, metavar="N", help=f"the global batch, over all devices; default: {usual.batch_size}")
     add("--learning-rate", type=float, metavar="X", help="default: the recipe's")
-    add("--schedule", help=f"of the learning rate: {_either(SCHEDULES)}; default: {usual.schedule}")
+    add("--schedule", help=f"of the learning rate: {join_names(SCHEDULES, 'or')}; default: {usual.schedule}")
     add(
         "--warmup-steps", type=int, metavar="N",
         help=f"steps in which the learning rate rises to its full height; default: {usual.warmup_steps}",
@@ -121,7 +119,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         "--micro-batches", type=int, metavar="N",
         help=f"pipeline only: micro-batches per pass; default: {usual.micro_batches}",
     )  # fmt: skip
-    add("--precision", help=f"{_either(PRECISIONS)}; default: {usual.precision}")
+    add("--precision", help=f"{join_names(PRECISIONS, 'or')}; default: {usual.precision}")
     add(
         "--loader-workers", type=int, metavar="N",
         help=f"data-loader processes per rank, PyTorch only; default: {usual.loader_workers}",
@@ -184,17 +182,14 @@ def add_export_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _strategies() -> str:
-    rows = [(row, _either(each.name for each in strategies.strategies_of(row.id))) for row in frameworks.FRAMEWORKS]
-    return "; ".join(f"{row.title}: {names}" for row, names in rows)
+    return "; ".join(
+        f"{row.title}: {join_names((each.name for each in strategies.strategies_of(row.id)), 'or')}"
+        for row in frameworks.FRAMEWORKS
+    )
 
 
 def _compilers() -> str:
     titles: dict[str, list[str]] = {}
     for row in frameworks.FRAMEWORKS:
         titles.setdefault(row.compiler, []).append(row.title)
-    return ", ".join(f"{compiler} for {' and '.join(those)}" for compiler, those in titles.items())
-
-
-def _either(names: Iterable[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} or {last}" if most else last
+    return ", ".join(f"{compiler} for {join_names(those)}" for compiler, those in titles.items())

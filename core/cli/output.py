@@ -13,6 +13,7 @@ from core.runs.states import state_info
 from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened
+from core.text import replace_control_characters
 from core.units import size
 
 if TYPE_CHECKING:
@@ -24,18 +25,13 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """A line of what was asked for."""
-    print(_harmless(text))
+    """Print a line of the answer to stdout."""
+    print(replace_control_characters(text, keep="\n\t"))
 
 
 def warn(text: str) -> None:
-    """A sentence for people, beside what was asked for."""
-    print(f"trainyard: {_harmless(text)}", file=sys.stderr)
-
-
-def _harmless(text: str) -> str:
-    """A process may call itself whatever it likes: nothing of it steers the terminal."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)
+    """Print a message to stderr."""
+    print("trainyard:", replace_control_characters(text, keep="\n\t"), file=sys.stderr)
 
 
 def say_json(document: object) -> None:

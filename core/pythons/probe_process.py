@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from core.system.helper_process import ending_words
+from core.text import replace_control_characters
 
 TELL = Path(__file__).with_name("probe.py")
 MARK = b"trainyard-answer:"
@@ -199,4 +200,4 @@ def _answer(said: bytearray) -> Answer:
 def _last_line(said: bytearray) -> str:
     lines = said[-4 * SHOWN_CHARACTERS :].decode(errors="replace").split("\n")
     words = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return "".join(each if each.isprintable() else "?" for each in words)[-SHOWN_CHARACTERS:]
+    return replace_control_characters(words)[-SHOWN_CHARACTERS:]

@@ -18,6 +18,7 @@ from core.runs.states import RunState, state_info
 from core.schema.events import Tail, parse
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
+from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from core.runs.run import Mark
@@ -75,7 +76,7 @@ def find(root: Path, text: str) -> Path:
 
 
 def _names(paths: list[Path]) -> str:
-    return ", ".join(path.name for path in paths[:5]) + (f" and {len(paths) - 5} more" if len(paths) > 5 else "")
+    return join_names(first_names([path.name for path in paths], 5))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.reader import PROCESSES_S
 from core.runs.facts import UntickedDeviceUse
+from core.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -62,13 +63,9 @@ def _wholes(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
 
 
 def _sentence(pids: Sequence[int], device: Device) -> str:
-    who = f"Process {pids[0]} of this run is" if len(pids) == 1 else f"Processes {_and(pids)} of this run are"
+    processes, are = ("Process", "is") if len(pids) == 1 else ("Processes", "are")
     return (
-        f"{who} on {device.label} ({device.name}), which was not ticked. "
+        f"{processes} {join_names(map(str, pids))} of this run {are} on {device.label} ({device.name}), "
+        "which was not ticked. "
         "Stop the run; check the recipe for device numbers."
     )
-
-
-def _and(pids: Sequence[int]) -> str:
-    *most, last = map(str, pids)
-    return f"{', '.join(most)} and {last}"

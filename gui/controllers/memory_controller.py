@@ -9,11 +9,11 @@ from PySide6.QtCore import QObject, Signal
 
 from core.runs.states import state_info
 from core.system.procfs import available_bytes
+from core.text import join_names
 from gui.services.leftover_scanner import OrphanScanner
 from gui.services.process_scanner import ProcessScanner
 from gui.services.process_terminator import ProcessTerminator
 from gui.style.device_colours import device_colours, device_labels
-from gui.style.formatting import listed
 from gui.viewmodels.devices import leftovers as leftover_words
 from gui.viewmodels.devices.device_rows import OnDevices
 from gui.viewmodels.devices.memory_bars import MemoryKnowledge, largest_others, memory_rows
@@ -97,7 +97,7 @@ class MemoryController(QObject):
         """What is known of the devices beside their readings."""
         survey, living = self._monitor.survey, self.census.runs().living
         return OnDevices(
-            used_by={device: listed([run.name for run in on_it]) for device, on_it in self._board.on_devices.items()},
+            used_by={device: join_names(run.name for run in on_it) for device, on_it in self._board.on_devices.items()},
             held_by=largest_others(survey, self.census.holders, living),
             memory_of_run=self._session.memory_now(),
             old_s=self._monitor.old_s,

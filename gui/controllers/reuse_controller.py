@@ -13,8 +13,8 @@ from core.config.script_check import ScriptCheckRequest
 from core.config.shell_command import shell_line
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
+from core.text import join_names
 from gui.services.script_checker import ScriptChecker
-from gui.style.formatting import listed
 from gui.widgets.confirm_dialog import ask
 from gui.widgets.name_dialog import NameDialog
 
@@ -108,7 +108,7 @@ class ReuseController(QObject):
         gone = [device for device in spec.devices if device not in present]
         if gone:
             is_are, it_they = ("is", "it is") if len(gone) == 1 else ("are", "they are")
-            self.said.emit(f"{listed(gone)} {is_are} not in this machine now, so {it_they} not ticked.", "warn")
+            self.said.emit(f"{join_names(gone)} {is_are} not in this machine now, so {it_they} not ticked.", "warn")
 
     def _copy(self, spec: RunSpec, run_dir: Path) -> None:
         run = Run(run_dir, only=(SUPERVISOR_EVENTS,))

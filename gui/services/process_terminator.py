@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.system import terminate
 from core.system.processes import ProcessId
-from gui.style.formatting import listed, some
+from core.text import first_names, join_names
 
 from .background_task import BackgroundTask, reason
 
@@ -102,5 +102,5 @@ class SingleProcess:
 
 def _named(those: Sequence[OrphanedProcess]) -> str:
     """`python (pid 1) was`, `python (pid 1), python (pid 2) and 3 others were`."""
-    names = some([f"{each.name} (pid {each.process.pid})" for each in those], MAX_NAMES, "others")
-    return f"{listed(names)} {'was' if len(those) == 1 else 'were'}"
+    names = first_names([f"{each.name} (pid {each.process.pid})" for each in those], MAX_NAMES, "others")
+    return f"{join_names(names)} {'was' if len(those) == 1 else 'were'}"

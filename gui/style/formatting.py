@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
 
 from core.units import BYTES_PER_GB
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 DASH = "–"
 DAY_S = 86400.0
@@ -87,17 +82,6 @@ def moment(when: float, now: float) -> str:
     if abs(now - when) < 300 * DAY_S:
         return f"{then.tm_mday} {time.strftime('%b %H:%M', then)}"
     return f"{then.tm_mday} {time.strftime('%b %Y', then)}"
-
-
-def listed(names: list[str]) -> str:
-    """`A`, `A and B`, `A, B and C`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
-
-
-def some(names: Sequence[str], most: int, more: str = "more") -> list[str]:
-    """The first of these names and how many `more` there are: `A`, `B`, `3 more`."""
-    left = len(names) - most
-    return [*names[:most], f"{left} {more}"] if left > 0 else list(names)
 
 
 def one_line(text: str, most: int) -> str:

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QAbstractButton
 from core.runs.leftovers import OrphanedProcess
 from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
+from core.text import first_names
 from gui.controllers.memory_controller import MemoryController
 from gui.panels.details import DetailTabs
 from gui.panels.memory.leftovers_strip import LeftoversStrip
@@ -33,9 +34,9 @@ def left(pid: int, run_id: str = "old", why: str = "Run old is over (finished)."
 
 
 def test_names_and_how_many_more():
-    assert formatting.some(["A", "B", "C"], 3) == ["A", "B", "C"]
-    assert formatting.some(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
-    assert formatting.some(["A", "B"], 1, "others") == ["A", "1 others"]
+    assert first_names(["A", "B", "C"], 3) == ["A", "B", "C"]
+    assert first_names(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
+    assert first_names(["A", "B"], 1, "others") == ["A", "1 others"]
     assert leftovers.found_words([left(1), left(2), left(3), left(4)], {"old": "mnist"}) == (
         "4 processes of the run mnist, which is over, are still there: "
         "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may hold memory of a device."

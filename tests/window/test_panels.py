@@ -13,6 +13,7 @@ from core.runs.index import RunSummary
 from core.runs.states import RunState
 from core.series.run_series import RunSeries
 from core.system.processes import ProcessId
+from core.text import join_names
 from gui.panels.devices.device_panel import MAX_CHARACTERS, digest
 from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.progress import ProgressLine
@@ -40,7 +41,7 @@ GB = 2**30
         (formatting.memory(0, None), "0.0 GB"),
         (formatting.duration(232), "3:52"),
         (formatting.duration(3 * 86400 + 7200), "3 d 2 h"),
-        (formatting.listed(["A", "B", "C"]), "A, B and C"),
+        (join_names(["A", "B", "C"]), "A, B and C"),
         (formatting.rate(0.83), "0.8 samples/s"),
         (formatting.step_rate(12345), "12\u2009345 steps/s"),
         (formatting.step_rate(0.025), "40 s a step"),

@@ -12,6 +12,7 @@ from core.system import processes, terminate
 from core.system.process_info import shortened
 from core.system.procfs import PROC
 from core.system.terminate import Terminated, TerminationResult
+from core.text import replace_control_characters
 from core.units import size
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _show(found: Sequence[OrphanedProcess]) -> None:
         say("Nothing is left of runs that are over.")
         return
     for why in dict.fromkeys(each.why for each in found):
-        say(f"{_printable(why)} Left of it:")
+        say(f"{replace_control_characters(why)} Left of it:")
         rows = [_cells(each) for each in found if each.why == why]
         widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
         for row in rows:
@@ -97,8 +98,9 @@ def _show(found: Sequence[OrphanedProcess]) -> None:
 
 
 def _cells(found: OrphanedProcess) -> list[str]:
-    shown = shortened(_printable(found.command), COMMAND_LENGTH)
-    return [f"pid {found.process.pid}", _age(found.age_s), _memory(found.memory_bytes), _printable(found.run_id), shown]
+    command = shortened(replace_control_characters(found.command), COMMAND_LENGTH)
+    run_id = replace_control_characters(found.run_id)
+    return [f"pid {found.process.pid}", _age(found.age_s), _memory(found.memory_bytes), run_id, command]
 
 
 def _tell(outcome: TerminationResult[OrphanedProcess]) -> None:
@@ -109,7 +111,7 @@ def _tell(outcome: TerminationResult[OrphanedProcess]) -> None:
 
 
 def _words(found: OrphanedProcess) -> str:
-    return f"pid {found.process.pid} {_printable(found.name)} of run {_printable(found.run_id)}"
+    return replace_control_characters(f"pid {found.process.pid} {found.name} of run {found.run_id}")
 
 
 def _age(seconds: float) -> str:
@@ -121,11 +123,6 @@ def _age(seconds: float) -> str:
 
 def _memory(size_bytes: int | None) -> str:
     return "-" if size_bytes is None else size(size_bytes)
-
-
-def _printable(text: str) -> str:
-    """A process may call itself whatever it likes: nothing of it may steer the terminal."""
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 # -- JSON ----------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gui.style.formatting import age, listed, one_line, some
+from core.text import first_names, join_names
+from gui.style.formatting import age, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +28,8 @@ def found_words(found: Sequence[OrphanedProcess], names: Mapping[str, str]) -> s
     )
     alone = len(found) == 1
     what, verb, they = ("1 process", "is", "It") if alone else (f"{len(found)} processes", "are", "They")
-    who = some([f"{each.name} (pid {each.process.pid})" for each in found], MAX_NAMES)
-    return f"{what} of {of} {verb} still there: {listed(who)}. {they} may hold memory of a device."
+    who = first_names([f"{each.name} (pid {each.process.pid})" for each in found], MAX_NAMES)
+    return f"{what} of {of} {verb} still there: {join_names(who)}. {they} may hold memory of a device."
 
 
 def confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
@@ -38,7 +39,7 @@ def confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
         f"pid {each.process.pid}  {each.name}  ({age(each.age_s)} old): {one_line(each.command, COMMAND_LENGTH)}"
         for each in found
     ]
-    reasons = some(list(dict.fromkeys(each.why for each in found)), MAX_REASONS, "more runs are over as well.")
+    reasons = first_names(list(dict.fromkeys(each.why for each in found)), MAX_REASONS, "more runs are over as well.")
     they = "They are" if len(found) > 1 else "It is"
     how = f"{they} asked to end (SIGTERM), and some seconds later killed (SIGKILL)."
-    return question, "\n".join([*some(lines, MAX_LINES), "", *reasons, how])
+    return question, "\n".join([*first_names(lines, MAX_LINES), "", *reasons, how])

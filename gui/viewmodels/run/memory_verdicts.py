@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import BADNESS, Release, Verdict
-from gui.style.formatting import fine_gigabytes, listed, moment, seconds
+from core.text import join_names
+from gui.style.formatting import fine_gigabytes, moment, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +80,7 @@ def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
         for each in facts.releases.values()
         if each.verdict is found.verdict
     ]  # fmt: skip
-    return f"{found.verdict.value}: {listed(where)}", TONES[found.verdict]
+    return f"{found.verdict.value}: {join_names(where)}", TONES[found.verdict]
 
 
 def sentences(facts: RunFacts) -> tuple[list[str], str]:
@@ -114,7 +115,7 @@ def ended_words(facts: RunFacts) -> str:
         for each in facts.ended_processes
     ]
     verb = "was" if len(ended) == 1 else "were"
-    return f"What outlived the training {verb} ended: {listed(ended)}." if ended else ""
+    return f"What outlived the training {verb} ended: {join_names(ended)}." if ended else ""
 
 
 def nothing_words(facts: RunFacts, *, looked_at: bool) -> str:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gui.style.formatting import listed
+from core.text import join_names
 from gui.viewmodels.run.run_rows import run_title
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def shared_device_question(
     neighbours = frozenset((device, each.dir) for device, runs in on_it.items() for each in runs)
     if neighbours <= agreed:
         return None
-    where = listed([device.label for device in survey.devices if on_it.get(device.id)])
+    where = join_names([device.label for device in survey.devices if on_it.get(device.id)])
     now = time.time()
     runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
-    who, alone = listed(list(runs.values())), len(runs) == 1
+    who, alone = join_names(list(runs.values())), len(runs) == 1
     return SharedDeviceQuestion(
         question=f"{verb} {spec.name} beside {who}?",
         words=f"{who} {'is' if alone else 'are'} on {where} and would share memory and time with {spec.name}: "

@@ -11,7 +11,8 @@ from core.config import validation
 from core.config.build_spec import compose
 from core.config.script_check import fill_in
 from core.config.validation import ProblemKind
-from gui.style.formatting import gigabytes, listed, memory, percent, some
+from core.text import first_names, join_names
+from gui.style.formatting import gigabytes, memory, percent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -152,7 +153,7 @@ def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> lis
         if device.id in used_by:
             labels.setdefault(tuple(used_by[device.id]), []).append(device.label)
     return [
-        f"{listed(those)} {'is' if len(those) == 1 else 'are'} used by {listed(list(runs))}. "
+        f"{join_names(those)} {'is' if len(those) == 1 else 'are'} used by {join_names(list(runs))}. "
         f"Start asks before it puts another run beside {'it' if len(runs) == 1 else 'them'}."
         for runs, those in labels.items()
     ]
@@ -177,10 +178,11 @@ def _doubts(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int], 
     """What forbids nothing and is to be known before a start; no text where there is nothing."""
     old = [device for device in chosen if device.id in old_s]
     if old:
-        which, age_s = listed(some([device.label for device in old], 3)), max(old_s[device.id] for device in old)
+        which = join_names(first_names([device.label for device in old], 3))
+        age_s = max(old_s[device.id] for device in old)
         last = "the last reading of {} is" if len(old) == 1 else "the last readings of {} are up to"
         return f"{last.format(which)} {age_s} s old"
-    return "; ".join(some(_taken(chosen, survey, held_by), MAX_TAKEN))
+    return "; ".join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
 
 
 def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[str]:
@@ -212,7 +214,7 @@ def _use(device: Device, sample: Sample) -> str:
 
 def _ready(chosen: Sequence[Device], survey: Survey) -> str:
     """Nothing is in the way; and what there is room for, as far as that is known now."""
-    names = listed([device.label for device in chosen]) if len(chosen) <= 3 else f"{len(chosen)} devices"
+    names = join_names([device.label for device in chosen]) if len(chosen) <= 3 else f"{len(chosen)} devices"
     alone = len(chosen) == 1
     free = _min_free_bytes(chosen, survey)
     room = "" if free is None else f"{gigabytes(free)} GB{'' if alone else ' or more each'}"

@@ -1,0 +1,28 @@
+"""Join names in a sentence, and make text from processes safe to show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def join_names(names: Iterable[str], last: str = "and") -> str:
+    """Return `A`, `A and B`, or `A, B and C`; the empty string for no names."""
+    *first, final = [*names] or [""]
+    return f"{', '.join(first)} {last} {final}" if first else final
+
+
+def first_names(names: Sequence[str], limit: int, more: str = "more") -> list[str]:
+    """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`."""
+    left = len(names) - limit
+    return [*names[:limit], f"{left} {more}"] if left > 0 else [*names]
+
+
+def replace_control_characters(text: str, keep: str = "") -> str:
+    """Return the text with `?` for control characters, except those in `keep`.
+
+    A process chooses its own name and command line, so they may contain sequences that control a terminal.
+    """
+    return "".join(each if each.isprintable() or each in keep else "?" for each in text)
