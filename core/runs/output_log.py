@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.schema.paths import LOG_FILE
+from core.schema.paths import LOG_FILE, RANK_LOGS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def printed_logs(run_dir: Path) -> list[Path]:
     """Those of all ranks in which something stands."""
-    ranks = sorted(run_dir.glob("log.*.txt"), key=lambda path: (len(path.name), path.name))
+    ranks = sorted(run_dir.glob(RANK_LOGS), key=lambda path: (len(path.name), path.name))
     return [path for path in (run_dir / LOG_FILE, *ranks) if path.is_file() and path.stat().st_size]
 
 

@@ -44,6 +44,8 @@ SOCKETS = "pymp-*"
 """A pattern: folders that Python's multiprocessing makes for sockets."""
 
 LOG_FILE = "log.txt"
+RANK_LOGS = "log.*.txt"
+"""A pattern: the output files of ranks above 0 of a script."""
 METRICS_VARIABLE = "TRAINYARD_METRICS"
 """The environment variable that names the file to which a script may append measurements, one JSON object per line."""
 

@@ -1,0 +1,95 @@
+"""Check the structure of the code: import circles, private names, literal file names of the run directory."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import core
+
+ROOT = Path(core.__file__).resolve().parents[1]
+CODE = [path for name in ("core", "gui") for path in sorted((ROOT / name).rglob("*.py"))]
+RUN_FILES = re.compile(
+    r"^(spec\.json|(supervisor|guard|collector|devices|worker-.*)\.jsonl|rendezvous|control|reserve|log(\..*)?\.txt)$"
+)
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a module of this project."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> list[tuple[str, str, ast.ImportFrom]]:
+    """Return (module, name, statement) of each `from ... import ...` of our own code in a module."""
+    package = path.parent.relative_to(ROOT).parts
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = ".".join([*package[: len(package) - node.level + 1], node.module or ""]).rstrip(".")
+            module = base if node.level else node.module or ""
+            found += [(module, alias.name, node) for alias in node.names if module.split(".")[0] in {"core", "gui"}]
+    return found
+
+
+def test_no_module_imports_a_private_name_of_another() -> None:
+    modules = {module_name(path) for path in CODE}
+    private = [
+        f"{module_name(path)}: {module}.{name}"
+        for path in CODE
+        for module, name, _ in imported(path)
+        if name.startswith("_") and f"{module}.{name}" not in modules
+    ]
+    assert private == []
+
+
+def test_there_is_no_import_circle() -> None:
+    """Imports for type checkers do not count: they are never executed."""
+    modules = {module_name(path) for path in CODE}
+    edges: dict[str, set[str]] = {}
+    for path in CODE:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for_types = {
+            id(child)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for child in ast.walk(node)
+        }
+        skipped = {
+            child.lineno for child in ast.walk(tree) if id(child) in for_types and isinstance(child, ast.ImportFrom)
+        }
+        edges[module_name(path)] = {
+            f"{module}.{name}" if f"{module}.{name}" in modules else module
+            for module, name, node in imported(path)
+            if node.lineno not in skipped
+        }
+    assert _circle(edges) == []
+
+
+def test_file_names_of_the_run_directory_stand_in_one_module() -> None:
+    literal = [
+        f"{module_name(path)}:{node.lineno} {node.value!r}"
+        for path in CODE
+        if module_name(path) != "core.schema.paths"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and RUN_FILES.match(node.value)
+    ]
+    assert literal == []
+
+
+def _circle(edges: dict[str, set[str]]) -> list[str]:
+    """Return the modules of one circle; an empty list if there is none."""
+    done: set[str] = set()
+
+    def visit(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return way[way.index(name) :]
+        if name in done:
+            return []
+        for following in sorted(edges.get(name, ())):
+            if circle := visit(following, [*way, name]):
+                return circle
+        done.add(name)
+        return []
+
+    return next((circle for name in sorted(edges) if (circle := visit(name, []))), [])

@@ -1,0 +1,96 @@
+"""Run every command that the README and the documents show, in the order in which they show them.
+
+Each document has a folder of runs of its own. GPUs are replaced by CPU devices, and RUN by the newest run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TRAIN = """
+import argparse, os
+options = argparse.ArgumentParser()
+options.add_argument("--lr", type=float, default=0.5)
+lr = options.parse_args().lr
+for step in range(1, 6):
+    print(f"step {step} loss: {lr / step:.4f}")
+"""
+
+
+def commands(page: Path) -> list[str]:
+    """Return the lines of the shell blocks of a page."""
+    lines = "".join(SHELL_BLOCK.findall(page.read_text(encoding="utf-8"))).splitlines()
+    return [line for line in lines if line.strip()]
+
+
+def trainyard_commands(page: Path) -> list[list[str]]:
+    """Return the arguments of each `trainyard` command of a page."""
+    words = [shlex.split(line, comments=True) for line in commands(page)]
+    return [each[1:] for each in words if each[0] == "trainyard"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make the working folder that the documents assume: a script, a package and the README's recipe."""
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "train.py").write_text(TRAIN, encoding="utf-8")
+    recipe = PYTHON_BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    (tmp_path / "mine.py").write_text(recipe, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
+def test_every_command_shown_succeeds(page: Path, folder: Path) -> None:
+    runs = folder / "runs"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for arguments in trainyard_commands(page):
+        words = [_newest(runs) if word == "RUN" else re.sub(r"gpu:(\d)", r"cpu:\1", word) for word in arguments]
+        done = subprocess.run(
+            [sys.executable, "-m", "core.cli", words[0], "--runs", str(runs), *words[1:]],
+            cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"trainyard {shlex.join(arguments)}: {done.stdout}{done.stderr}"
+
+
+def test_every_make_target_shown_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    shown = {line.split()[1] for page in PAGES for line in commands(page) if line.startswith("make ")}
+    assert shown >= {"run", "test", "test-fast", "lint", "bench"}
+    assert [name for name in shown if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
+
+
+def test_every_file_named_in_a_document_exists() -> None:
+    missing = [
+        f"{page.name}: {name}"
+        for page in PAGES
+        for name in re.findall(r"`((?:core|gui|resources|tests|docs)/[\w./-]+)`", page.read_text(encoding="utf-8"))
+        if not (ROOT / name).exists() and "results/" not in name  # written by `make bench`
+    ]
+    assert missing == []
+
+
+def test_every_link_between_documents_works() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def _newest(runs: Path) -> str:
+    return max(runs.iterdir(), key=lambda each: each.stat().st_ctime_ns).name
