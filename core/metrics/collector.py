@@ -1,4 +1,8 @@
-"""What all ranks of a script measure, recorded as it comes."""
+"""The collecting process: read what all ranks of a script measure, and record it as events.
+
+`core.metrics.process` forks this process. It imports this module in the fork only, so that the supervisor
+does not load numpy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 from core.catalog import strategies
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.file_owners import FileOwners
-from core.metrics.files.found import MetricFileFinder
+from core.metrics.files.finder import MetricFileFinder
 from core.metrics.rank_reader import RankReader
 from core.schema.events import RecordError, Writer
 from core.schema.paths import COLLECTOR_EVENTS, CONTROL, EVENTS, metrics_file
@@ -22,85 +26,86 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
 
+INTERVAL_S = 0.25
+"""Seconds between two reads."""
 PROGRESS_S = 0.5
-"""How far it is, is recorded so often at most."""
-
-
-class MetricsCollector:
-    """All ranks of one run."""
-
-    def __init__(self, run_dir: Path, spec: RunSpec, finder: MetricFileFinder) -> None:
-        """`finder`: finds the files that the script writes; they are taken for rank 0's."""
-        assert spec.script is not None
-        self._events = Writer(run_dir / EVENTS / COLLECTOR_EVENTS)
-        ranks = len(spec.devices) if strategies.strategy_of(spec).processes == "per_device" else 1
-        self._ranks = [RankReader(run_dir, spec, rank, None if rank else finder) for rank in range(ranks)]
-        self._batches = [MetricEventWriter(rank, self._events) for rank in range(ranks)]
-        self._looked = time.time()
-        self._told: set[str] = set()
-        self._progress: tuple[float, float, str] | None = None
-        self._progress_due = 0.0
-
-    def look(self, *, last: bool = False) -> None:
-        """Read what is new, and record it. `last`: nothing more will come. Raises `RecordError`."""
-        now = time.time()
-        for reader, batches in zip(self._ranks, self._batches, strict=True):
-            batches.write(reader.read(last=last), since=self._looked, until=now)
-            for text in reader.troubles():
-                if text not in self._told:
-                    self._told.add(text)
-                    self._events.write("notice", text=text)
-        self._looked = now
-        self._tell_progress(last=last)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._events.close()
-
-    def _tell_progress(self, *, last: bool) -> None:
-        """As rank 0 tells it."""
-        progress = self._ranks[0].progress
-        if progress is None or progress == self._progress or (time.monotonic() < self._progress_due and not last):
-            return
-        self._progress, self._progress_due = progress, time.monotonic() + PROGRESS_S
-        done, total, unit = progress
-        self._events.write("progress", done=done, total=total, unit=unit)
-
-
-LOOK_S = 0.25
+"""Minimum seconds between two progress events."""
 NICENESS = 5
-"""The training comes first."""
+"""Lower priority than the training."""
 
 
-def collect(run_dir: Path, spec: RunSpec, *, until_closed: int, tells: int) -> int:
-    """Collect until one pipe is closed; into the other goes a byte when the script may be started."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # a shutdown: the supervisor ends in good order
+def collect(run_dir: Path, spec: RunSpec, *, ready_fd: int, stop_fd: int) -> int:
+    """Collect until the other end of `stop_fd` is closed. Return the exit code: 1 if recording failed.
+
+    Writes one byte to `ready_fd` when the script may be started.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # the supervisor handles shutdowns
         signal.signal(number, signal.SIG_IGN)
     finder = _finder(run_dir, spec)
-    os.write(tells, b".")
-    os.close(tells)
+    os.write(ready_fd, b".")
+    os.close(ready_fd)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
-    # now: until it is loaded, the script need not wait
-
     collector = MetricsCollector(run_dir, spec, finder)
     try:
-        while not select.select([until_closed], [], [], LOOK_S)[0]:
-            collector.look()
-        collector.look(last=True)
+        while not select.select([stop_fd], [], [], INTERVAL_S)[0]:
+            collector.read()
+        collector.read(last=True)
     except RecordError:
-        return 1  # the supervisor, whose own records are on the same disk, tells of it
+        return 1  # the supervisor records to the same disk and reports the failure
     finally:
         collector.close()
     return 0
 
 
 def _finder(run_dir: Path, spec: RunSpec) -> MetricFileFinder:
-    """What is in the files by now is not of this run."""
-    ours = [run_dir / EVENTS, run_dir / CONTROL, metrics_file(run_dir, 0)]
-    writers = FileOwners(run_dir.name, Path(spec.working_dir))
+    """Return a finder of the files written from now on."""
+    working_dir = Path(spec.working_dir)
     finder = MetricFileFinder(
-        [run_dir, Path(spec.working_dir)], since=time.time(), without=ours, is_ours=writers.is_ours
+        [run_dir, working_dir],
+        since=time.time(),
+        without=[run_dir / EVENTS, run_dir / CONTROL, metrics_file(run_dir, 0)],
+        is_ours=FileOwners(run_dir.name, working_dir).is_ours,
     )
     finder.remember()
     return finder
+
+
+class MetricsCollector:
+    """Reads all ranks of one run and writes their metrics, notices and progress."""
+
+    def __init__(self, run_dir: Path, spec: RunSpec, finder: MetricFileFinder) -> None:
+        """`finder`: finds the files that the script writes; they count as rank 0's."""
+        self._events = Writer(run_dir / EVENTS / COLLECTOR_EVENTS)
+        ranks = len(spec.devices) if strategies.strategy_of(spec).processes == "per_device" else 1
+        self._ranks = [RankReader(run_dir, spec, rank, None if rank else finder) for rank in range(ranks)]
+        self._writers = [MetricEventWriter(rank, self._events) for rank in range(ranks)]
+        self._last_read = time.time()
+        self._noticed: set[str] = set()
+        self._progress: tuple[float, float, str] | None = None
+        self._progress_due = 0.0
+
+    def read(self, *, last: bool = False) -> None:
+        """Read and record what is new. `last`: the script has exited. Raises `RecordError`."""
+        now = time.time()
+        for reader, writer in zip(self._ranks, self._writers, strict=True):
+            writer.write(reader.read(last=last), since=self._last_read, until=now)
+            for text in reader.troubles():
+                if text not in self._noticed:
+                    self._noticed.add(text)
+                    self._events.write("notice", text=text)
+        self._last_read = now
+        self._write_progress(last=last)
+
+    def close(self) -> None:
+        """Close the event file."""
+        self._events.close()
+
+    def _write_progress(self, *, last: bool) -> None:
+        """Record the progress of rank 0, if it is new and due."""
+        progress = self._ranks[0].progress
+        if progress is None or progress == self._progress or (time.monotonic() < self._progress_due and not last):
+            return
+        self._progress, self._progress_due = progress, time.monotonic() + PROGRESS_S
+        done, total, unit = progress
+        self._events.write("progress", done=done, total=total, unit=unit)

@@ -1,4 +1,4 @@
-"""Measurements of a script's rank as events: consecutive steps of the same metrics in one line."""
+"""Write the merged readings of a rank as events: consecutive steps of the same metrics in one line."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from core.metrics.common.merge import MergedReading
     from core.schema.events import Writer
 
-MOST = 4096
-"""Steps in a line."""
+MAX_STEPS = 4096
+"""Steps in one line."""
 AT = "@"
-"""Between a metric's name and the rank, of all but rank 0: `loss@1`."""
+"""Separates a metric's name from its rank: `loss@1`. Rank 0 has no suffix."""
 
 
 def of_rank(name: str, rank: int) -> str:
-    """A metric's name among those of all ranks."""
+    """Return the name of a rank's metric among those of all ranks."""
     return f"{name}{AT}{rank}" if rank else name
 
 
 class MetricEventWriter:
-    """Writes measurements as they come."""
+    """Writes one rank's metrics."""
 
     def __init__(self, rank: int, events: Writer) -> None:
         self._rank, self._events = rank, events
@@ -35,25 +35,26 @@ class MetricEventWriter:
         self._rows: list[tuple[float, ...]] = []
 
     def write(self, measured: Sequence[MergedReading], *, since: float, until: float) -> None:
-        """All of them. Those that know no time came evenly between the two, unix seconds. Raises `RecordError`."""
-        for time, each in _as_they_happened(measured, since, until):
+        """Write readings. Those without a time are spread evenly from `since` to `until`, unix seconds.
+
+        Raises `RecordError`.
+        """
+        for time, each in _in_order(measured, since, until):
             self._add(each, time)
         self._flush()
 
-    def _add(self, told: MergedReading, time: float) -> None:
-        assert told.step is not None
-        names = tuple(told.values)
-        if told.anew:
+    def _add(self, reading: MergedReading, time: float) -> None:
+        assert reading.step is not None
+        names = tuple(reading.values)
+        if reading.restarts:
             self._flush()
-            self._begin_anew([of_rank(name, self._rank) for name in sorted(told.anew)], time)
-        if names != self._names or told.step != self._first + len(self._rows) or len(self._rows) == MOST:
+            restarted = [of_rank(name, self._rank) for name in sorted(reading.restarts)]
+            self._events.write_json(json.dumps({"t": time, "kind": "anew", "metrics": restarted}))
+        if names != self._names or reading.step != self._first + len(self._rows) or len(self._rows) == MAX_STEPS:
             self._flush()
-            self._names, self._first = names, told.step
+            self._names, self._first = names, reading.step
         self._times.append(time)
-        self._rows.append(tuple(told.values.values()))
-
-    def _begin_anew(self, names: list[str], time: float) -> None:
-        self._events.write_json(json.dumps({"t": time, "kind": "anew", "metrics": names}))
+        self._rows.append(tuple(reading.values.values()))
 
     def _flush(self) -> None:
         if self._rows and self._names:
@@ -64,19 +65,20 @@ class MetricEventWriter:
         self._times, self._rows, self._names = [], [], ()
 
 
-def _as_they_happened(
-    measured: Sequence[MergedReading], since: float, until: float
-) -> list[tuple[float, MergedReading]]:
-    """Each with its time, those of several sources in order. A metric's values stay in the order in which they were
-    told, whatever the clock of its source says; and what begins anew stays behind what it takes the place of."""
+def _in_order(measured: Sequence[MergedReading], since: float, until: float) -> list[tuple[float, MergedReading]]:
+    """Return each reading with its time, sorted by time.
+
+    The values of one metric keep their order, whatever the clock of their source says. A restarted metric is sorted
+    after the values it replaces.
+    """
     timed: list[tuple[int, float, MergedReading]] = []
     latest: dict[str, float] = {}
-    begun = 0
+    restarts = 0
     for number, each in enumerate(measured, start=1):
-        if each.anew:
-            begun, latest = begun + 1, {}
+        if each.restarts:
+            restarts, latest = restarts + 1, {}
         time = each.time if each.time is not None else since + (until - since) * number / len(measured)
         time = max([time, *(latest.get(name, time) for name in each.values)])
         latest.update(dict.fromkeys(each.values, time))
-        timed.append((begun, time, each))
+        timed.append((restarts, time, each))
     return [(time, each) for _, time, each in sorted(timed, key=lambda one: one[:2])]

@@ -1,4 +1,4 @@
-"""A regular expression tried on what a run has printed, before it is kept."""
+"""Test a regular expression on the log of a run."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
 
 SAMPLE_BYTES = 64 * 1024
-"""Of the end of the log: some hundred lines."""
+"""Bytes at the end of the log to test on: some hundred lines."""
 
 
 def try_expression(expression: str, run_dir: Path) -> Tried:
-    """What it finds in the end of a run's log. Raises `ValueError` with a sentence for one that is none."""
+    """Return what the expression finds at the end of a run's log.
+
+    Raises `ValueError` with a sentence if the expression is invalid.
+    """
     return try_on(expression, end_of(run_dir / LOG_FILE, SAMPLE_BYTES).encode())
 
 
 def describe_result(found: Tried) -> str:
-    """The same, in a sentence for people."""
+    """Describe the result in a sentence."""
     if found.problem is not None:
         return found.problem
     if not found.lines:
-        return "There is nothing in this log yet to try it on."
+        return "This log is still empty. Try again when the run has printed something."
     lines = "1 line" if found.lines == 1 else f"the last {found.lines} lines"
     if not found.readings:
         return f"It matches none of {lines} of this log."
-    return f"It matches {found.matched} of {lines} of this log; the last says {_said(found.readings[-1])}."
+    return f"It matches {found.matched} of {lines} of this log; the last says {_values(found.readings[-1])}."
 
 
-def _said(reading: Reading) -> str:
+def _values(reading: Reading) -> str:
     values = ", ".join(f"{name} {value:.6g}" for name, value in reading.values.items())
     return f"{values} at step {reading.step}" if reading.step is not None else values

@@ -1,4 +1,4 @@
-"""Which run writes a file: two runs of one program, at the same time, often write into one folder."""
+"""Find out which run writes a file: two simultaneous runs of one program often write into one folder."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
     from core.system.procfs import Inode
 
-FRESH_S = 1.0
-"""Who runs is looked up anew after so long."""
+CACHE_S = 1.0
+"""Seconds after which the processes of all runs are listed again."""
 
 
 class FileOwners:
-    """What can be told of files from who has them open, by the tags of all runs on this machine."""
+    """Assigns files to runs by the processes that have them open, found by the environment tags of all runs."""
 
     def __init__(
         self, run_id: str, folder: Path, proc: Path = PROC, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`folder`: where this run works. `clock`: any steady one, in seconds."""
+        """`folder`: the working folder of this run. `clock`: monotonic, in seconds."""
         self._run_id, self._folder, self._proc, self._clock = run_id, os.path.realpath(folder), proc, clock
         self._runs: Mapping[int, str] = {}
-        self._looked: float | None = None
+        self._listed: float | None = None
 
     def is_ours(self, path: str, state: os.stat_result) -> bool:
-        """Whether this file may be taken for one of this run.
+        """Return whether this file may belong to this run.
 
-        Not while another run has it open, and ours has not. Of one that nobody has open it cannot be told: it is taken,
-        unless another run is at work in the same folder.
+        A file that only another run has open does not. A file that no run has open does, unless another run works in
+        the same folder.
         """
         tagged = self._tagged()
         others = [pid for pid, run_id in tagged.items() if run_id != self._run_id]
@@ -48,19 +48,19 @@ class FileOwners:
         return not any(inode in self._open(pid) or self._is_near(pid, path) for pid in others)
 
     def _tagged(self) -> Mapping[int, str]:
-        """By pid, the runs' processes."""
+        """Return the run ids of the processes of all runs, by pid."""
         now = self._clock()
-        if self._looked is None or now - self._looked >= FRESH_S:
+        if self._listed is None or now - self._listed >= CACHE_S:
             tags = ((pid, procfs.variable(procfs.variables(pid, self._proc), TAG)) for pid in procfs.pids(self._proc))
-            self._runs, self._looked = {pid: tag for pid, tag in tags if tag is not None}, now
+            self._runs, self._listed = {pid: tag for pid, tag in tags if tag is not None}, now
         return self._runs
 
     def _open(self, pid: int) -> set[Inode]:
         return procfs.open_files(pid, self._proc)
 
     def _is_near(self, pid: int, path: str) -> bool:
-        """Whether it works where this run does, or where the file is."""
-        where = procfs.working_dir(pid, self._proc)
-        if where is None:
+        """Return whether a process works in this run's working folder, or in a folder that contains the file."""
+        folder = procfs.working_dir(pid, self._proc)
+        if folder is None:
             return False
-        return where == self._folder or os.path.realpath(path).startswith(where.rstrip("/") + "/")
+        return folder == self._folder or os.path.realpath(path).startswith(folder.rstrip("/") + "/")

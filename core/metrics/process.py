@@ -1,4 +1,4 @@
-"""The process that reads what a script measures (`core.metrics.collector`), as its supervisor sees it."""
+"""Start, watch and end the process that collects a script's metrics (`core.metrics.collector`)."""
 
 from __future__ import annotations
 
@@ -20,88 +20,88 @@ if TYPE_CHECKING:
 
 
 READY_S = 20.0
+"""Seconds to wait for the process before the script starts without it."""
 FINISH_S = 20.0
-"""What a script has printed last is read within so long, or not at all."""
-NAP_S = 0.01
+"""Seconds to wait, after the script's exit, for its last output to be read."""
+POLL_S = 0.01
 
 
 class MetricsProcess:
-    """Reads in a process of its own, so that neither a flood of output nor a slow expression holds the supervisor up.
+    """The collecting process. Neither a flood of output nor a slow expression delays the supervisor.
 
-    It is forked, as the guard is: a new Python would need as long as all that comes before the script's start.
+    It is forked: a new Python would take as long as everything else before the script's start.
     """
 
-    def __init__(self, run_dir: Path, spec: RunSpec, *, let_go: Iterable[int]) -> None:
-        """Fork it. `let_go`: descriptors that it must not keep. Call it before any thread is started."""
+    def __init__(self, run_dir: Path, spec: RunSpec, *, close_fds: Iterable[int]) -> None:
+        """Fork the process; it closes `close_fds`. Call this before any thread is started."""
         self._tail = Tail(run_dir / EVENTS / COLLECTOR_EVENTS)
-        ends, stay = os.pipe()  # its closing, at the latest with this process's end, means: read on and leave
-        self._ready, tells = os.pipe()
-        self._held = [stay, self._ready]
-        """What has yet to be closed."""
+        stop_fd, stop_end = os.pipe()  # the process finishes when this side is closed or has exited
+        self._ready, ready_fd = os.pipe()
+        self._open = [stop_end, self._ready]
+        """Descriptors of this side that are still open."""
         self._pid = os.fork()
         self._code: int | None = None
         if self._pid == 0:
-            _become_collector(run_dir, spec, ends, tells, [*let_go, *self._held])
-        os.close(ends)
-        os.close(tells)
+            _become_collector(run_dir, spec, ready_fd, stop_fd, [*close_fds, *self._open])
+        os.close(stop_fd)
+        os.close(ready_fd)
 
     def wait(self) -> bool:
-        """Until it has seen what there is, so that the script may be started; False when it has ended instead."""
+        """Wait until the script may be started. Return False if the process has exited instead, or is too slow."""
         readable, _, _ = select.select([self._ready], [], [], READY_S)
         return bool(readable and os.read(self._ready, 1))
 
     def read(self) -> list[Event]:
-        """What it has written since the last call."""
+        """Return the events that the process has written since the last call."""
         return self._tail.read()
 
     @property
     def gone(self) -> bool:
-        """Whether it has ended."""
+        """Whether the process has exited."""
         if self._code is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code is not None
 
     def finish(self) -> str | None:
-        """Have all read that there is. A sentence when it was not."""
-        self._let_go()
+        """Let the process read the rest and exit. Return a sentence if that failed."""
+        self._close_pipes()
         deadline = time.monotonic() + FINISH_S
         while not self.gone and time.monotonic() < deadline:
-            time.sleep(NAP_S)
+            time.sleep(POLL_S)
         if not self.gone:
             self.close()
             return (
-                f"What was printed last could not be read for measurements within {FINISH_S:g} s, so the end of the "
-                "curves may be missing. The log itself is whole."
+                f"The last output could not be searched for metrics within {FINISH_S:g} s, so the end of the curves "
+                "may be missing. The log is complete."
             )
         if self._code:
-            return "What was printed could not be read for measurements to its end. The log itself is whole."
+            return "The output could not be searched for metrics to its end. The log is complete."
         return None
 
     def close(self) -> None:
-        """End it at once, if it has not ended."""
-        self._let_go()
+        """Kill the process, if it has not exited."""
+        self._close_pipes()
         if not self.gone:
-            os.kill(self._pid, signal.SIGKILL)  # not yet waited for, so the pid cannot be another's
+            os.kill(self._pid, signal.SIGKILL)  # not yet waited for, so the pid cannot belong to another process
             os.waitpid(self._pid, 0)
             self._code = -signal.SIGKILL
 
-    def _let_go(self) -> None:
-        """Close this side's ends of both pipes; once they are closed, do nothing."""
-        while self._held:
-            os.close(self._held.pop())
+    def _close_pipes(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
 
 
-def _become_collector(run_dir: Path, spec: RunSpec, ends: int, tells: int, let_go: Iterable[int]) -> None:
+def _become_collector(run_dir: Path, spec: RunSpec, ready_fd: int, stop_fd: int, close_fds: Iterable[int]) -> None:
     code = 1
     try:
-        for descriptor in let_go:
+        for descriptor in close_fds:
             os.close(descriptor)
-        os.setsid()  # a signal to the supervisor's group, such as a shutdown's, is not for it
+        os.setsid()  # do not receive signals to the supervisor's group, such as a shutdown's
         from core.metrics import collector
 
-        code = collector.collect(run_dir, spec, until_closed=ends, tells=tells)
-    except Exception:  # noqa: BLE001 (the outer border of this process; what ended it stands in the log, and nowhere else)
+        code = collector.collect(run_dir, spec, ready_fd=ready_fd, stop_fd=stop_fd)
+    except Exception:  # noqa: BLE001 (the outer border of this process; the traceback is in the log and nowhere else)
         from traceback import print_exc
 
         print_exc()

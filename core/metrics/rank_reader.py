@@ -1,4 +1,4 @@
-"""All that one rank of a script tells of itself: what it prints, the files it writes, the file that it was named."""
+"""Read everything one rank of a script prints and writes, as merged readings."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, Merge
-from core.metrics.files.csv_log import CsvFile
-from core.metrics.files.found import EVENTS as EVENT_FILE
-from core.metrics.files.found import TABLES, MetricFileFinder
-from core.metrics.files.growing import Growing
-from core.metrics.files.json_lines import JsonLines
+from core.metrics.files.finder import EVENTS as EVENT_FILE
+from core.metrics.files.finder import TABLES, MetricFileFinder
+from core.metrics.files.growing_file import GrowingFile
+from core.metrics.files.record_logs import CsvFile, JsonLines
 from core.metrics.files.tensorboard import EventFile
 from core.metrics.text.expression import compile_expression
 from core.metrics.text.log import LogReader
@@ -24,27 +23,27 @@ if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
     from core.schema.spec import RunSpec
 
-PATIENCE_S = 1.0
-"""So long a look reads at most: what there is more waits for the next one, so that curves move while a flood comes."""
+MAX_READ_S = 1.0
+"""Seconds that one read may take. The rest waits for the next one, so that curves move during a flood of output."""
 
 
 class MetricSource(Protocol):
-    """A file that is read as it grows."""
+    """A file that is read while it grows."""
 
     @property
     def more(self) -> bool:
-        """Whether the last poll left something."""
+        """Whether the last poll left something unread."""
 
     @property
     def trouble(self) -> str:
-        """Why it could not be read, in a sentence; "" when it could."""
+        """A sentence that says why the file could not be read; "" if it could."""
 
     def poll(self, *, ended: bool = False) -> list[Reading]:
-        """What is new, at most a block."""
+        """Return the new readings, at most a block."""
 
 
 class RankReader:
-    """Reads one rank's sources, whatever there is of them; those in the working folder are rank 0's."""
+    """Reads one rank's log, its `TRAINYARD_METRICS` file and the files that `finder` finds."""
 
     def __init__(self, run_dir: Path, spec: RunSpec, rank: int, finder: MetricFileFinder | None) -> None:
         assert spec.script is not None
@@ -53,31 +52,31 @@ class RankReader:
         self._merge = Merge()
         self._finder = finder
         self.progress: tuple[float, float, str] | None = None
-        """How much is done of how much, and what is counted, as it was told last."""
+        """The last progress: done, total, and the unit that they count."""
 
     def read(self, *, last: bool = False) -> list[MergedReading]:
-        """What is to be recorded of what is new. `last`: nothing more will come, so all of it is read."""
-        until = time.monotonic() + PATIENCE_S
-        told = self._take(self._log.kind, self._log, last=last, until=until)
+        """Return the new readings to record. With `last`, the program has exited, and everything left is read."""
+        until = time.monotonic() + MAX_READ_S
+        merged = self._take(self._log.kind, self._log, last=last, until=until)
         self._find(last=last)
         for name, source in self._sources.items():
-            told += self._take(name, source, last=last, until=until)
-        return told
+            merged += self._take(name, source, last=last, until=until)
+        return merged
 
     def troubles(self) -> list[str]:
-        """What could not be read or not be understood, in sentences; the same again each time."""
+        """Return a sentence for each thing that could not be read or parsed, also those returned before."""
         found = [source.trouble for source in (self._log, *self._sources.values())]
         complaints = [source.complaint for source in self._sources.values() if isinstance(source, JsonLines)]
         return [sentence for sentence in (*found, *complaints[:1], *self._merge.notices) if sentence]
 
     def _take(self, name: str, source: MetricSource, *, last: bool, until: float) -> list[MergedReading]:
-        told: list[MergedReading] = []
+        merged: list[MergedReading] = []
         while True:
             readings = source.poll(ended=last)
             self._note_progress(readings)
-            told += self._merge.take(name, readings)
+            merged += self._merge.take(name, readings)
             if not source.more or (not last and time.monotonic() >= until):
-                return told
+                return merged
 
     def _note_progress(self, readings: Iterable[Reading]) -> None:
         for reading in readings:
@@ -85,10 +84,10 @@ class RankReader:
                 self.progress = (reading.done, reading.total, reading.unit)
 
     def _find(self, *, last: bool) -> None:
-        """Files that have appeared."""
+        """Add new files as sources."""
         if self._finder is None:
             return
-        for path in self._finder.look_at_all(PATIENCE_S) if last else self._finder.look():
+        for path in self._finder.search_all(MAX_READ_S) if last else self._finder.search():
             kind, opens = _reader_of(path)
             self._sources[f"{kind}:{path}"] = opens(path, self._finder.offset(path))
 
@@ -100,11 +99,11 @@ def _reader_of(path: Path) -> tuple[str, type[EventFile | CsvFile | JsonLines]]:
 
 
 class _Log:
-    """What a rank prints."""
+    """The text that a rank prints, as a source."""
 
     def __init__(self, path: Path, expression: str) -> None:
         self.kind = EXPRESSION if expression else TEXT
-        self._file = Growing(path)
+        self._file = GrowingFile(path)
         self._reader = LogReader(compile_expression(expression) if expression else None)
 
     @property

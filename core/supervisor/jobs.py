@@ -70,7 +70,7 @@ def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int], umask: int) -> J
     """For this run. `let_go`: see `Collecting`; call it before any thread is started. `umask`: of who began the run."""
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    return ScriptJob(spec, Launcher(spec, run_dir, umask), MetricsProcess(run_dir, spec, let_go=let_go), run_dir)
+    return ScriptJob(spec, Launcher(spec, run_dir, umask), MetricsProcess(run_dir, spec, close_fds=let_go), run_dir)
 
 
 class RecipeJob:

@@ -66,7 +66,7 @@ def test_times_that_a_source_knows_are_kept(tmp_path: Path) -> None:
 def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
     guessed = [MergedReading(values={"loss": 9.0, "accuracy": 0.5}, step=step) for step in (1, 2, 3)]
     sure = [
-        MergedReading(values={"loss": 1.0}, step=0, time=0.5, anew=frozenset({"loss"})),
+        MergedReading(values={"loss": 1.0}, step=0, time=0.5, restarts=frozenset({"loss"})),
         MergedReading(values={"loss": 0.5}, step=1, time=0.6),
     ]
 
@@ -80,7 +80,7 @@ def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
 def test_the_same_in_one_look(tmp_path: Path) -> None:
     told = [
         MergedReading(values={"loss": 9.0}, step=1, time=5.0),
-        MergedReading(values={"loss": 1.0}, step=0, time=6.0, anew=frozenset({"loss"})),
+        MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"})),
     ]
 
     book, _ = recorded(tmp_path, (told, 0.0, 10.0))
@@ -90,7 +90,7 @@ def test_the_same_in_one_look(tmp_path: Path) -> None:
 
 def test_nor_does_it_matter_that_the_surer_source_measured_earlier(tmp_path: Path) -> None:
     told = [MergedReading(values={"loss": 9.0}, step=step) for step in range(1, 5)]
-    told += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, anew=frozenset({"loss"}))]
+    told += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"}))]
     told += [MergedReading(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
 
     book, _ = recorded(tmp_path, (told, 99.0, 100.0))
@@ -112,7 +112,7 @@ def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
 
 def test_ranks_are_kept_apart(tmp_path: Path) -> None:
     told = [
-        MergedReading(values={"loss": 1.0}, step=0, anew=frozenset({"loss"})),
+        MergedReading(values={"loss": 1.0}, step=0, restarts=frozenset({"loss"})),
         MergedReading(values={"loss": 0.5}, step=1),
     ]
 

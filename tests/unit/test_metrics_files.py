@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.metrics.common.reading import Reading
-from core.metrics.files.csv_log import CsvFile
-from core.metrics.files.growing import BLOCK_BYTES, Growing
-from core.metrics.files.json_lines import JsonLines
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+from core.metrics.files.record_logs import CsvFile, JsonLines
 from tests.unit.test_metrics_tensorboard import needs_tensorboard, run_program
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def test_json_lines_that_are_written_anew_as_a_whole_tell_nothing_twice(tmp_path
 def test_a_file_that_was_written_anew_is_known_by_what_it_says(tmp_path: Path, first: bytes, second: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(first)
-    file = Growing(path)
+    file = GrowingFile(path)
     file.advance(first, len(file.read()))
     path.write_bytes(first + b"more")
     assert (file.read(), file.restarted) == (b"more", False)
@@ -165,7 +164,7 @@ def test_what_was_there_before_the_run_is_passed_over(tmp_path: Path) -> None:
     assert file.poll() == [Reading(values={"loss": 1.0}, step=3)]
 
 
-def test_lines_that_are_not_understood_are_counted_and_the_first_is_shown(tmp_path: Path) -> None:
+def test_lines_that_are_not_understood_are_skipped_and_the_first_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [
         "loss: 0.5",
@@ -179,7 +178,6 @@ def test_lines_that_are_not_understood_are_counted_and_the_first_is_shown(tmp_pa
     path.write_text("\n".join([*lines, '{"loss": 1}', ""]))
     file = JsonLines(path)
     assert file.poll() == [Reading(values={"loss": 1.0})]
-    assert file.not_understood == len(lines)
     assert "'loss: 0.5'" in file.complaint
     assert "not JSON" in file.complaint
     assert str(path) in file.complaint
@@ -212,7 +210,7 @@ def test_a_line_without_an_end_is_passed_over_and_what_follows_is_read(tmp_path:
     while file.more:
         readings += file.poll()
     assert [reading.values["loss"] for reading in readings] == [1.0, 2.0]
-    assert not file.not_understood  # nor is its end taken for a line
+    assert not file.complaint  # nor is its end taken for a line
 
 
 @pytest.mark.parametrize("kind", [CsvFile, JsonLines])

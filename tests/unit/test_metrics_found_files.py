@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.metrics.files.csv_log import CsvFile
-from core.metrics.files.found import DEEPEST, MAX_ENTRIES, MAX_OF_A_FOLDER, MetricFileFinder
+from core.metrics.files.finder import MAX_DEPTH, MAX_ENTRIES, MAX_OF_A_FOLDER, MetricFileFinder
+from core.metrics.files.record_logs import CsvFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,8 +44,8 @@ def test_what_a_program_begins_to_write_is_found_once(tmp_path: Path) -> None:
         write(tmp_path / "log.jsonl", '{"args": {"lr": 1}}\n{"step": 1, "train_loss": 2}\n'),
         write(tmp_path / "out" / "metrics.json", '{"iteration": 1, "total_loss": 2}\n'),
     }
-    assert set(looking.look(PLENTY_S)) == wanted
-    assert looking.look(PLENTY_S) == []
+    assert set(looking.search(PLENTY_S)) == wanted
+    assert looking.search(PLENTY_S) == []
     assert all(looking.offset(path) == 0 for path in wanted)
 
 
@@ -67,30 +67,30 @@ def test_what_a_program_begins_to_write_is_found_once(tmp_path: Path) -> None:
 def test_what_is_no_log_of_training_is_not_taken(tmp_path: Path, name: str, text: str) -> None:
     looking = finder(tmp_path)
     write(tmp_path / name, text)
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
 
 
 def test_a_table_whose_header_comes_later_is_found_then(tmp_path: Path) -> None:
     looking = finder(tmp_path)
     path = write(tmp_path / "metrics.csv", "epoch,lr")
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
     write(path, "epoch,lr\n0,1\n")
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
     write(path, "epoch,lr,loss\n0,1,\n")
-    assert looking.look(PLENTY_S) == [path]
+    assert looking.search(PLENTY_S) == [path]
 
 
 def test_what_was_there_before_is_found_when_it_grows_and_read_from_there(tmp_path: Path) -> None:
     still, grown = write(tmp_path / "still.csv"), write(tmp_path / "grown.csv")
     looking = finder(tmp_path)
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
     with grown.open("a") as file:
         file.write("2,1\n")
-    assert looking.look(PLENTY_S) == [grown]
+    assert looking.search(PLENTY_S) == [grown]
     (reading,) = CsvFile(grown, looking.offset(grown)).poll()
     assert (reading.step, reading.values) == (2, {"loss": 1.0})
     os.utime(still)
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
 
 
 @pytest.mark.parametrize("text", ["step,loss\n1,7\n2,6\n3,5\n", "step,loss\n", "step,loss\n1,9\n"])
@@ -98,14 +98,14 @@ def test_a_log_that_is_written_anew_is_read_from_its_beginning(tmp_path: Path, t
     path = write(tmp_path / "metrics.csv", "step,loss\n1,3\n2,2\n")
     looking = finder(tmp_path)
     write(path, text)
-    assert looking.look(PLENTY_S) == [path]
+    assert looking.search(PLENTY_S) == [path]
     assert looking.offset(path) == 0
 
 
 def test_old_files_that_were_not_seen_before_the_start_are_known_by_their_time(tmp_path: Path) -> None:
     write(tmp_path / "old.csv", at=LONG_AGO)
     fresh = write(tmp_path / "fresh.csv")
-    assert MetricFileFinder([tmp_path], time.time()).look(PLENTY_S) == [fresh]
+    assert MetricFileFinder([tmp_path], time.time()).search(PLENTY_S) == [fresh]
 
 
 def test_folders_that_hold_no_logs_and_those_of_the_run_are_left_out(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_folders_that_hold_no_logs_and_those_of_the_run_are_left_out(tmp_path: P
     for folder in (".git", "node_modules", "site-packages", "__pycache__", ".hidden", "run/events"):
         write(tmp_path / folder / "below" / "metrics.csv")
     write(tmp_path / "own.jsonl", '{"loss": 1}\n')
-    deep = tmp_path.joinpath(*"abcdefghij"[: DEEPEST + 1])
+    deep = tmp_path.joinpath(*"abcdefghij"[: MAX_DEPTH + 1])
     write(deep / "metrics.csv")
     found = write(deep.parent / "metrics.csv")
-    assert looking.look(PLENTY_S) == [found]
+    assert looking.search(PLENTY_S) == [found]
 
 
 def test_links_are_followed_and_never_in_circles(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_links_are_followed_and_never_in_circles(tmp_path: Path) -> None:
     (work / "nowhere").symlink_to(tmp_path / "nothing")
     (work / "loop.csv").symlink_to(work / "loop.csv")
     write(other / "metrics.csv")
-    assert looking.look(PLENTY_S) == [work / "runs" / "metrics.csv"]
+    assert looking.search(PLENTY_S) == [work / "runs" / "metrics.csv"]
 
 
 def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
@@ -139,24 +139,24 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "events.out.tfevents.1.host")
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
     (tmp_path / "folder.csv").mkdir()
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
 
 
 def test_a_folder_that_goes_and_comes_again(tmp_path: Path) -> None:
     work = tmp_path / "work"
     looking = finder(work)
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
     path = write(work / "metrics.csv")
-    assert looking.look(PLENTY_S) == [path]
+    assert looking.search(PLENTY_S) == [path]
     shutil.rmtree(work)
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
 
 
 def test_a_look_ends_when_its_time_is_over_and_the_next_goes_on(tmp_path: Path) -> None:
     ticks = iter(range(10**9))
     looking = MetricFileFinder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
     wanted = {write(tmp_path / f"folder{number}" / "metrics.csv") for number in range(30)}
-    looks = [looking.look(5.0) for _ in range(30)]
+    looks = [looking.search(5.0) for _ in range(30)]
     assert max(map(len, looks)) <= 5
     assert {path for look in looks for path in look} == wanted
     assert sum(map(len, looks)) == len(wanted)
@@ -167,10 +167,10 @@ def test_at_the_end_all_is_looked_at_again(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"folder{number}").mkdir()
     looking = MetricFileFinder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
-    looking.look(2.0)  # it is in the middle of a sweep
+    looking.search(2.0)  # it is in the middle of a sweep
     path = write(tmp_path / "metrics.csv")
-    assert looking.look(2.0) == []
-    assert looking.look_at_all(PLENTY_S) == [path]
+    assert looking.search(2.0) == []
+    assert looking.search_all(PLENTY_S) == [path]
 
 
 def test_of_a_folder_of_data_no_more_than_so_much_is_looked_at(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_of_a_folder_of_data_no_more_than_so_much_is_looked_at(tmp_path: Path) -
         (tmp_path / f"{number}.tfevents.1").write_bytes(b"x")
     seen: list[Path] = []
     looking._is_wanted = lambda entry: seen.append(entry.path)
-    assert looking.look(PLENTY_S) == []
+    assert looking.search(PLENTY_S) == []
     assert len(seen) == MAX_OF_A_FOLDER
 
 
@@ -191,5 +191,5 @@ def test_new_folders_are_looked_at_before_old_data(tmp_path: Path, monkeypatch: 
     looking = finder(tmp_path)
     path = write(tmp_path / "outputs" / "2026" / "run" / "tb" / "metrics.csv")
     assert MAX_ENTRIES > 30
-    monkeypatch.setattr("core.metrics.files.found.MAX_ENTRIES", 10)
-    assert looking.look(PLENTY_S) == [path]
+    monkeypatch.setattr("core.metrics.files.finder.MAX_ENTRIES", 10)
+    assert looking.search(PLENTY_S) == [path]

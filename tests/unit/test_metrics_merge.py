@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.metrics.common.merge import SURENESS, Merge, MergedReading
+from core.metrics.common.merge import RELIABILITY, Merge, MergedReading
 from core.metrics.common.reading import Reading
-from core.metrics.files.csv_log import CsvFile
+from core.metrics.files.record_logs import CsvFile
 from core.metrics.files.tensorboard import EventFile
 from tests.support.recorded_events import KERAS, scalar_record
 
@@ -44,7 +44,7 @@ def recorded(told: Iterable[MergedReading], curves: Curves | None = None) -> Cur
         for name, value in each.values.items():
             curve = curves.setdefault(name, [])
             assert each.step is not None
-            kept = [] if name in each.anew else [point for point in curve if point[0] < each.step]
+            kept = [] if name in each.restarts else [point for point in curve if point[0] < each.step]
             curve[:] = kept
             curve.append((each.step, value))
     return curves
@@ -81,7 +81,7 @@ def test_a_surer_source_that_begins_later_leaves_nothing_of_the_old_curve_either
     merge = Merge()
     curves = recorded(merge.take("text", unplaced(*[9.0] * 40)))
     (first, second) = merge.take(EVENTS, loss(10, 20))
-    assert (first.anew, second.anew) == ({"loss"}, frozenset())
+    assert (first.restarts, second.restarts) == ({"loss"}, frozenset())
     assert recorded([first, second], curves) == {"loss": [(10, 1.0), (20, 1.0)]}
 
 
@@ -94,15 +94,16 @@ def test_only_what_the_surer_source_tells_is_taken_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("less", "more"), [(one, other) for one, other in product(SURENESS, repeat=2) if SURENESS[one] < SURENESS[other]]
+    ("less", "more"),
+    [(one, other) for one, other in product(RELIABILITY, repeat=2) if RELIABILITY[one] < RELIABILITY[other]],
 )
 def test_the_order_of_the_sources(less: str, more: str) -> None:
     for order in ((less, more), (more, less)):
         merge, told = Merge(), []
         for kind in order * 2:
             first = 1 if kind == order[0] and not told else 3
-            told += merge.take(kind, loss(first, first + 1, value=float(SURENESS[kind])))
-        assert {value for _, value in recorded(told)["loss"]} == {float(SURENESS[more])}
+            told += merge.take(kind, loss(first, first + 1, value=float(RELIABILITY[kind])))
+        assert {value for _, value in recorded(told)["loss"]} == {float(RELIABILITY[more])}
 
 
 def test_a_curve_by_step_is_not_given_up_for_one_by_epoch() -> None:
@@ -228,7 +229,7 @@ def test_of_two_folders_the_first_is_shown_and_the_other_named_once() -> None:
         + merge.take(EVENTS, loss(3))
     )
     assert recorded(told) == {"loss": [(1, 1.0), (2, 1.0), (3, 1.0)]}
-    assert merge.notices == ["/runs/b has a curve of loss, too. Shown is the one of /runs/a."]
+    assert merge.notices == ["/runs/b has a curve of loss, too. The window shows the curve in /runs/a."]
 
 
 def test_a_writer_that_opens_a_second_file_goes_on_with_its_curve() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.metrics.files.crc32c import crc32c, masked
-from core.metrics.files.growing import BLOCK_BYTES
+from core.metrics.files.growing_file import BLOCK_BYTES
 from core.metrics.files.tensorboard import EventFile
 from tests.support.recorded_events import (
     KERAS,
@@ -256,7 +256,7 @@ def test_a_pipe_and_a_device_are_not_opened(tmp_path: Path, monkeypatch: pytest.
         raise AssertionError(f"{path} was opened")  # a pipe's writer, who waits for a reader, would have gone on
 
     os.mkfifo(tmp_path / NAME)
-    monkeypatch.setattr("core.metrics.files.growing.os.open", refuse)
+    monkeypatch.setattr("core.metrics.files.growing_file.os.open", refuse)
     assert EventFile(tmp_path / NAME).poll() == []
     assert EventFile(Path("/dev/zero")).poll() == []
 

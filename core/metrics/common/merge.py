@@ -1,24 +1,24 @@
-"""Several sources of one program's metrics made into one: every metric has one curve, and no value is in it twice.
+"""Merge the readings of several sources of one program: each metric has one curve, and each value occurs once.
 
 The rules:
 
-- **Who tells a metric.** One source at a time. Another takes it over when it is surer, in this order: the file
-  named by `TRAINYARD_METRICS`; TensorBoard; tables and JSON lines; the user's expression; the log's text. But of what
-  the program itself counts by step a curve by epochs or of numbered lines never takes the place, and a curve by
-  step takes the place of such a one, whatever found it (not that of `TRAINYARD_METRICS`: that was meant so).
-- **Taking over is beginning anew.** The steps of two sources cannot be trusted to be the same count (one begins at 0,
-  another at 1; lines that were numbered count no steps at all), so nothing of the old curve is left beside the new one:
-  the first value is marked with `anew`. A source that takes over has told its whole history, from the run's start.
-- **Two of a kind** (two event files, say): the first keeps the metric, and `notices` tells of the other. In one folder
-  they are one writer's that opened a second file: then what is beyond the last step goes on with the curve.
-- **Which step.** The program's, where a reading has one. Without: the step that the same source told last. A value
-  of an epoch: the step with which that epoch ended, where a reading told both; else those that came at once are
-  spread evenly up to the last step that is known; else they are numbered as the program numbers its epochs, and told
-  anew, at their steps, should these become known. Where nothing is known, a metric's values are numbered from 1.
-- **Once.** A step that was told is not told again. Of a metric that a source tells by step, its value of an
-  epoch is the mean of what was told, and is passed over.
-- **Back.** A source that goes back and goes on from there has walked these steps anew (it loaded a checkpoint):
-  what it says replaces what was told from there on. For that it must have gone on: a single older value is passed over.
+- **Source of a metric.** Each metric has one source at a time. A more reliable source takes the metric over, in this
+  order: the file named by `TRAINYARD_METRICS`; TensorBoard; tables and JSON lines; the user's expression; the log's
+  text. But a curve by steps always replaces a curve by epochs or of numbered lines, and never the reverse. The only
+  exception is `TRAINYARD_METRICS`, which the user asked for: nothing replaces its curves.
+- **A new source restarts the curve.** Two sources may count steps differently (one from 0, the other from 1; numbered
+  lines count no steps at all). So the old curve is deleted: the first value of the new one has `restarts`. The new
+  source has given its whole history since the run's start.
+- **Two sources of one kind** (two event files, say): the first keeps the metric, and `notices` mentions the other. Two
+  files in one folder have one writer, which opened a second file: values beyond the last step continue the curve.
+- **Step of a value.** The program's, if the reading has one. Otherwise the last step of the same source. A value of an
+  epoch gets the step at which that epoch ended, if a reading had both. Otherwise values that came together
+  are spread evenly up to the last known step. Otherwise they are numbered as the program numbers its epochs, and
+  recorded again at their steps once these are known. If nothing is known, a metric's values are numbered from 1.
+- **No duplicates.** A recorded step is not recorded again. If a source gives a metric by steps, its value of an
+  epoch is the mean of them and is skipped.
+- **Going back.** If a source returns to an earlier step and continues from there, the program has loaded a checkpoint:
+  the new values replace the old ones from there on. A single older value is skipped.
 """
 
 from __future__ import annotations
@@ -31,93 +31,95 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.metrics.common.reading import Reading
-from core.metrics.common.steps_known import StepsKnown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 OWN, TENSORBOARD, CSV, JSON, EXPRESSION, TEXT = "own", "tensorboard", "csv", "json", "expression", "text"
-SURENESS = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, EXPRESSION: 1, TEXT: 0}
-"""By kind of source. A source is named by its kind, or by `kind:path` where it reads one file of several."""
+RELIABILITY = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, EXPRESSION: 1, TEXT: 0}
+"""By kind of source. A source is named by its kind, or by `kind:path` if there are several files of that kind."""
 MAX_KEPT = 10_000
-"""So many values by epoch are kept in case that their steps become known; a training with more has told by then."""
+"""Values by epoch to keep for the case that their steps become known."""
 
 FARTHEST = 2**53
-"""Steps beyond it are no counts; columns of float64 would not keep them apart."""
+"""The limit for steps and epochs: float64 cannot represent larger integers exactly."""
 
 NO_NAMES: frozenset[str] = frozenset()
 
 SourceClaim = tuple[bool, bool, int]
-"""Whether the user asked for it, whether it counts steps, how sure its kind is: the greater tells the metric."""
+"""Whether the user asked for it, whether it counts steps, how reliable its kind is: the greatest one wins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedReading(Reading):
-    """A reading that is to be recorded; it always has a step."""
+    """A reading to record; it always has a step."""
 
-    anew: frozenset[str] = frozenset()
-    """Metrics whose curves begin with this value: what was recorded of them before is void."""
+    restarts: frozenset[str] = frozenset()
+    """Metrics whose curves begin with this value: their earlier values are void."""
 
 
 @dataclass(slots=True)
 class _Curve:
-    """What was told of one metric, and by which source."""
+    """The state of one metric's curve."""
 
     source: str
     claim: SourceClaim
-    begins_anew: bool = False
+    restarts: bool = False
     last: int | None = None
     value: float = math.nan
     numbered: bool = False
-    """Whether its steps are numbers of ours or epochs, as no steps were known."""
+    """Whether its steps are numbers of values or epochs, because no steps were known."""
     of_epochs: list[MergedReading] | None = field(default_factory=list)
-    """All of its values while they are all of epochs; None when they are not."""
+    """All values, as long as each belongs to an epoch; None otherwise."""
     held: MergedReading | None = None
-    """A value that goes back, until the next one shows whether the source goes on from there."""
+    """A value at an earlier step, kept until the next one shows whether the source continues from there."""
 
 
 class Merge:
-    """Told what every source reads, it says what is to be recorded. Each rank of a run has its own."""
+    """Takes the readings of all sources of one rank and returns the readings to record."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
-        """What was passed over and people may want to know: a sentence each."""
+        """Sentences about skipped curves that the user may want to know of."""
         self._curves: dict[str, _Curve] = {}
-        self._steps = StepsKnown()
+        self._steps = _KnownSteps()
         self._seen_version = 0
 
     def take(self, source: str, readings: Iterable[Reading]) -> list[MergedReading]:
-        """What is to be recorded of these, in order: a metric's steps rise, but where values replace others.
+        """Return the readings to record, in order: a metric's steps rise, except where values replace others.
 
-        `source` is a kind, or `kind:path` of the file it was read from. A reading without metrics only tells where
-        training is. Of `done` and `total` nothing is made here. Take what has steps first: the log's text, then files.
+        `source` is a kind, or `kind:path` of the file. A reading without metrics only says where the training is;
+        `done` and `total` are ignored. Take sources with steps first: the log's text, then files.
         """
-        readings = [reading for reading in readings if _is_sound(reading)]
+        readings = [reading for reading in readings if _is_valid(reading)]
         kind = _kind(source)
         left = Counter(name for reading in readings if _is_of_epoch(reading) for name in reading.values)
-        told: list[MergedReading] = []
+        merged: list[MergedReading] = []
         for reading in readings:
             self._steps.learn(kind, source, reading)
             claim = _claim(kind, reading)
-            if self._all_go_on(source, claim, reading):
-                told.append(
+            if self._extend_all(source, claim, reading):
+                merged.append(
                     MergedReading(values=reading.values, step=reading.step, epoch=reading.epoch, time=reading.time)
                 )
                 continue
             taken = (self._take(name, source, claim, reading, left.get(name, 0)) for name in reading.values)
-            told += _joined([each for of_name in taken for each in of_name])
+            merged += _joined([each for of_name in taken for each in of_name])
             if _is_of_epoch(reading):
                 left.subtract(reading.values.keys())
-        return told + self._placed_anew()
+        return merged + self._moved_to_steps()
 
-    def _all_go_on(self, source: str, claim: SourceClaim, reading: Reading) -> bool:
-        """Whether all metrics of a reading simply go on with their curves, as nearly all do; then they have done so."""
+    def _extend_all(self, source: str, claim: SourceClaim, reading: Reading) -> bool:
+        """Extend the curves of all metrics of a reading, if all of them simply continue; return whether they do.
+
+        This is the fast path: nearly all readings continue their curves.
+        """
         step = reading.step
         if step is None or not reading.values:
             return False
         curves = [(self._curves.get(name), value) for name, value in reading.values.items()]
         for curve, _ in curves:
-            if curve is None or curve.source != source or curve.claim != claim or curve.begins_anew:
+            if curve is None or curve.source != source or curve.claim != claim or curve.restarts:
                 return False
             if curve.last is not None and step <= curve.last:
                 return False
@@ -127,9 +129,9 @@ class Merge:
         return True
 
     def _take(self, name: str, source: str, claim: SourceClaim, reading: Reading, left: int) -> Iterator[MergedReading]:
-        """What is to be recorded of one metric: nothing, a value, or two where the first had been held back.
+        """Yield the values to record for one metric: none, one, or two if the first had been held.
 
-        `left`: how many of its values of epochs have come at once, from this one on.
+        `left`: how many of its values of epochs have come together, from this one on.
         """
         curve = self._curve(name, source, claim, reading)
         step = None if curve is None else self._step(curve, reading, reading.values[name], left)
@@ -140,19 +142,22 @@ class Merge:
             step=step,
             epoch=reading.epoch,
             time=reading.time,
-            anew=frozenset({name}) if curve.begins_anew else NO_NAMES,
+            restarts=frozenset({name}) if curve.restarts else NO_NAMES,
         )
         if curve.last is not None and step <= curve.last:
             if curve.held is None or _step_of(curve.held) >= step:
                 curve.held = value if step < curve.last else curve.held
                 return
             yield curve.held
-        curve.last, curve.value, curve.begins_anew, curve.held = step, reading.values[name], False, None
-        _keep(curve, value if _is_of_epoch(reading) else None)
+        curve.last, curve.value, curve.restarts, curve.held = step, reading.values[name], False, None
+        if curve.of_epochs is None or not _is_of_epoch(reading) or len(curve.of_epochs) >= MAX_KEPT:
+            curve.of_epochs = None
+        else:
+            curve.of_epochs.append(value)
         yield value
 
     def _curve(self, name: str, source: str, claim: SourceClaim, reading: Reading) -> _Curve | None:
-        """The curve that this reading of a metric begins or goes on with; None when it is passed over."""
+        """Return the curve that this reading of a metric starts or continues; None if the reading is skipped."""
         curve = self._curves.get(name)
         if curve is not None and curve.source == source and curve.claim == claim:
             return curve
@@ -162,26 +167,26 @@ class Merge:
             if _is_of_epoch(reading) and curve.claim > claim:
                 return None
             if claim > curve.claim and curve.numbered and not _is_beyond(curve, reading):
-                curve = self._curves[name] = _Curve(source, claim, begins_anew=True)
+                curve = self._curves[name] = _Curve(source, claim, restarts=True)
             curve.claim = max(curve.claim, claim)
         elif claim > curve.claim:
-            curve = self._curves[name] = _Curve(source, claim, begins_anew=True)
+            curve = self._curves[name] = _Curve(source, claim, restarts=True)
         elif claim == curve.claim and _folder(source) == _folder(curve.source) and _is_beyond(curve, reading):
-            curve.source, curve.held = source, None  # the writer opened a second file
+            curve.source, curve.held = source, None  # the program opened a second file
         else:
             self._note(name, curve.source, source)
             return None
         return curve
 
     def _step(self, curve: _Curve, reading: Reading, value: float, left: int) -> int | None:
-        """Where the curve goes on; None when it has the value already."""
+        """Return the step of a value; None if the curve has the value already."""
         if reading.step is not None:
             return reading.step
-        at, last = self._steps.of(curve.source), curve.last
-        if at is not None:
-            if last is None or at > last:
-                return at
-            return None if at == last and _is_same(value, curve.value) else last + 1
+        current, last = self._steps.of(curve.source), curve.last
+        if current is not None:
+            if last is None or current > last:
+                return current
+            return None if current == last and _is_same(value, curve.value) else last + 1
         if reading.epoch is not None:
             step = self._step_of_epoch(_kind(curve.source), reading.epoch, last or 0, left)
             if step is not None:
@@ -198,55 +203,48 @@ class Merge:
             return None
         return last + math.ceil((self._steps.last - last) / max(left, 1))
 
-    def _placed_anew(self) -> list[MergedReading]:
-        """The curves that were numbered by epochs, of which the steps have become known by now."""
+    def _moved_to_steps(self) -> list[MergedReading]:
+        """Return the values of curves numbered by epochs whose steps have become known."""
         if self._seen_version == self._steps.version:
             return []
         self._seen_version = self._steps.version
-        return [each for curve in self._curves.values() if curve.numbered for each in self._placed(curve)]
+        return [each for curve in self._curves.values() if curve.numbered for each in self._at_steps(curve)]
 
-    def _placed(self, curve: _Curve) -> list[MergedReading]:
+    def _at_steps(self, curve: _Curve) -> list[MergedReading]:
         values = curve.of_epochs or []
         ends = [self._steps.end_of(_kind(curve.source), int(value.epoch or 0)) for value in values]
         steps = [end for end in ends if end is not None]
         if not values or len(steps) < len(ends) or any(one >= other for one, other in pairwise(steps)):
             return []
-        told = [replace(value, step=step, anew=frozenset()) for value, step in zip(values, steps, strict=True)]
-        told[0] = replace(told[0], anew=frozenset(told[0].values))
-        curve.of_epochs, curve.numbered, curve.last = told, False, steps[-1]
-        return told
+        moved = [replace(value, step=step, restarts=NO_NAMES) for value, step in zip(values, steps, strict=True)]
+        moved[0] = replace(moved[0], restarts=frozenset(moved[0].values))
+        curve.of_epochs, curve.numbered, curve.last = moved, False, steps[-1]
+        return moved
 
     def _note(self, name: str, shown: str, source: str) -> None:
-        """Two of a kind in two folders: people should know that there is another curve."""
+        """Add a notice about a skipped curve of the same kind in another folder."""
         if _kind(shown) != _kind(source) or _folder(shown) == _folder(source):
             return
         beginning = f"{_folder(source)} has a curve of"
         if not any(notice.startswith(beginning) for notice in self.notices):
-            self.notices.append(f"{beginning} {name}, too. Shown is the one of {_folder(shown)}.")
+            self.notices.append(f"{beginning} {name}, too. The window shows the curve in {_folder(shown)}.")
 
 
-def _keep(curve: _Curve, value: MergedReading | None) -> None:
-    if value is None or curve.of_epochs is None or len(curve.of_epochs) >= MAX_KEPT:
-        curve.of_epochs = None
-    else:
-        curve.of_epochs.append(value)
-
-
-def _joined(told: list[MergedReading]) -> list[MergedReading]:
-    """Those of one step as one, in the order in which the steps came."""
-    if len(told) < 2:
-        return told
+def _joined(readings: list[MergedReading]) -> list[MergedReading]:
+    """Join the readings of each step to one, in the order of the first reading of each step."""
+    if len(readings) < 2:
+        return readings
     by_step: dict[int, list[MergedReading]] = {}
-    for each in told:
+    for each in readings:
         by_step.setdefault(_step_of(each), []).append(each)
     return [each[0] if len(each) == 1 else _as_one(each) for each in by_step.values()]
 
 
-def _as_one(told: list[MergedReading]) -> MergedReading:
-    first = told[0]
-    values = {name: value for each in told for name, value in each.values.items()}
-    anew = first.anew.union(*[each.anew for each in told])
-    return MergedReading(values=values, step=first.step, epoch=first.epoch, time=first.time, anew=anew)
+def _as_one(readings: list[MergedReading]) -> MergedReading:
+    first = readings[0]
+    values = {name: value for each in readings for name, value in each.values.items()}
+    restarts = first.restarts.union(*[each.restarts for each in readings])
+    return MergedReading(values=values, step=first.step, epoch=first.epoch, time=first.time, restarts=restarts)
 
 
 def _kind(source: str) -> str:
@@ -258,7 +256,7 @@ def _folder(source: str) -> Path:
 
 
 def _claim(kind: str, reading: Reading) -> SourceClaim:
-    return kind == OWN, reading.step is not None, SURENESS[kind]
+    return kind == OWN, reading.step is not None, RELIABILITY[kind]
 
 
 def _is_of_epoch(reading: Reading) -> bool:
@@ -269,8 +267,8 @@ def _is_beyond(curve: _Curve, reading: Reading) -> bool:
     return reading.step is not None and (curve.last is None or reading.step > curve.last)
 
 
-def _is_sound(reading: Reading) -> bool:
-    """Whether its counts are such; a source says what it read, not that it makes sense."""
+def _is_valid(reading: Reading) -> bool:
+    """Return whether step and epoch are possible counts; sources do not check them."""
     return abs(reading.step or 0) < FARTHEST and abs(reading.epoch or 0) < FARTHEST
 
 
@@ -278,6 +276,58 @@ def _is_same(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
 
 
-def _step_of(told: MergedReading) -> int:
-    assert told.step is not None
-    return told.step
+def _step_of(reading: MergedReading) -> int:
+    assert reading.step is not None
+    return reading.step
+
+
+@dataclass(slots=True)
+class _Epochs:
+    """The epochs as one kind of source counts them: from 0, from 1, or from where the training was resumed."""
+
+    first: int | None = None
+    ends: dict[int, int] = field(default_factory=dict)
+    """The largest known step of each epoch."""
+
+
+class _KnownSteps:
+    """The steps that a training has reached, as far as its sources say."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        """The largest step of any source."""
+        self._of_source: dict[str, int] = {}
+        self._epochs: dict[str, _Epochs] = {}
+        self.version = 0
+        """Increases when the end of an epoch becomes known."""
+
+    def learn(self, kind: str, source: str, reading: Reading) -> None:
+        """Note the step and the epoch of a reading."""
+        if reading.step is not None:
+            self.last = reading.step if self.last is None else max(self.last, reading.step)
+            self._of_source[source] = reading.step
+        if reading.epoch is not None:
+            epochs, epoch = self._epochs.setdefault(kind, _Epochs()), int(reading.epoch)
+            epochs.first = epoch if epochs.first is None else min(epochs.first, epoch)
+            if reading.step is not None and epochs.ends.get(epoch, -1) < reading.step:
+                epochs.ends[epoch] = reading.step
+                self.version += 1
+
+    def of(self, source: str) -> int | None:
+        """Return the last step of a source; None if it has given none."""
+        return self._of_source.get(source)
+
+    def end_of(self, kind: str, epoch: int) -> int | None:
+        """Return the last step of an epoch as `kind` counts epochs; None if it is unknown.
+
+        Other kinds may count from another number: the first epoch of each kind is assumed to be the same.
+        """
+        own = self._epochs.get(kind, _Epochs())
+        if epoch in own.ends:
+            return own.ends[epoch]
+        for other in self._epochs.values():
+            if other is not own and own.first is not None and other.first is not None:
+                end = other.ends.get(epoch - own.first + other.first)
+                if end is not None:
+                    return end
+        return None

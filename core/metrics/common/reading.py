@@ -1,4 +1,4 @@
-"""What a source has read at one place: one line of a log, one row of a table, one record of an event file."""
+"""A reading: the metrics of one log line, one table row or one record of an event file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 IN_EPOCH = "in this epoch"
-"""What is counted where it begins anew with each epoch, and nobody has said how many there will be."""
+"""The unit of a count that restarts with each epoch, while the number of epochs is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Metrics, and where in the training they belong. None is "the program does not say"."""
+    """Metrics, and where in the training they belong. None: the program does not say."""
 
-    values: Mapping[str, float]  # by our names (`names.canonical`); NaN and inf are values
-    step: int | None = None  # the program's own count of optimizer steps, where it says one
-    epoch: float | None = None  # the epoch it belongs to, as the program counts, where it says one
-    done: float | None = None  # progress: so many of `total` (a bar's n/total, "epoch 3/10" as (3, 10)), where printed
+    values: Mapping[str, float]  # by our names (`names.canonical`); NaN and infinity are values
+    step: int | None = None  # the program's own count of optimizer steps
+    epoch: float | None = None  # as the program counts epochs
+    done: float | None = None  # progress: `done` of `total`, from a bar's n/total or "epoch 3/10"
     total: float | None = None
-    unit: str = ""  # what done and total count: "steps", "epochs", `IN_EPOCH`, or "" where it is not said
-    time: float | None = None  # unix seconds, where the source knows when
+    unit: str = ""  # of done and total: "steps", "epochs", `IN_EPOCH`, or "" if unknown
+    time: float | None = None  # unix seconds

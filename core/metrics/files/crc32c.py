@@ -1,7 +1,7 @@
-"""CRC-32C (Castagnoli), with which event files protect their records; the standard library has another polynomial.
+"""CRC-32C (Castagnoli), the checksum of the records in event files; zlib's crc32 has another polynomial.
 
-The checksum is linear: that of a message is the XOR of what each of its bytes gives at its place. So a table of
-places x bytes turns a block into one look-up per byte, which numpy does at once.
+The checksum is linear: a message's checksum is the XOR of one term for each byte and its position. So one table of
+shape (positions, bytes) turns a block into one look-up for each byte, done by numpy at once.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 POLYNOMIAL = 0x82F63B78  # 0x1EDC6F41 with its bits reversed
 MASK_DELTA = 0xA282EAD8
-"""TFRecord's: a checksum that is stored next to its data is turned by 15 bits, and this is added."""
+"""TFRecord stores a checksum rotated by 15 bits, plus this number."""
 SHORT = 40
-"""Below so many bytes a loop is faster than a call of numpy's."""
+"""Bytes below which a Python loop is faster than numpy."""
 BLOCK = 512
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum of `data`; of `b"123456789"` it is 0xE3069283."""
+    """Return the checksum of `data`; for `b"123456789"` it is 0xE3069283."""
     crc = 0xFFFFFFFF
     if len(data) < SHORT:
         table = _bytewise()
@@ -36,12 +36,12 @@ def crc32c(data: bytes) -> int:
 
 
 def masked(crc: int) -> int:
-    """A checksum as TFRecord stores it."""
+    """Return a checksum as TFRecord stores it."""
     return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
 
 
 def headers(data: bytes) -> NDArray[np.intp]:
-    """Where in `data` eight bytes are followed by their own masked checksum, as at the beginning of every record."""
+    """Return the indices of possible record headers: eight bytes followed by their own masked checksum."""
     count = len(data) - 11
     if count <= 0:
         return np.empty(0, np.intp)
@@ -51,20 +51,20 @@ def headers(data: bytes) -> NDArray[np.intp]:
     for place in range(8):
         crc ^= table[7 - place, numbers[place : place + count]]
     crc ^= np.uint32(0xFFFFFFFF)
-    turned = ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(MASK_DELTA)
+    rotated = ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(MASK_DELTA)
     stored = sum(numbers[8 + i : 8 + i + count].astype(np.uint32) << np.uint32(8 * i) for i in range(4))
-    return np.flatnonzero(turned == stored)
+    return np.flatnonzero(rotated == stored)
 
 
 def _after(crc: int, block: NDArray[np.uint8]) -> int:
-    """The register, which was `crc`, after the bytes of `block`, shape (n,), n <= BLOCK."""
+    """Return the register `crc` after the bytes of `block`, shape (n,), n <= BLOCK."""
     size = len(block)
     table = _places()
-    gone = int(np.bitwise_xor.reduce(table[np.arange(size - 1, -1, -1), block]))
-    # The register is as good as an XOR into the first four bytes; of a shorter block, its rest is shifted on.
+    result = int(np.bitwise_xor.reduce(table[np.arange(size - 1, -1, -1), block]))
+    # The register acts as an XOR into the first four bytes; for a shorter block its other bytes are shifted.
     for place in range(min(4, size)):
-        gone ^= int(table[size - 1 - place, (crc >> (8 * place)) & 0xFF])
-    return gone ^ (crc >> (8 * size) if size < 4 else 0)
+        result ^= int(table[size - 1 - place, (crc >> (8 * place)) & 0xFF])
+    return result ^ (crc >> (8 * size) if size < 4 else 0)
 
 
 def _of_ones(size: int) -> int:
@@ -78,7 +78,7 @@ def _bytewise() -> list[int]:
 
 @cache
 def _places() -> NDArray[np.uint32]:
-    """Shape (BLOCK, 256): what a byte gives when so many bytes come after it."""
+    """Return the term of each byte by the number of bytes after it, shape (BLOCK, 256)."""
     crc = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         crc = (crc >> np.uint32(1)) ^ np.where(crc & np.uint32(1), np.uint32(POLYNOMIAL), np.uint32(0))

@@ -1,93 +1,102 @@
-"""TensorBoard event files, read as they grow, without TensorFlow.
+"""Read TensorBoard event files while they grow, without TensorFlow.
 
-An event file is a row of TFRecords: the length (8 bytes), its masked CRC-32C (4), the record, its masked
+An event file is a sequence of TFRecords: the length (8 bytes), its masked CRC-32C (4), the record, its masked
 CRC-32C (4). https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details
+A record is a protobuf message `Event` with a `Summary`, decoded here by hand. The field numbers are those of
+tensorflow/core/util/event.proto, framework/summary.proto and framework/tensor.proto. Only scalars are decoded;
+images, histograms, texts and graphs are skipped.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from core.metrics.common.names import VALIDATION, canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.files.crc32c import crc32c, headers, masked
-from core.metrics.files.event_record import parse_event
-from core.metrics.files.growing import BLOCK_BYTES, Growing
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from core.metrics.files.event_record import Event, Scalar
-
 HEADER_BYTES, FRAME_BYTES = 12, 16
-LARGEST_BYTES = 16 * 1024 * 1024
-"""What is larger is a graph or a film: stepped over unread."""
-LONGEST_BYTES = 2**31
-"""No protobuf message is larger: a length that says so is broken."""
+MAX_RECORD_BYTES = 16 * 1024 * 1024
+"""Larger records are graphs or videos: they are skipped unread."""
+MAX_LENGTH_BYTES = 2**31
+"""The limit of protobuf messages: a larger length is damaged."""
 
 EPOCH, BATCH, EVALUATION, ITERATIONS = "epoch_", "batch_", "evaluation_", "_vs_iterations"
-"""How Keras' callback begins and ends its tags."""
+"""Prefixes and suffix of the tags of Keras' callback."""
 NO_CURVES = ("hparam/", "hp_metric", "_hparams_")
-"""Results of a whole run, for TensorBoard's table of settings."""
+"""Prefixes of tags for TensorBoard's table of hyperparameters: one value a run."""
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Protobuf wire types. Groups, 3 and 4, do not occur in these messages."""
+_FORMATS = {  # by data type: the struct format of one element of tensor_content
+    1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 10: "<?", 17: "<H", 19: "<e", 22: "<I", 23: "<Q",
+}  # fmt: skip
+BFLOAT16, HALF = 14, 19
+_LISTS = {5: "<f", 6: "<d"}  # float_val and double_val, packed or not
+_VARINTS = (7, 10, 11, 13, 16, 17)  # int_val, int64_val, bool_val, half_val, uint32_val, uint64_val
 
 
 class EventFile:
-    """One event file. Every scalar is a reading, by its tag and the folder that the file is in.
+    """One event file. Each scalar is a reading, named by its tag and the file's folder.
 
-    - A file in a folder `validation`, `eval`, ... holds validation: `loss` there is `val_loss`.
-    - `SummaryWriter.add_scalars("loss", {"val": ...})` of PyTorch writes `loss` into a folder `loss_val`: `val_loss`.
-    - Keras' callback counts `epoch_loss` by epochs: such a reading has `epoch`, and no `step` unless the file
-      itself tells it (`evaluation_loss_vs_iterations`, which Keras writes just before). `Merge` finds the step
-      from readings that have both. Keras' `batch_loss` is `loss`, by step.
+    - A file in a folder `validation`, `eval`, ... holds validation metrics: `loss` there is `val_loss`.
+    - PyTorch's `SummaryWriter.add_scalars("loss", {"val": ...})` writes `loss` into a folder `loss_val`: `val_loss`.
+    - Keras' callback counts `epoch_loss` by epochs: its reading has `epoch`, and `step` only if the file has it
+      (Keras writes `evaluation_loss_vs_iterations` just before). `Merge` finds the step from readings
+      with both. Keras' `batch_loss` is `loss`, by step.
 
-    A torn record at the end is waited for. A record whose checksum is wrong is passed over; behind a length
-    that is wrong, the next record that is whole is looked for.
+    An incomplete record at the end waits for its rest. A record with a wrong checksum is skipped. After a wrong
+    length, reading continues at the next intact record.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: where to begin, the end of a record: what is before it was there before the run."""
+        """`offset`: the end of a record; the records before it were there before the run."""
         self.path = path
-        self._file = Growing(path, offset)
+        self._file = GrowingFile(path, offset)
         self._max_bytes = BLOCK_BYTES
-        self._broken = 0
+        self._damaged = 0
         self._evaluated_at: int | None = None
-        """The step of Keras' last evaluation, which the epoch that is told next has ended with."""
+        """The step of Keras' last evaluation, at which the next epoch in the file ended."""
 
     @property
     def more(self) -> bool:
-        """Whether the last poll left something that is there already."""
+        """Whether the last poll left bytes that can be read now."""
         return self._file.more
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the file, in a sentence; "" when nothing is."""
-        if self._broken:
-            return (
-                f"{self.path} has records that are damaged: they are passed over, and what they held is missing here."
-            )
+        """A sentence that says what is wrong with the file; "" if nothing is."""
+        if self._damaged:
+            return f"{self.path} has damaged records. They are skipped, and their metrics are missing here."
         return self._file.trouble
 
-    def poll(self, *, ended: bool = False) -> list[Reading]:  # noqa: ARG002 (a torn record stays torn at the end)
-        """What was written since the last call, at most a block: `more` tells whether to call again at once."""
+    def poll(self, *, ended: bool = False) -> list[Reading]:  # noqa: ARG002 (an incomplete last record stays so)
+        """Return the readings written since the last call, at most a block: see `more`."""
         data = self._file.read(self._max_bytes)
         if self._file.restarted:
             self._evaluated_at = None
         self._max_bytes = BLOCK_BYTES
         records, size = self._split(data)
         self._file.advance(data, size)
-        self._provide_for(data[size : size + HEADER_BYTES])
+        self._prepare_for(data[size : size + HEADER_BYTES])
         return [reading for record in records for reading in self._read(record)]
 
     def _split(self, data: bytes) -> tuple[list[bytes], int]:
-        """The whole records at the beginning of `data`, and how many bytes are done with."""
+        """Return the complete records at the start of `data`, and how many bytes of it are used up."""
         records: list[bytes] = []
         at = 0
         while len(data) - at >= HEADER_BYTES:
             size = _record_size(data[at : at + HEADER_BYTES])
             if size is None:
-                self._broken += 1
+                self._damaged += 1
                 at = _next_header(data, at + 1)
                 continue
             end = at + FRAME_BYTES + size
@@ -97,25 +106,25 @@ class EventFile:
             if struct.unpack_from("<I", data, end - 4)[0] == masked(crc32c(record)):
                 records.append(record)
             else:
-                self._broken += 1
+                self._damaged += 1
             at = end
         return records, at
 
-    def _provide_for(self, header: bytes) -> None:
-        """The next record may be larger than a block: take more at a time, or step over it."""
+    def _prepare_for(self, header: bytes) -> None:
+        """If the next record is larger than a block, read more with the next call, or skip the record."""
         size = _record_size(header) if len(header) == HEADER_BYTES else None
         if size is None or size + FRAME_BYTES <= BLOCK_BYTES:
             return
-        if size <= LARGEST_BYTES:
+        if size <= MAX_RECORD_BYTES:
             self._max_bytes = size + FRAME_BYTES
         elif not self._file.skip(size + FRAME_BYTES):
-            self._file.more = False  # it is still being written
+            self._file.more = False  # the program is still writing it
 
     def _read(self, record: bytes) -> list[Reading]:
         try:
-            event = parse_event(record)
+            event = _parse_event(record)
         except ValueError:
-            self._broken += 1
+            self._damaged += 1
             return []
         readings = [self._reading(event, scalar) for scalar in event.scalars if not scalar.tag.startswith(NO_CURVES)]
         return [reading for reading in readings if reading is not None]
@@ -136,23 +145,158 @@ class EventFile:
         return Reading(values={_name(folder, tag.removeprefix(BATCH)): scalar.value}, step=step, time=event.time)
 
 
-@lru_cache(maxsize=1024)  # records of one tag are of one size
+@lru_cache(maxsize=1024)  # the records of one tag have one size
 def _record_size(header: bytes) -> int | None:
-    """The size of the record that begins with this header; None when it is broken."""
+    """Return the size of the record with this header; None if the header is damaged."""
     size, crc = struct.unpack("<QI", header)
-    return int(size) if crc == masked(crc32c(header[:8])) and size <= LONGEST_BYTES else None
+    return int(size) if crc == masked(crc32c(header[:8])) and size <= MAX_LENGTH_BYTES else None
 
 
 def _next_header(data: bytes, at: int) -> int:
-    """Where the next record begins; where nothing can be said yet when none does."""
+    """Return where the next record begins, or where to search on when more bytes have come."""
     found = headers(data[at:])
     return at + int(found[0]) if len(found) else max(at, len(data) - HEADER_BYTES + 1)
 
 
 def _name(folder: str, tag: str) -> str:
-    """By our names: of a scalar that the program wrote under `tag` into a file in `folder`."""
+    """Return our name for a scalar with this tag in a file in this folder."""
     part = folder.removeprefix(tag.replace("/", "_") + "_")
-    if part != folder:  # as `SummaryWriter.add_scalars` names its folders
+    if part != folder:  # named by `SummaryWriter.add_scalars`
         return canonical(f"{part}/{tag}")
     name = canonical(tag)
     return f"val_{name}" if folder.lower() in VALIDATION and not name.startswith("val_") else name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A number under a tag, as the program named it."""
+
+    tag: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The scalars written at one step. `time` is in unix seconds."""
+
+    time: float
+    step: int
+    scalars: tuple[Scalar, ...]
+
+
+def _parse_event(record: bytes) -> Event:
+    """Return the scalars of a record, () for other content. Raises `ValueError` if it is not an `Event` message."""
+    time, step = 0.0, 0
+    scalars: list[Scalar] = []
+    for number, wire, whole, data in _fields(record):
+        match number, wire:
+            case 1, 1:
+                (time,) = struct.unpack("<d", data)
+            case 2, 0:
+                step = _signed(whole)
+            case 5, 2:
+                scalars += _scalars(data)
+    return Event(time=time, step=step, scalars=tuple(scalars))
+
+
+def _scalars(summary: bytes) -> Iterator[Scalar]:
+    for number, wire, _, data in _fields(summary):
+        if (number, wire) == (1, BYTES):
+            scalar = _scalar(data)
+            if scalar is not None:
+                yield scalar
+
+
+def _scalar(value: bytes) -> Scalar | None:
+    tag, found = "", None
+    for number, wire, _, data in _fields(value):
+        match number, wire:
+            case 1, 2:
+                tag = data.decode("utf-8", "replace")
+            case 2, 5:
+                (found,) = struct.unpack("<f", data)
+            case 8, 2:
+                found = _tensor(data)
+    return None if found is None or not tag else Scalar(tag=tag, value=found)
+
+
+def _tensor(tensor: bytes) -> float | None:
+    """Return the number of a tensor without dimensions; None for any other tensor."""
+    kind, found, content = 0, None, b""
+    for number, wire, whole, data in _fields(tensor):
+        match number, wire:
+            case 1, 0:
+                kind = whole
+            case 2, 2 if data:
+                return None  # it has dimensions, or an unknown rank
+            case 4, 2:
+                content = data
+            case _, 0 if number in _VARINTS:
+                found = _element(kind, whole)
+            case _, 2 if number in _VARINTS and data:
+                found = _element(kind, _varint(data, 0)[0])
+            case _, 1 | 2 | 5 if number in _LISTS and len(data) >= struct.calcsize(_LISTS[number]):
+                (found,) = struct.unpack_from(_LISTS[number], data)
+    return _from_content(kind, content) if content else found
+
+
+def _from_content(kind: int, content: bytes) -> float | None:
+    if kind == BFLOAT16 and len(content) == 2:
+        return _bfloat16(int.from_bytes(content, "little"))
+    form = _FORMATS.get(kind)
+    if form is None or struct.calcsize(form) != len(content):
+        return None
+    return float(struct.unpack(form, content)[0])
+
+
+def _element(kind: int, whole: int) -> float | None:
+    if kind == HALF:  # half_val holds the bits of 16-bit floats
+        return float(struct.unpack("<e", struct.pack("<H", whole & 0xFFFF))[0])
+    if kind == BFLOAT16:
+        return _bfloat16(whole & 0xFFFF)
+    return None if kind not in _FORMATS else float(whole if kind == 23 else _signed(whole))
+
+
+def _bfloat16(bits: int) -> float:
+    return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield the number, wire type, VARINT value and other bytes of each field, in order.
+
+    Raises `ValueError` if the message is incomplete or malformed.
+    """
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, wire = key >> 3, key & 7
+        if wire == VARINT:
+            whole, at = _varint(message, at)
+            yield number, wire, whole, b""
+            continue
+        if wire == BYTES:
+            size, at = _varint(message, at)
+        elif wire in {FIXED64, FIXED32}:
+            size = 8 if wire == FIXED64 else 4
+        else:
+            raise ValueError(f"unknown wire type {wire}")
+        if at + size > len(message):
+            raise ValueError("a field exceeds its message")
+        yield number, wire, 0, message[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of 64 bits, and the index after it."""
+    whole = shift = 0
+    for place in range(at, min(at + 10, len(data))):
+        byte = data[place]
+        whole |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return whole & 0xFFFFFFFFFFFFFFFF, place + 1
+        shift += 7
+    raise ValueError("a varint without an end")
+
+
+def _signed(whole: int) -> int:
+    return whole - 2**64 if whole >= 2**63 else whole

@@ -1,4 +1,4 @@
-"""A file that a program writes while we read it: what is new of it, and whether it began anew."""
+"""Read a file while a program writes it, and detect when the program starts it again from the beginning."""
 
 from __future__ import annotations
 
@@ -10,37 +10,41 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK_BYTES = 256 * 1024
-"""So much is read at a time: what a source does in one call stays short, however much there is."""
+"""Bytes to read in one call: each call stays short, however large the file is."""
 MARK_BYTES = 64
-"""So much of what was read last is compared before reading on: a file written anew in its place differs there."""
+"""Bytes before the offset that are compared before the next read: a rewritten file differs there."""
 HEAD_BYTES = 512
+"""Bytes at the start of the file that are compared as well."""
 
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-class Growing:
-    """Bytes of a regular file from an offset on. Anything else of that name, a pipe say, is never opened.
+class GrowingFile:
+    """The bytes of a regular file from an offset on. Pipes and devices are never opened.
 
-    A file that was cut, replaced or written anew is read from its beginning, with `restarted` set for
-    that one call. A file that is not there is one to which nothing was added.
+    A file that was truncated, replaced or rewritten is read from its beginning, and `restarted` is True
+    after that call. A missing file counts as one without new bytes.
     """
 
     def __init__(self, path: Path, offset: int = 0) -> None:
-        """`offset`: how many bytes of it to pass over, as they were there before."""
+        """`offset`: how many bytes to skip because they were there before the run."""
         self.path = path
         self.offset = offset
         self.restarted = False
         self.more = False
-        """Whether the last read left something."""
+        """Whether the last read left bytes unread."""
         self.trouble = ""
-        """Why the file, which is there, could not be read, in a sentence; "" when it could."""
+        """A sentence that says why the existing file could not be read; "" if it could."""
         self._file: tuple[int, int] | None = None
         self._seen: tuple[int, ...] = ()
         self._head = self._mark = b""
 
     def read(self, max_bytes: int = BLOCK_BYTES, *, again: bool = False) -> bytes:
-        """What there is from `offset` on, at most so much. b"" when nothing was written since the last call that
-        reached the end; with `again` what was left there then is given once more."""
+        """Return at most `max_bytes` bytes from `offset` on.
+
+        Returns b"" if the file has not changed since a call that reached its end. With `again`, bytes that are
+        still before the end (see `advance`) are returned even then.
+        """
         self.restarted = self.more = False
         try:
             data = self._read(max_bytes, again=again)
@@ -48,13 +52,13 @@ class Growing:
             self.trouble = ""
             return b""
         except OSError as error:
-            self.trouble = f"{self.path} cannot be read: {error.strerror or error}. What it holds is missing here."
+            self.trouble = f"{self.path} cannot be read: {error.strerror or error}. Its metrics are missing here."
             return b""
         self.trouble = ""
         return data
 
     def advance(self, data: bytes, size: int) -> None:
-        """The first `size` bytes of `data`, what `read` gave, need not be read again."""
+        """Move `offset` past the first `size` bytes of `data`, the result of the last `read`."""
         if not size:
             return
         begin = self.offset
@@ -64,7 +68,7 @@ class Growing:
         self.offset += size
 
     def skip(self, size: int) -> bool:
-        """Pass over so many bytes unread; False when the file is not that long yet."""
+        """Skip `size` bytes without reading them. Return False if the file is not that long yet."""
         try:
             if os.stat(self.path).st_size < self.offset + size:  # noqa: PTH116
                 return False
@@ -75,8 +79,8 @@ class Growing:
         return True
 
     def _read(self, max_bytes: int, *, again: bool) -> bytes:
-        found = os.stat(self.path)  # noqa: PTH116 (asked several times a second)
-        # Asked before it is opened: opening a pipe would let its writer go on.
+        found = os.stat(self.path)  # noqa: PTH116 (called several times a second)
+        # Check before opening: opening a pipe would let its writer continue.
         if not stat.S_ISREG(found.st_mode):
             return b""
         if _state(found) == self._seen and not again:
@@ -89,7 +93,7 @@ class Growing:
             os.close(handle)
 
     def _read_open(self, handle: int, found: os.stat_result, max_bytes: int) -> bytes:
-        if self._is_another(handle, found):
+        if self._is_rewritten(handle, found):
             self.offset, self._head, self._mark, self.restarted = 0, b"", b"", True
         self._file = (found.st_dev, found.st_ino)
         data = os.pread(handle, max_bytes, self.offset)
@@ -97,10 +101,10 @@ class Growing:
         self._seen = () if self.more else _state(found)
         return data
 
-    def _is_another(self, handle: int, found: os.stat_result) -> bool:
+    def _is_rewritten(self, handle: int, found: os.stat_result) -> bool:
         if found.st_size < self.offset or (self._file is not None and self._file != (found.st_dev, found.st_ino)):
             return True
-        # Cut and written anew since, it may be as long by now: then what was read is not what it says there.
+        # A file rewritten in place may already be as long as before: compare the bytes that were read.
         head, mark = self._head, self._mark
         return os.pread(handle, len(head), 0) != head or os.pread(handle, len(mark), self.offset - len(mark)) != mark
 

@@ -1,0 +1,284 @@
+"""Logs with one record a line: CSV tables and JSON lines, read while a program writes them.
+
+The environment variable `TRAINYARD_METRICS` names a file of JSON lines. A program that appends lines such as
+
+    {"step": 1, "loss": 0.5}
+
+to it gets its curves drawn, whatever it prints and whatever language it is written in. `step`, `epoch` and `time`
+(unix seconds) are optional; every other key with a number is a metric. NaN and Infinity are written as in
+Python's json.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from array import array
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+from core.metrics.common.names import VALIDATION, canonical, counts, is_counter
+from core.metrics.common.reading import Reading
+from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+    from pathlib import Path
+
+MAX_LINE_BYTES = BLOCK_BYTES
+"""A line of this many bytes is not a record and is skipped."""
+MAX_NAME_CHARACTERS = 200
+"""A longer name is not the name of a metric."""
+
+STEP_COLUMNS = ("global_step", "trainer_global_step", "train_global_step", "step", "steps")
+"""If several columns count steps, the first of these is used; others, such as `iter`, may restart with each epoch."""
+TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
+MIN_TIME, MAX_TIME = 1e9, 1e11
+"""A time between these is in unix seconds; other times have another origin."""
+FARTHEST = 2**53
+
+SEPARATORS = ",;\t|"
+
+EXAMPLE = '{"step": 1, "loss": 0.5}'
+MAX_DEPTH = 3
+"""`{"train": {"loss": 0.5}}` is `train/loss`; values nested deeper than this are not metrics."""
+PARTS = ("mode", "split", "phase")
+"""Keys that tell training from validation, as in OpenMMLab's logs: `{"mode": "val", "accuracy": 0.9}`."""
+SHOWN_CHARACTERS = 80
+
+
+class LineFile:
+    """A file with one record a line. Subclasses read a line.
+
+    Some programs rewrite their whole log at every save. Lines that come again unchanged give no readings.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """`offset`: the end of a line; the bytes before it were there before the run."""
+        self.path = path
+        self._file = GrowingFile(path, offset)
+        self._in_long_line = False
+        self._hashes = array("q")
+        """One hash a record, in the order of the file."""
+        self._index = 0
+
+    @property
+    def more(self) -> bool:
+        """Whether the last poll left lines unread."""
+        return self._file.more
+
+    @property
+    def trouble(self) -> str:
+        """A sentence that says why the file could not be read; "" if it could."""
+        return self._file.trouble
+
+    def poll(self, *, ended: bool = False) -> list[Reading]:
+        """Return the readings of the lines completed since the last call, at most a block: see `more`.
+
+        With `ended`, the program has exited, and the last line needs no newline.
+        """
+        data = self._file.read(again=ended)
+        if self._file.restarted:
+            self._restart()
+        size = data.rfind(b"\n") + 1
+        if (not size and len(data) >= MAX_LINE_BYTES) or (ended and not self.more):
+            size = len(data)
+        self._file.advance(data, size)
+        readings = [self._read(line) for line in self._lines(data[:size])]
+        return [reading for reading in readings if reading is not None]
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        if self._in_long_line:
+            begin = data.find(b"\n") + 1
+            if not begin:
+                return []
+            data, self._in_long_line = data[begin:], False
+        if len(data) >= MAX_LINE_BYTES and b"\n" not in data:
+            self._in_long_line = True
+            return []
+        return [line for line in data.replace(b"\r", b"").split(b"\n") if line.strip()]
+
+    def _restart(self) -> None:
+        """Prepare for the first line of a rewritten file."""
+        self._index, self._in_long_line = 0, False
+
+    def _is_repeated(self, record: Hashable) -> bool:
+        """Return whether the file had this record at this place before. After a difference all records are new."""
+        value, index = hash(record), self._index
+        self._index += 1
+        if index < len(self._hashes) and self._hashes[index] == value:
+            return True
+        del self._hashes[index:]
+        self._hashes.append(value)
+        return False
+
+    def _read(self, line: bytes) -> Reading | None:
+        """Return the reading of a line; None without metrics, or if the line repeats."""
+        raise NotImplementedError
+
+
+class CsvFile(LineFile):
+    """A growing table, such as the `CSVLogger` of Lightning or Keras writes.
+
+    The first line names the columns; an empty cell and one without a number have no value. Lightning rewrites the file
+    when it adds a column. A later line of names is a new header.
+    """
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """`offset`: the end of a row; the rows before it were there before the run."""
+        super().__init__(path, offset)
+        self._header: Header | None = header_of(GrowingFile(path).read().split(b"\n")[0]) if offset else None
+
+    def _restart(self) -> None:
+        super()._restart()
+        self._header = None
+
+    def _read(self, line: bytes) -> Reading | None:
+        if self._header is None:
+            self._header = header_of(line)
+            return None
+        cells = _cells(line, self._header.separator)
+        if not any(_number(cell) is not None for cell in cells):
+            self._header = header_of(line) or self._header
+            return None
+        named = {name: cell for name, cell in zip(self._header.names, cells, strict=False) if cell and name}
+        # Compare cells by column name: a row stays equal when a column is added.
+        if self._is_repeated(tuple(sorted(named.items()))):
+            return None
+        numbers = {name: _number(cell) for name, cell in named.items()}
+        return _reading_of({name: value for name, value in numbers.items() if value is not None})
+
+
+class JsonLines(LineFile):
+    """A growing file of JSON lines. Lines without a metric are skipped."""
+
+    def __init__(self, path: Path, offset: int = 0) -> None:
+        """`offset`: the end of a line; the bytes before it were there before the run."""
+        super().__init__(path, offset)
+        self.complaint = ""
+        """Sentences for the user about the first skipped line; "" if none was skipped."""
+
+    def _read(self, line: bytes) -> Reading | None:
+        if self._is_repeated(line):
+            return None
+        try:
+            return read_object(line)
+        except ValueError as error:
+            if not self.complaint:
+                text = line[:SHOWN_CHARACTERS].decode("utf-8", "replace")
+                self.complaint = (
+                    f"A line of {self.path} was skipped: {error}. The line is {text!r}; write lines such as {EXAMPLE}."
+                )
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The first line of a table."""
+
+    names: tuple[str, ...]
+    separator: str
+
+
+def header_of(line: bytes) -> Header | None:
+    """Parse a table's header. Return None if a cell is a number or all cells are empty."""
+    text = _text(line)
+    separator = max(SEPARATORS, key=text.count)  # a comma if there is none
+    names = tuple(_cells(line, separator))
+    if not any(names) or any(_number(name) is not None for name in names):
+        return None
+    return Header(names=names, separator=separator)
+
+
+def read_object(line: bytes) -> Reading:
+    """Parse one JSON line. Raises `ValueError` with the reason if it holds no metric."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 (the line is wrong, not the caller's type)
+    part = next((found[name] for name in PARTS if isinstance(found.get(name), str)), "")
+    reading = _reading_of(_numbers(found), validation=part.lower() in VALIDATION)
+    if reading is None:
+        raise ValueError("it has no number besides step, epoch and time")
+    return reading
+
+
+def _reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Reading | None:
+    """Return the numbers of one record, by the program's names, as a reading; None if none of them is a metric.
+
+    With `validation`, the record itself says that it is about validation.
+    """
+    values: dict[str, float] = {}
+    steps: dict[str, float] = {}
+    epochs: list[float] = []
+    times: list[float] = []
+    for name, number in numbers.items():
+        role, ours = _role(name)
+        if role == "metric":
+            values[f"val_{ours}" if validation and not ours.startswith("val_") else ours] = number
+        elif role == "step":
+            steps[ours] = number
+        elif role == "epoch":
+            epochs.append(number)
+        elif role == "time":
+            times.append(number)
+    if not values:
+        return None
+    candidates = [*(steps[name] for name in STEP_COLUMNS if name in steps), *steps.values()]
+    return Reading(
+        values=values,
+        step=next((int(step) for step in candidates if 0 <= step < FARTHEST and step == int(step)), None),
+        epoch=next((epoch for epoch in epochs if 0 <= epoch < FARTHEST), None),
+        time=next((time for time in times if MIN_TIME < time < MAX_TIME), None),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _role(name: str) -> tuple[Literal["metric", "step", "epoch", "time", "none"], str]:
+    """Return what the numbers of a column or key are, and our name for it."""
+    counted, plain = counts(name), name.strip("_ ").lower().replace(" ", "_").replace("/", "_")
+    if counted is not None:
+        return counted, plain
+    if plain in TIMES:
+        return "time", plain
+    if not 0 < len(name) <= MAX_NAME_CHARACTERS or not name.isprintable() or is_counter(name):
+        return "none", plain
+    return "metric", canonical(name)
+
+
+def _cells(line: bytes, separator: str) -> list[str]:
+    """Return the cells of a row without surrounding spaces and quotes; [] if the line is not a row of a table."""
+    try:
+        row = next(csv.reader([_text(line)], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:
+        return []
+    return [cell.strip() for cell in row]
+
+
+def _number(cell: str) -> float | None:
+    """Return a cell as a number, which may be NaN or infinite; None if it is not a number."""
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").lstrip("\ufeff")
+
+
+def _numbers(found: dict[str, object], prefix: str = "", depth: int = 1) -> dict[str, float]:
+    """Return the numbers of an object by their names, without booleans."""
+    numbers: dict[str, float] = {}
+    for name, value in found.items():
+        if isinstance(value, dict) and depth < MAX_DEPTH:
+            numbers |= _numbers(value, f"{prefix}{name}/", depth + 1)
+        elif isinstance(value, float) or type(value) is int:
+            try:
+                numbers[prefix + name] = float(value)
+            except OverflowError:
+                continue  # an integer of hundreds of digits
+    return numbers
