@@ -34,14 +34,14 @@ class MainPanels:
         self.setup = SetupPanel(theme)
         self.runs = RunList(theme)
         self.details = DetailTabs(theme)
-        self.stage = PlotArea(theme)
+        self.plots = PlotArea(theme)
 
     @property
     def parts(self) -> DockedPanels:
         """The same by their places."""
         return DockedPanels(
             top=(self.header, self.message, self.run_message, self.leftovers),
-            middle=self.stage,
+            middle=self.plots,
             devices=self.devices,
             training=self.setup,
             runs=self.runs,
@@ -51,7 +51,7 @@ class MainPanels:
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
         strips = (self.message, self.run_message, self.leftovers)
-        for pane in (self.header, *strips, self.runs, self.setup, self.stage, self.details, self.devices.table):
+        for pane in (self.header, *strips, self.runs, self.setup, self.plots, self.details, self.devices.table):
             pane.set_theme(theme)
 
 

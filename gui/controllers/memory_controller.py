@@ -10,9 +10,6 @@ from PySide6.QtCore import QObject, Signal
 from core.runs.states import state_info
 from core.system.procfs import available_bytes
 from core.text import join_names
-from gui.services.leftover_scanner import OrphanScanner
-from gui.services.process_scanner import ProcessScanner
-from gui.services.process_terminator import ProcessTerminator
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.devices import leftovers as leftover_words
 from gui.viewmodels.devices.device_rows import OnDevices
@@ -25,13 +22,11 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from core.system.processes import ProcessId
-    from gui.panels.details import DetailTabs
-    from gui.panels.memory.leftovers_strip import LeftoversStrip
-    from gui.services.device_monitor import DeviceMonitor
-    from gui.services.run_list import RunListService
-    from gui.services.run_session import RunSession
+    from gui.services.services import Services
     from gui.style.theme import Theme
     from gui.viewmodels.devices.process_rows import ProcessRow
+
+    from .dock_layout import MainPanels
 
 NOBODY = "No process holds memory of a device."
 NO_GPU = "No GPU answers here: what is listed are the processes of runs on the CPU devices, and there are none now."
@@ -45,35 +40,25 @@ class MemoryController(QObject):
     changed = Signal()
     """Others are on the devices."""
 
-    def __init__(
-        self,
-        monitor: DeviceMonitor,
-        board: RunListService,
-        session: RunSession,
-        details: DetailTabs,
-        strip: LeftoversStrip,
-    ) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._monitor, self._board, self._session = monitor, board, session
-        self._details, self._strip = details, strip
-        self.census = ProcessScanner(monitor, board, session)
-        self._ender = ProcessTerminator()
-        self._sweeper = OrphanScanner(board.root)
-        for each in (self.census, self._ender, self._sweeper):
-            each.setParent(self)
+        self._monitor, self._board = services.device_monitor, services.run_list
+        self._session, self._census = services.session, services.process_scanner
+        self._ender, self._sweeper = services.process_terminator, services.orphan_scanner
+        self._details, self._strip = details, strip = panels.details, panels.leftovers
         self._theme: Theme | None = None
         self._stale = True
         self._told: frozenset[ProcessId] = frozenset()
         """The leftovers that were told of last."""
-        self.census.changed.connect(self._outdate)
-        self.census.changed.connect(self.changed)
+        self._census.changed.connect(self._outdate)
+        self._census.changed.connect(self.changed)
         self._sweeper.changed.connect(self._show_leftovers)
         self._ender.ended.connect(self._take_outcome)
         details.processes.end_asked.connect(self._ask_to_end)
         details.tabs.currentChanged.connect(lambda _: self._turned())
         strip.show_asked.connect(details.raise_processes)
         strip.end_asked.connect(self._ask_to_sweep)
-        session.changed.connect(self._outdate)
+        self._session.changed.connect(self._outdate)
 
     def open(self) -> None:
         """Once, after the first look around: look for what runs have left behind."""
@@ -81,8 +66,8 @@ class MemoryController(QObject):
 
     def poll(self, *, fresh: bool) -> None:
         """Bring the pages that can be seen up to date. `fresh`: there are new readings."""
-        self._monitor.watch_processes(self.census.just_ended)
-        self.census.poll(shown=self._details.shows_holders)
+        self._monitor.watch_processes(self._census.just_ended)
+        self._census.poll(shown=self._details.shows_holders)
         self._sweeper.poll()
         self._ender.poll()
         if self._details.shows_holders and (fresh or self._stale):
@@ -95,10 +80,10 @@ class MemoryController(QObject):
 
     def on_devices(self) -> OnDevices:
         """What is known of the devices beside their readings."""
-        survey, living = self._monitor.survey, self.census.runs().living
+        survey, living = self._monitor.survey, self._census.runs().living
         return OnDevices(
             used_by={device: join_names(run.name for run in on_it) for device, on_it in self._board.on_devices.items()},
-            held_by=largest_others(survey, self.census.holders, living),
+            held_by=largest_others(survey, self._census.holders, living),
             memory_of_run=self._session.memory_now(),
             old_s=self._monitor.old_s,
         )
@@ -118,7 +103,7 @@ class MemoryController(QObject):
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._theme)
         known = MemoryKnowledge(
-            holders=self.census.holders,
+            holders=self._census.holders,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
             available_bytes=available_bytes(),
@@ -143,12 +128,14 @@ class MemoryController(QObject):
 
     def _show_processes(self) -> None:
         survey, facts = self._monitor.survey, self._session.facts
-        rows = process_rows(self.census.people(), device_labels(survey.devices, facts), self.census.runs())
+        rows = process_rows(self._census.people(), device_labels(survey.devices, facts), self._census.runs())
         has_gpus = any(device.kind != "cpu" for device in survey.devices)
-        self._details.processes.show_rows(rows, empty=NOBODY if has_gpus else NO_GPU, trouble=self.census.trouble or "")
+        self._details.processes.show_rows(
+            rows, empty=NOBODY if has_gpus else NO_GPU, trouble=self._census.trouble or ""
+        )
 
     def _turned(self) -> None:
-        self.census.look_soon()
+        self._census.look_soon()
         if self._details.shows_holders:
             self._show()
 
@@ -163,7 +150,7 @@ class MemoryController(QObject):
 
     def _end(self, chosen: ProcessRow) -> None:
         """What was true when it was asked may not be any more."""
-        why_not = why_not_end(chosen.person, self.census.runs())
+        why_not = why_not_end(chosen.person, self._census.runs())
         if why_not:
             self.said.emit(f"{chosen.holder.words}: {why_not}", "bad")
         else:
@@ -181,7 +168,7 @@ class MemoryController(QObject):
     def _take_outcome(self, sentence: str, tone: str) -> None:
         self.said.emit(sentence, tone)
         self._sweeper.look()
-        self.census.look_soon()
+        self._census.look_soon()
 
     def _show_leftovers(self) -> None:
         names = {each.dir.name: each.name for each in self._board.summaries if state_info(each.state).over}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from core.schema.spec import RunSpec
     from gui.panels.runs.run_buttons import RunButtons
+    from gui.services.run_list import RunListService
     from gui.services.run_session import RunSession
     from gui.viewmodels.setup.device_sharing import Neighbour, SharedDeviceQuestion
 
@@ -32,10 +33,16 @@ class RunController(QObject):
     """A run is being resumed from now on."""
 
     def __init__(
-        self, window: QWidget, session: RunSession, starter: StartController, resumer: ResumeController
+        self,
+        window: QWidget,
+        board: RunListService,
+        session: RunSession,
+        starter: StartController,
+        resumer: ResumeController,
     ) -> None:
         super().__init__()
-        self._window, self._session, self._starter, self._resumer = window, session, starter, resumer
+        self._window, self._board, self._session = window, board, session
+        self._starter, self._resumer = starter, resumer
         starter.asked.connect(self._ask_to_start)
         starter.pressed.connect(self.start)
         resumer.asked.connect(self._ask_to_resume)
@@ -58,6 +65,15 @@ class RunController(QObject):
         """Start the same as another run."""
         self.said.emit("")
         self.attempt(lambda: self._starter.start_again(spec))
+
+    def attach_to(self, run_dir: str) -> None:
+        """Look at this run of the list from now on."""
+        found = next((each.dir for each in self._board.summaries if str(each.dir) == run_dir), None)
+        if found is None:
+            return
+        if self._session.run is None or self._session.run.dir != found:
+            self.said.emit(self._starter.folder_problem)  # what else was said was of the run before
+        self.attempt(lambda: self._session.attach_to(found))
 
     def resume(self) -> None:
         """Go on with the run that is looked at."""

@@ -124,7 +124,7 @@ class StartController(QObject):
         """Take in what was found out about a script."""
         self._inquirer.poll()
 
-    def ask_anew(self) -> None:
+    def recheck(self) -> None:
         """Find out anew what a script is: it may have been edited."""
         self._inquirer.ask_anew()
         self.ask()

@@ -35,7 +35,7 @@ class DeviceMonitor:
     """The devices live. `poll` never waits; nothing is started before the first one."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
-        self._sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
+        self.sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
         self.survey = Survey()
         self.book = RunSeries()
         """The readings of the last ten minutes or so."""
@@ -47,8 +47,8 @@ class DeviceMonitor:
 
     def poll(self) -> bool:
         """Take in what there is; whether anything is new, which is said `NEWS_S` after the last time at the soonest."""
-        survey = self._sampler.poll()
-        samples = self._sampler.new_samples()
+        survey = self.sampler.poll()
+        samples = self.sampler.new_samples()
         self._record(samples)
         old_s = self._too_old(survey, time.monotonic())
         urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner
@@ -62,7 +62,7 @@ class DeviceMonitor:
     def watch_closely(self, closely: bool) -> None:
         """Read more often while somebody looks."""
         self._period_s = WATCHED_PERIOD_S if closely else UNWATCHED_PERIOD_S
-        self._sampler.set_period(self._period_s, processes_s=self._processes_s)
+        self.sampler.set_period(self._period_s, processes_s=self._processes_s)
 
     def watch_processes(self, closely: bool) -> None:
         """Read who holds memory twice a second, or as seldom as usual: it takes the driver's lock from the training."""
@@ -70,11 +70,11 @@ class DeviceMonitor:
         if processes_s == self._processes_s:
             return
         self._processes_s = processes_s
-        self._sampler.set_period(self._period_s, processes_s=self._processes_s)
+        self.sampler.set_period(self._period_s, processes_s=self._processes_s)
 
     def close(self) -> None:
         """End the helper processes."""
-        self._sampler.close()
+        self.sampler.close()
 
     def _too_old(self, survey: Survey, now: float) -> dict[str, int]:
         limit_s = max(STALE_PERIODS * self._period_s, MIN_STALE_S)

@@ -15,21 +15,26 @@ FIRST_MS = 15
 class PollTimer(QObject):
     """Beats fast while somebody looks at a live run, slowly otherwise. The first beat comes once the window stands."""
 
-    beat = Signal()
+    timeout = Signal()
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._timer = QTimer(self)
         self._timer.setInterval(UNWATCHED_MS)
-        self._timer.timeout.connect(self.beat)
+        self._timer.timeout.connect(self.timeout)
         self._first = QTimer(self)
         self._first.setSingleShot(True)
-        self._first.timeout.connect(self.beat)
+        self._first.timeout.connect(self.timeout)
 
     def start(self) -> None:
         """Begin to beat."""
         self._first.start(FIRST_MS)
         self._timer.start()
+
+    @property
+    def interval_ms(self) -> int:
+        """Milliseconds from one timeout to the next."""
+        return self._timer.interval()
 
     def stop(self) -> None:
         """No beat from now on."""

@@ -36,11 +36,11 @@ def main() -> int:
                 return
         except BlockingIOError:
             pass
-        window._board.poll(now=True)
-        new = next((each.dir for each in reversed(window._board.summaries) if each.dir not in seen), None)
+        window.services.run_list.poll(now=True)
+        new = next((each.dir for each in reversed(window.services.run_list.summaries) if each.dir not in seen), None)
         if new is not None:
             seen.add(new)
-            window._attach_to(str(new))
+            window.controllers.run.attach_to(str(new))
             print(new.name, flush=True)
 
     timer = QTimer()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
+    from core.schema.spec import RunSpec
+
 PATIENCE_MS = 60_000
 
 
@@ -61,7 +63,7 @@ class Driver:
         self.until(lambda: self.state.text() == text, f"state {text}")
 
     def plot(self, name: str):
-        return next(plot for plot in self.window._stage.plots.values() if plot.objectName() == name)
+        return next(plot for plot in self.window.panels.plots.plots.values() if plot.objectName() == name)
 
     def points(self, name: str) -> int:
         """How many points the longest line of a plot has."""
@@ -93,7 +95,11 @@ class Driver:
         box.setCurrentIndex(row)
 
     def open_recipe(self, path: Path | str) -> None:
-        self.window._setup.open_recipe(path)
+        self.window.panels.setup.open_recipe(path)
+
+    def spec(self) -> RunSpec | None:
+        """What Start would start."""
+        return self.window.controllers.start.judge().spec
 
     def start(self) -> None:
         self.until(self.start_button.isEnabled, "Start to be enabled")
@@ -116,12 +122,12 @@ class Driver:
 
     def turn_to(self, tab: str) -> None:
         """Turn to a page beside the log."""
-        tabs = self.window._details.tabs
+        tabs = self.window.panels.details.tabs
         tabs.setCurrentIndex([tabs.tabText(number) for number in range(tabs.count())].index(tab))
 
     @property
     def run(self):
-        return self.window._session.run
+        return self.window.services.session.run
 
     def message(self, name: str = "runStrip") -> str:
         strip = self.window.findChild(MessageStrip, name)

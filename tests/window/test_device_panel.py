@@ -35,7 +35,7 @@ def test_two_ticked_gpus_become_exactly_these_two_uuids(drive, nvml):
     panel.until(lambda: panel.table.rowCount() == 10)
     panel.tick(uuid(5), uuid(2))
     panel.until(lambda: "Ready: GPU 2 and GPU 5 are free" in panel.verdict.text())
-    assert panel.window._starter.judge().spec.devices == (uuid(2), uuid(5))
+    assert panel.spec().devices == (uuid(2), uuid(5))
     panel.tick(uuid(5), "cpu:0")
     panel.until(lambda: "are ticked together" in panel.verdict.text())
 

@@ -155,7 +155,7 @@ def test_a_driver_that_hangs_makes_the_readings_old_and_the_window_goes_on(drive
     nvml.write(**{SLOW: 8_000})
     panel.until(lambda: "s old" in panel.table.item(0, 3).text(), "the age of the readings")
     calls = []  # of the driver's library, at each beat
-    panel.window._pulse.beat.connect(lambda: calls.append(nvml.calls().total()))
+    panel.window.services.poll_timer.timeout.connect(lambda: calls.append(nvml.calls().total()))
     panel.until(lambda: len(calls) >= 5 and calls[-5] == calls[-1], "five beats while the driver is in one call")
     assert panel.table.item(0, 1).text() == "–"
     cpu = panel.row_of("cpu:0")
@@ -171,12 +171,12 @@ def test_the_window_waits_for_no_slow_call_and_outlives_its_helper(drive, nvml):
     nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})
     panel = drive()
     beats = []
-    panel.window._pulse.beat.connect(lambda: beats.append(nvml.calls().total()))
+    panel.window.services.poll_timer.timeout.connect(lambda: beats.append(nvml.calls().total()))
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the first reading")
-    (pid,) = panel.window._monitor._sampler.helper_pids()
+    (pid,) = panel.window.services.device_monitor.sampler.helper_pids()
     assert pid not in {os.getpid(), os.getppid()}
     os.kill(pid, signal.SIGKILL)
-    panel.until(lambda: "signal KILL" in panel.window._devices.banner.text(), "the helper's end to be told")
+    panel.until(lambda: "signal KILL" in panel.window.panels.devices.banner.text(), "the helper's end to be told")
     before = len(beats)
     panel.until(lambda: len(beats) > before + 3, "the window to go on")
     assert panel.table.rowCount() >= 2
@@ -357,7 +357,7 @@ def test_a_second_run_on_a_device_is_asked_for_and_both_are_named(drive, runs_ro
     panel.start()
     panel.answer("yesButton")
     panel.until(lambda: len(directories(runs_root)) == 2, "the second run")
-    panel.until(lambda: panel.window._session.spec.name == "second", "it to be looked at")
+    panel.until(lambda: panel.window.services.session.spec.name == "second", "it to be looked at")
     panel.until_state("Finished")
 
 

@@ -15,6 +15,8 @@ from core.text import first_names
 from gui.controllers.memory_controller import MemoryController
 from gui.panels.details import DetailTabs
 from gui.panels.memory.leftovers_strip import LeftoversStrip
+from gui.services.process_scanner import ProcessScanner
+from gui.services.process_terminator import ProcessTerminator
 from gui.services.run_session import RunSession
 from gui.style import formatting
 from gui.style.theme import DARK
@@ -85,14 +87,22 @@ class Sweeping(QObject):
 
 
 @pytest.fixture
-def insight(qtbot, tmp_path, monkeypatch):
+def insight(qtbot, tmp_path):
     strip, details = LeftoversStrip(DARK), DetailTabs(DARK)
     for each in (strip, details):
         qtbot.addWidget(each)
-    monkeypatch.setattr("gui.controllers.memory_controller.OrphanScanner", lambda root: Sweeping())
     board = SimpleNamespace(root=tmp_path, summaries=[], on_devices={})
     monitor = SimpleNamespace(survey=SimpleNamespace(devices=(), samples=()), old_s={})
-    made = MemoryController(monitor, board, RunSession(), details, strip)
+    session = RunSession()
+    services = SimpleNamespace(
+        device_monitor=monitor,
+        run_list=board,
+        session=session,
+        process_scanner=ProcessScanner(monitor, board, session),
+        process_terminator=ProcessTerminator(),
+        orphan_scanner=Sweeping(),
+    )
+    made = MemoryController(SimpleNamespace(details=details, leftovers=strip), services)
     made.set_theme(DARK)
     return made
 

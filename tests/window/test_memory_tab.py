@@ -186,7 +186,7 @@ def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
     assert [table.horizontalHeaderItem(column).text() for column in range(7)] == list(HEADINGS)
     cells = [table.item(0, column).text() for column in (0, 2, 3, 4, 5, 6)]
     assert cells == ["GPU 0", "0", "3.0", "6.0", "1.0", "14.0"]
-    row, theme = table.rows[0], panel.window._theme
+    row, theme = table.rows[0], panel.window.theme
     own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour, theme))
     assert (own, others, len({own, other_runs, others, unclaimed, free})) == (row.colour, theme.muted, 5)
     assert row.shares == pytest.approx([part / 24 for part in (0, 3, 6, 1, 14)])
@@ -201,7 +201,7 @@ def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_r
     panel.until_state("Running")
     panel.turn_to("Memory")
     table = panel.window.findChild(QTableWidget, "memoryHolders")
-    own = panel.window._session.memory_now
+    own = panel.window.services.session.memory_now
 
     def shown() -> bool:
         return bool(table.rows) and table.rows[0].parts[THIS_RUN] == int(own().get("cpu:0", 0)) > 0
@@ -211,7 +211,7 @@ def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_r
     bar = table.visualItemRect(table.item(0, BAR))
     first = table.viewport().grab().toImage().pixelColor(bar.left() + SIDE_PX, bar.center().y())
     assert first.name() == table.rows[0].colour.lower()
-    assert "When training ends" in panel.window._details.memory.nothing.text()
+    assert "When training ends" in panel.window.panels.details.memory.nothing.text()
 
 
 # -- when a run is over --------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_memory_that_is_held_is_told_in_red_and_who_was_ended_is_named(drive, ru
     look_at_it(panel)
     panel.until_state("Stopped")
     assert sentence in panel.message()
-    assert panel.window._run_message._tone == "bad"
+    assert panel.window.panels.run_message._tone == "bad"
     note = panel.plot("memoryPlot")._note
     assert (note.text(), note.property("tone")) == ("held by this run: CPU 0", "bad")
     panel.turn_to("Memory")
@@ -278,7 +278,7 @@ def test_held_by_others_is_amber_and_what_cannot_be_judged_is_not_shouted(drive,
     look_at_it(panel)
     seen = f"As of {moment(ENDED + 5, time.time())}: "  # it may be long ago
     panel.until(lambda: panel.message() == seen + sentence, "the sentence")
-    assert panel.window._run_message._tone == "warn"
+    assert panel.window.panels.run_message._tone == "warn"
     panel.window.close()
     events = next(runs_root.glob("*/events/supervisor.jsonl"))
     events.write_text(events.read_text().replace("held by others", "cannot be judged"))
@@ -297,7 +297,7 @@ def test_a_run_without_findings_claims_nothing(drive, runs_root):
     panel.until_state("Finished")
     assert not panel.window.findChild(QLabel, "releasedLabel").isVisible()
     panel.turn_to("Memory")
-    nothing = panel.window._details.memory.nothing
+    nothing = panel.window.panels.details.memory.nothing
     panel.until(lambda: "nothing is claimed" in nothing.text(), "the words")
 
 
@@ -307,7 +307,7 @@ def test_strays_are_told_in_red(drive, runs_root):
     panel = drive()
     look_at_it(panel)
     panel.until(lambda: panel.message() == text, "the stray")
-    assert panel.window._run_message._tone == "bad"
+    assert panel.window.panels.run_message._tone == "bad"
 
 
 # -- words ---------------------------------------------------------------------------------------

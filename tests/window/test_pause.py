@@ -75,7 +75,7 @@ def test_pause_resume_and_on_to_the_end(drive, runs_root, tmp_path):
         RunState.STARTING, RunState.RUNNING, RunState.RELEASING, RunState.PAUSED,
         RunState.STARTING, RunState.RUNNING, RunState.RELEASING, RunState.FINISHED,
     ]  # fmt: skip
-    assert panel.window._session.book.metrics["loss"].steps.tolist() == list(range(1, STEPS + 1))
+    assert panel.window.services.session.book.metrics["loss"].steps.tolist() == list(range(1, STEPS + 1))
     panel.until(lambda: panel.log.toPlainText().count("a leg begins") == 2, "the log of both legs")
     panel.until(lambda: "finished" in panel.runs.item(0).text(), "the list")
     assert (button.text(), button.isEnabled()) == ("Pause", False)
@@ -152,7 +152,7 @@ def test_the_window_stays_alive_while_a_run_comes_up_again(drive, tmp_path, gate
     button = press(panel, "pauseButton")
     assert (button.text(), button.isEnabled(), detail(panel)) == ("Resume", False, "resuming …")
     beats = []
-    panel.window._pulse.beat.connect(lambda: beats.append(1))
+    panel.window.services.poll_timer.timeout.connect(lambda: beats.append(1))
     panel.until(lambda: len(beats) > 3, "the window to go on")
     gate.set()
     panel.until(lambda: panel.message("messageStrip") == "There is no supervisor to be had.", "the reason")

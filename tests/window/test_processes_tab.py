@@ -215,15 +215,15 @@ def test_a_click_on_a_heading_sorts_and_the_choice_stays(drive, nvml, launch, vi
 
 def test_nothing_is_looked_through_while_nobody_looks(drive, view):
     panel = drive()
-    census = panel.window._insight.census
-    panel.until(lambda: panel.window._opened)
+    census = panel.window.services.process_scanner
+    panel.until(lambda: panel.window.opened)
     assert census._looked_at == float("-inf")
     panel.turn_to("Memory")
     panel.until(lambda: census._looked_at > 0, "a look")
     panel.turn_to("Log")
     panel.until(lambda: not census._aside.busy, "the look to be over")
     for _ in range(20):
-        panel.window._beat()
+        panel.window.poll()
         assert not census._aside.busy
 
 
@@ -269,7 +269,7 @@ def test_leftovers_of_a_run_that_is_over_are_shown_at_the_start_and_ended(drive,
     assert strip.text.startswith("1 process of the run digits_mlp, which is over, is still there: ")
     assert f"(pid {left.pid})" in strip.text
     panel.qtbot.mouseClick(strip.show_button, Qt.MouseButton.LeftButton)
-    assert panel.window._details.processes.isVisible()
+    assert panel.window.panels.details.processes.isVisible()
     assert choose(panel, left.pid).isEnabled()
     assert table(panel).item(pids(panel).index(left.pid), 7).text().endswith("left over")
     panel.qtbot.mouseClick(strip.end_button, Qt.MouseButton.LeftButton)
@@ -297,5 +297,5 @@ def test_a_strip_about_leftovers_goes_when_they_do(drive, runs_root, tmp_path, v
 def test_a_machine_without_leftovers_shows_none(drive, view):
     view.refresh()
     panel = drive()
-    panel.until(lambda: panel.window._opened and not panel.window._insight._sweeper._aside.busy, "the look")
+    panel.until(lambda: panel.window.opened and not panel.window.services.orphan_scanner._aside.busy, "the look")
     assert not panel.window.findChild(LeftoversStrip, "leftoversStrip").isVisible()

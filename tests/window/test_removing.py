@@ -29,9 +29,9 @@ def test_a_run_is_deleted_once_it_was_asked(drive, script, runs_root):
     run = train(script_spec(script, cwd=script.parent), runs_root).run
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window._attach_to(str(run.dir))
+    panel.window.controllers.run.attach_to(str(run.dir))
     assert panel.state.text() == "Finished"
-    menu = panel.window._header.again.run_menu
+    menu = panel.window.panels.header.again.run_menu
     delete(panel, menu)
     panel.until(lambda: panel.question() is not None, "the question")
     title, words = panel.question().question.text(), panel.question().words.text()
@@ -48,7 +48,7 @@ def test_a_run_is_deleted_once_it_was_asked(drive, script, runs_root):
     panel.until(lambda: "Deleted train: " in panel.message("messageStrip"), "that it is gone")
     assert panel.message("messageStrip").endswith(" kB of disk came back.")
     assert panel.run is None
-    assert not panel.window._header.again.isEnabled()
+    assert not panel.window.panels.header.again.isEnabled()
     assert list(runs_root.iterdir()) == []
     assert script.exists()
 
@@ -82,9 +82,9 @@ def test_the_window_turns_while_a_run_is_deleted(drive, script, runs_root, monke
     delete(panel, panel.runs.run_menu)
     try:
         panel.answer("yesButton")
-        panel.until(lambda: panel.window._remover._removing.busy, "the removal")
-        read = panel.window._monitor.survey.samples
-        panel.until(lambda: panel.window._monitor.survey.samples != read, "newer readings")
+        panel.until(lambda: panel.window.controllers.removal._removing.busy, "the removal")
+        read = panel.window.services.device_monitor.survey.samples
+        panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
         assert run.dir.is_dir()
     finally:
         goes_on.set()

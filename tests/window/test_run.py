@@ -113,7 +113,7 @@ def test_a_failing_recipe_is_shown_with_its_traceback(drive, tmp_path):
     error = panel.window.findChild(QPlainTextEdit, "errorView")
     assert "Traceback" in error.toPlainText()
     assert "broken.py" in error.toPlainText()
-    panel.window._run_message.details_asked.emit()
+    panel.window.panels.run_message.details_asked.emit()
     assert error.isVisible()
     panel.until(lambda: "no such data" in panel.log.toPlainText(), "the traceback in the log")
     panel.until(lambda: panel.runs.count() == 1 and "failed · RuntimeError: no such data" in panel.runs.item(0).text())
@@ -163,9 +163,9 @@ def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_ro
         from gui.app import create_window
         app = QApplication([])
         window = create_window(pathlib.Path({str(runs_root)!r}))
-        window._devices.table.tick(["cpu:0"])
-        window._setup.open_recipe({recipe!r})
-        window._setup.findChild(object, "epochsBox").setValue({FOREVER})
+        window.panels.devices.table.tick(["cpu:0"])
+        window.panels.setup.open_recipe({recipe!r})
+        window.panels.setup.findChild(object, "epochsBox").setValue({FOREVER})
         window.show()
         QTimer.singleShot(1000, window.start)
         app.exec()
@@ -179,7 +179,7 @@ def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_ro
     again = drive()
     again.until_state("Running")
     again.until(lambda: again.points("lossPlot") > 2)
-    steps = again.window._session.book.metrics["loss"].steps
+    steps = again.window.services.session.book.metrics["loss"].steps
     assert steps[0] == 1  # from its very beginning
     assert len(steps) == steps[-1]
     again.stop()

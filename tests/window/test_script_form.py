@@ -59,11 +59,11 @@ def ready(panel):
 
 
 def spec_of(panel):
-    return panel.window._starter.judge().spec
+    return panel.spec()
 
 
 def is_script(panel):
-    return panel.window._setup.is_script
+    return panel.window.panels.setup.is_script
 
 
 def menu_action(menu, text):
@@ -145,10 +145,10 @@ def test_what_is_wrong_with_a_script_is_said_before_the_start(drive, script, tmp
     panel.set_text("scriptPath", str(script))
     ready(panel)
     script.write_text("import no_such_package_anywhere\n")
-    panel.window._starter.ask_anew()  # as when the window is come back to
+    panel.window.controllers.start.recheck()  # as when the window is come back to
     panel.until(lambda: "no_such_package_anywhere" in panel.verdict.text(), "what it lacks")
     script.write_text("def (:\n")
-    panel.window._starter.ask_anew()
+    panel.window.controllers.start.recheck()
     panel.until(lambda: "syntax error" in panel.verdict.text())
     panel.set_text("workingDirEdit", str(tmp_path / "away"))
     panel.until(lambda: "There is no folder" in panel.verdict.text())
@@ -157,16 +157,16 @@ def test_what_is_wrong_with_a_script_is_said_before_the_start(drive, script, tmp
 
 def test_what_does_nothing_for_a_script_is_not_shown(drive, script):
     panel = drive()
-    panel.window._setup._more.unfold(True)
+    panel.window.panels.setup.more.unfold(True)
     of_recipes = [panel.framework, panel.strategy, panel.recipe, panel.window.findChild(QComboBox, "precisionBox")]
     of_recipes.append(panel.window.findChild(QComboBox, "checkpointUnitBox"))
     of_scripts = [panel.window.findChild(QLineEdit, name) for name in ("scriptPath", "argumentsEdit", "workingDirEdit")]
     of_scripts += [panel.window.findChild(QPlainTextEdit, "environmentEdit"), panel.box("launchBox")]
     of_scripts += [panel.box("pythonBox"), panel.window.findChild(QLineEdit, "expressionEdit")]
-    tolerance = panel.window._setup._release
+    tolerance = panel.window.panels.setup.release
     assert all(each.isVisible() for each in of_recipes)
     assert not any(each.isVisible() for each in of_scripts)
-    panel.window._setup.open_script(script)
+    panel.window.panels.setup.open_script(script)
     panel.until(lambda: all(each.isVisible() for each in of_scripts), "the fields of a script")
     assert not any(each.isVisible() for each in of_recipes)
     assert tolerance.isVisible()
@@ -194,11 +194,11 @@ def test_what_is_dropped_on_the_window_is_chosen_for_what_it_is(drive, script, t
 def test_the_choices_for_a_script_are_remembered(drive, script, tmp_path):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
-    panel.window._setup.open_script(script)
+    panel.window.panels.setup.open_script(script)
     panel.set_text("argumentsEdit", "3 --name 'a b'")
     panel.window.findChild(QPlainTextEdit, "environmentEdit").setPlainText("A=1\nB=2")
     panel.choose(panel.box("launchBox"), "per-device")
-    panel.window._setup.script.choose_python(sys.executable)
+    panel.window.panels.setup.script.choose_python(sys.executable)
     ready(panel)
     before = spec_of(panel)
     assert before.python == sys.executable
@@ -211,7 +211,7 @@ def test_the_choices_for_a_script_are_remembered(drive, script, tmp_path):
 
 def test_pythons_are_found_and_shown_with_what_they_have(drive, script):
     panel = drive()
-    panel.window._setup.open_script(script)
+    panel.window.panels.setup.open_script(script)
     box = panel.box("pythonBox")
 
     def own() -> str:
@@ -248,13 +248,13 @@ def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_ho
     panel = drive()
     box = panel.box("pythonBox")
     try:
-        panel.window._setup.open_script(script)
+        panel.window.panels.setup.open_script(script)
         panel.tick("cpu:0")
         panel.until(lambda: asked_by, "the question")
         panel.set_text("argumentsEdit", "--lr 0.1")
         panel.until(lambda: panel.verdict.text() == "Looking at train.py …", "that it is looked at")
-        read = panel.window._monitor.survey.samples
-        panel.until(lambda: panel.window._monitor.survey.samples != read, "newer readings")
+        read = panel.window.services.device_monitor.survey.samples
+        panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
         assert box.itemText(0) == "Usual"
     finally:
         answers.set()
@@ -276,7 +276,7 @@ def test_run_again_starts_the_same_and_asks_where_a_device_is_in_use(drive, scri
     assert panel.run.spec() == first.run.spec()
     other = start(make_spec(write_recipe(runs_root.parent, LONG), epochs=1_000_000), runs_root).until(RunState.RUNNING)
     panel.until(lambda: panel.runs.count() == 3, "the other run")
-    menu = panel.window._header.again.run_menu
+    menu = panel.window.panels.header.again.run_menu
     menu_action(menu, "Run again").trigger()
     panel.until(lambda: panel.question() is not None, "a question")
     assert panel.question().text.startswith("Start train beside ")
@@ -313,9 +313,9 @@ def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
     runs = [train(spec, runs_root).run for spec in (of_script, of_recipe)]
     panel = drive()
     panel.until(lambda: panel.runs.count() == 2, "the runs")
-    menu = panel.window._header.again.run_menu
+    menu = panel.window.panels.header.again.run_menu
     for run, spec in zip(runs, (of_script, of_recipe), strict=True):
-        panel.window._attach_to(str(run.dir))
+        panel.window.controllers.run.attach_to(str(run.dir))
         menu_action(menu, "Duplicate and edit").trigger()
         assert is_script(panel) is (spec.script is not None)
         ready(panel)
@@ -339,8 +339,8 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     run = train(spec, runs_root).run
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
-    panel.window._attach_to(str(run.dir))
-    menu_action(panel.window._header.again.run_menu, "Keep as setup…").trigger()
+    panel.window.controllers.run.attach_to(str(run.dir))
+    menu_action(panel.window.panels.header.again.run_menu, "Keep as setup…").trigger()
     dialog = panel.window.findChild(NameDialog)
     dialog.edit.setText("../nightly")
     assert not dialog.yes.isEnabled()
@@ -349,7 +349,7 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
     path = presets.path_of("nightly", presets.default_root())
     assert presets.read(path) == spec
-    button = panel.window._setup.setups
+    button = panel.window.panels.setup.setups
     assert not is_script(panel)
     button.list_setups()
     menu_action(button.menu(), "nightly").trigger()
@@ -375,11 +375,11 @@ def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
     presets.keep(spec, presets.path_of("elsewhere", presets.default_root()))
     panel = drive()
     panel.tick("cpu:0")
-    button = panel.window._setup.setups
+    button = panel.window.panels.setup.setups
     button.list_setups()
     menu_action(button.menu(), "elsewhere").trigger()
     assert panel.message("messageStrip") == "GPU-gone is not in this machine now, so it is not ticked."
-    assert panel.window._devices.table.ticked() == ("cpu:1",)
+    assert panel.window.panels.devices.table.ticked() == ("cpu:1",)
 
 
 def test_an_expression_is_tried_on_the_log_that_is_shown_while_it_is_typed(drive, script, runs_root):

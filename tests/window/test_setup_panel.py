@@ -72,17 +72,17 @@ def test_the_settings_of_the_memory_watch_reach_the_spec_and_are_remembered(driv
     panel = drive()
     panel.tick("cpu:0")
     panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
-    assert panel.window._starter.judge().spec.release == ReleaseWatch()
+    assert panel.spec().release == ReleaseWatch()
     panel.set_number("releaseToleranceBox", 128)
     panel.set_text("releaseWaitEdit", "7.5")
-    assert panel.window._starter.judge().spec.release == ReleaseWatch(tolerance_mb=128, wait_s=7.5)
+    assert panel.spec().release == ReleaseWatch(tolerance_mb=128, wait_s=7.5)
     panel.set_text("releaseWaitEdit", "-1")
     panel.until(lambda: "memory watch waits is -1" in panel.verdict.text(), "the reason why not")
     panel.set_text("releaseWaitEdit", "")
-    assert panel.window._starter.judge().spec.release == ReleaseWatch(tolerance_mb=128)
+    assert panel.spec().release == ReleaseWatch(tolerance_mb=128)
     panel.window.close()
     again = drive()
-    assert again.window._starter.judge().spec.release.tolerance_mb == 128
+    assert again.spec().release.tolerance_mb == 128
 
 
 def test_how_gpus_are_named_to_cuda_reaches_the_spec_and_is_remembered(drive, nvml):
@@ -91,21 +91,21 @@ def test_how_gpus_are_named_to_cuda_reaches_the_spec_and_is_remembered(drive, nv
     panel.until(lambda: panel.table.rowCount() == 3, "the GPU")
     panel.tick("cpu:0")
     panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
-    assert panel.window._starter.judge().spec.cuda_ids == "uuid"
-    assert not panel.window._setup._naming.isHidden()
+    assert panel.spec().cuda_ids == "uuid"
+    assert not panel.window.panels.setup.naming.isHidden()
     panel.choose(panel.box("cudaIdsBox"), "integer")
-    assert panel.window._starter.judge().spec.cuda_ids == "integer"
+    assert panel.spec().cuda_ids == "integer"
     panel.window.close()
     again = drive()
-    again.until(lambda: again.window._starter.judge().spec.cuda_ids == "integer", "the choice of before")
+    again.until(lambda: again.spec().cuda_ids == "integer", "the choice of before")
 
 
 def test_without_a_gpu_nothing_is_asked_about_how_gpus_are_named(drive):
     panel = drive()
     panel.tick("cpu:0")
-    assert panel.window._setup._naming.isHidden()
+    assert panel.window.panels.setup.naming.isHidden()
     panel.choose(panel.box("cudaIdsBox"), "integer")  # as one that was remembered from a machine with GPUs
-    assert panel.window._starter.judge().spec.cuda_ids == "uuid"
+    assert panel.spec().cuda_ids == "uuid"
 
 
 def test_a_framework_that_is_not_installed(drive, monkeypatch):
@@ -118,7 +118,7 @@ def test_a_framework_that_is_not_installed(drive, monkeypatch):
     panel.until(lambda: "Keras is not installed" in panel.verdict.text())
     assert "-m pip install tensorflow" in panel.verdict.text()
     monkeypatch.undo()
-    panel.window._setup.reread()  # as when the window is come back to
+    panel.window.panels.setup.reread()  # as when the window is come back to
     assert panel.framework.currentText() == "Keras"
 
 
@@ -167,7 +167,7 @@ def test_the_settings_of_a_recipe_are_a_form(drive, tmp_path):
     edit.setText("0.25")
     panel.set_number("setting-items", 32)
     panel.until(lambda: "Ready" in panel.verdict.text())
-    settings = panel.window._starter.judge().spec.recipe.settings
+    settings = panel.spec().recipe.settings
     assert settings == {"items": 32, "noise": 0.25, "shuffled": True, "flavour": "sweet", "limit": None}
     panel.choose(panel.recipe, "digits_cnn")
     panel.choose(panel.recipe, path)
@@ -202,7 +202,7 @@ def test_choices_and_layout_are_remembered(drive):
     again.until(lambda: again.table.item(again.row_of("cpu:1"), 0).checkState() is Qt.CheckState.Checked)
     assert again.recipe.currentData() == "digits_mlp"
     assert again.strategy.currentData() == "ddp"
-    choices = again.window._setup.choices(())
+    choices = again.window.panels.setup.choices(())
     assert (choices.training["epochs"], choices.training["seed"]) == (7, 3)
     assert again.plot("lossPlot").controls.logarithmic
     runs = again.window.findChild(QDockWidget, "runsDock")
@@ -222,7 +222,7 @@ def test_more_devices_than_last_time_are_shown_as_at_a_fresh_start(drive, nvml):
     again.until(lambda: again.table.rowCount() == 10, "the devices")
     again.until(lambda: devices.height() > few, "them to be shown")
     shown = devices.height()
-    again.window._layout.reset()
+    again.window.controllers.layout.reset()
     again.until(lambda: devices.height() == shown, "a fresh start to show them likewise")
 
 

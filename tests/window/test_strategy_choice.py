@@ -22,7 +22,7 @@ def offered(panel) -> tuple[list[str], dict[str, str]]:
 
 
 def spec(panel):
-    return panel.window._starter.judge().spec
+    return panel.spec()
 
 
 def test_what_does_not_fit_the_ticked_devices_is_listed_with_its_reason(drive):

@@ -41,10 +41,10 @@ def test_closing_never_waits_and_the_last_word_is_a_window_of_its_own(drive, run
     start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
-    panel.window.tell = panel.window._say_farewell
+    panel.window.tell = panel.window.show_notice
     assert panel.window.close()  # one that waited for the word to be read would wait for ever
     assert not panel.window.isVisible()
-    word = panel.window._farewell
+    word = panel.window.notice
     assert isinstance(word, QWidget)
     assert word.isVisible()
     word.close()
@@ -55,7 +55,7 @@ def test_many_windows_in_one_process_leave_nothing(qtbot, runs_root, nvml):
     for _ in range(5):
         window = create_window(runs_root)
         window.show()
-        qtbot.waitUntil(lambda window=window: window._devices.table.rowCount() == 3, timeout=20_000)
+        qtbot.waitUntil(lambda window=window: window.panels.devices.table.rowCount() == 3, timeout=20_000)
         window.close()
         window.deleteLater()
         QApplication.processEvents()
@@ -66,20 +66,20 @@ def test_many_windows_in_one_process_leave_nothing(qtbot, runs_root, nvml):
 
 def test_a_hidden_window_looks_less_often(drive):
     panel = drive()
-    timer = panel.window._pulse._timer
-    assert timer.interval() == 250
+    timer = panel.window.services.poll_timer
+    assert timer.interval_ms == 250
     panel.window.hide()
-    assert timer.interval() == 500
+    assert timer.interval_ms == 500
 
 
 def test_it_looks_more_often_while_a_run_is_live(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root)
     panel = drive()
     panel.until_state("Running")
-    assert panel.window._pulse._timer.interval() == 100
+    assert panel.window.services.poll_timer.interval_ms == 100
     followed.run.request("stop")
     panel.until_state("Stopped")
-    assert panel.window._pulse._timer.interval() == 250
+    assert panel.window.services.poll_timer.interval_ms == 250
 
 
 def test_an_error_in_the_window_is_said_and_the_window_stays(drive, monkeypatch, caplog):

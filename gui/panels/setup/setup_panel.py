@@ -43,11 +43,9 @@ class SetupPanel(QWidget):
         self._switch = WorkloadSwitch()
         self._recipe = RecipeSetup(theme)
         self.script = ScriptForm(theme)
-        self._release = ReleaseForm()
-        self._naming = NamingForm()
-        self._more = CollapsibleSection(
-            "More", stacked(self._recipe.more, self.script.more, self._release, self._naming)
-        )
+        self.release = ReleaseForm()
+        self.naming = NamingForm()
+        self.more = CollapsibleSection("More", stacked(self._recipe.more, self.script.more, self.release, self.naming))
         self.setups = self._switch.setups
         self.verdict = StartStatus()
         self._has_gpus = False
@@ -63,8 +61,8 @@ class SetupPanel(QWidget):
 
     def choices(self, devices: tuple[str, ...]) -> RecipeChoices | TypedScript:
         """All choices, together with the devices that are ticked."""
-        release = {name: value for name, value in self._release.values().items() if value is not None}
-        cuda_ids = str(self._naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
+        release = {name: value for name, value in self.release.values().items() if value is not None}
+        cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
         if self.is_script:
             return self.script.typed(devices, release, cuda_ids)
         return self._recipe.choices(devices, release, cuda_ids)
@@ -95,7 +93,7 @@ class SetupPanel(QWidget):
     def show_machine(self, devices: Sequence[Device]) -> None:
         """All that this machine has: without a GPU there is nothing to say of how GPUs are named."""
         self._has_gpus = any(device.kind != "cpu" for device in devices)
-        self._naming.setVisible(self._has_gpus)
+        self.naming.setVisible(self._has_gpus)
 
     def show_outlook(self, outlook: StartCheck) -> None:
         """What would come of pressing Start."""
@@ -120,18 +118,18 @@ class SetupPanel(QWidget):
             **self._recipe.remember(),
             "is_script": self.is_script,
             "script": self.script.remember(),
-            "release": self._release.remember(),
-            "naming": self._naming.remember(),
-            "more": self._more.unfolded,
+            "release": self.release.remember(),
+            "naming": self.naming.remember(),
+            "more": self.more.unfolded,
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Choose again what was remembered; what there is no longer, or makes no sense, is left out."""
         self._recipe.restore(kept)
         self.script.restore(plain(kept.get("script")))
-        self._release.restore(plain(kept.get("release")))
-        self._naming.restore(plain(kept.get("naming")))
-        self._more.unfold(kept.get("more") is True)
+        self.release.restore(plain(kept.get("release")))
+        self.naming.restore(plain(kept.get("naming")))
+        self.more.unfold(kept.get("more") is True)
         self._switch.show_script(is_script=kept.get("is_script") is True)
 
     def fill(self, spec: RunSpec) -> None:
@@ -140,8 +138,8 @@ class SetupPanel(QWidget):
             self.script.fill(spec)
         else:
             self._recipe.fill(spec)
-        self._release.fill({"tolerance_mb": spec.release.tolerance_mb, "wait_s": spec.release.wait_s})
-        self._naming.fill({"cuda_ids": spec.cuda_ids})
+        self.release.fill({"tolerance_mb": spec.release.tolerance_mb, "wait_s": spec.release.wait_s})
+        self.naming.fill({"cuda_ids": spec.cuda_ids})
         self._switch.show_script(is_script=spec.script is not None)
         self.changed.emit()
 
@@ -170,12 +168,12 @@ class SetupPanel(QWidget):
     def _connect(self) -> None:
         self.script.named.connect(self._take_script)
         self.script.near_changed.connect(self._take_near)
-        for part in (self._recipe, self.script, self._release, self._naming, self._switch):
+        for part in (self._recipe, self.script, self.release, self.naming, self._switch):
             part.changed.connect(self.changed)
         self._switch.changed.connect(self._take_switch)
 
     def _lay_out(self) -> None:
-        content = stacked(self._switch, self._recipe, self.script, self._more)
+        content = stacked(self._switch, self._recipe, self.script, self.more)
         content.setContentsMargins(8, 2, 8, 2)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

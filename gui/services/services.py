@@ -1,0 +1,47 @@
+"""The services of one window, made once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .device_monitor import DeviceMonitor
+from .expression_tester import ExpressionTester
+from .leftover_scanner import OrphanScanner
+from .poll_timer import PollTimer
+from .process_scanner import ProcessScanner
+from .process_terminator import ProcessTerminator
+from .python_finder import PythonFinder
+from .run_list import RunListService
+from .run_session import RunSession
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from PySide6.QtCore import QObject
+
+
+class Services:
+    """Everything that works in the background of a window on the runs under `runs_root`."""
+
+    def __init__(self, runs_root: Path, window: QObject) -> None:
+        self.poll_timer = PollTimer(window)
+        self.device_monitor = DeviceMonitor()
+        self.run_list = RunListService(runs_root)
+        self.session = RunSession()
+        self.process_scanner = ProcessScanner(self.device_monitor, self.run_list, self.session)
+        self.process_terminator = ProcessTerminator()
+        self.orphan_scanner = OrphanScanner(runs_root)
+        self.python_finder = PythonFinder()
+        self.expression_tester = ExpressionTester()
+        # Qt deletes them with the window. If Python's garbage collector deleted a QObject while Qt holds the lock that
+        # the deletion needs, the two would wait for each other for ever.
+        for service in (
+            self.run_list,
+            self.session,
+            self.process_scanner,
+            self.process_terminator,
+            self.orphan_scanner,
+            self.python_finder,
+            self.expression_tester,
+        ):
+            service.setParent(window)
