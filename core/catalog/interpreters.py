@@ -5,18 +5,19 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
     from core.catalog.frameworks import Framework
 
 BELIEVED_S = 30.0
 """So long an interpreter's answer is believed: what is installed meanwhile is seen after that."""
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 ASK = "import sys; from importlib.util import find_spec; sys.exit(find_spec(sys.argv[1]) is None)"
 
 
@@ -59,17 +60,10 @@ def _on_disk(python: str, module: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _asked(python: str, module: str, period: int) -> bool:
-    """What the interpreter itself says: also a system's, with packages in several folders."""
-    del period  # a part of the key: the answer is asked for anew
-    try:  # in the root folder, since `-c` would find what lies in the working folder
-        subprocess.run(
-            [python, "-c", ASK, module],
-            check=True,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE_S,
-        )
-    except (OSError, subprocess.SubprocessError):
+    """Ask the interpreter itself, which also finds packages outside its own environment."""
+    del period  # only a part of the cache's key: a later period asks again
+    try:
+        with HelperProcess([python, "-c", ASK, module]) as process:
+            return process.wait(TIMEOUT_S) == 0
+    except (OSError, ValueError):  # it cannot be started, takes too long or prints without end
         return False
-    return True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.devices.helper import intervals_line, start_command
 from core.devices.protocol import ALIVE, from_line
 from core.devices.readings_store import ReadingsStore
-from core.system.helper_process import HelperProcess
+from core.system.helper_process import CODE_ROOT, HelperProcess, clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ class HelperSource:
         """End the helper and wait until it has ended."""
         self._start_at = inf
         if self._child is not None:
-            self._child.close()
+            self._child.close(polite=True)
             self._child = None
 
     def _start(self, now: float) -> None:
@@ -80,7 +80,12 @@ class HelperSource:
         if self._waiting_since is None:
             self._waiting_since = now
         try:
-            self._child = HelperProcess(start_command(self.kind.target, self._options, self._pace))
+            self._child = HelperProcess(
+                start_command(self.kind.target, self._options, self._pace),
+                cwd=CODE_ROOT,
+                environment={name: value for name, value in clean_environment().items() if name != "PYTHONSAFEPATH"},
+                stdin=True,
+            )
         except OSError as error:
             self._fail(f"could not be started ({error.strerror})", now)
 
@@ -111,7 +116,7 @@ class HelperSource:
         return not self._hung and now - self._heard_at > self._pace.load + allowed_s
 
     def _end(self, child: HelperProcess, ending: str, now: float) -> None:
-        child.close()
+        child.close(polite=True)
         self._child = None
         if self._hung:
             self._fail("did not answer and was ended", now)

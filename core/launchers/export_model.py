@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from core.launchers.local import BOOT
 from core.runs.checkpoints import whole
 from core.schema.files import disk_full, not_written
 from core.schema.spec import read_spec
+from core.system.helper_process import HelperProcess, clean_environment
 
 if TYPE_CHECKING:
     from core.schema.spec import RunSpec
@@ -119,23 +120,21 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
 
 
 def _run(spec: RunSpec, request: str) -> str:
-    """Run the framework's process to its end; returns what it printed. It sees no GPU, and ends when we do."""
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
+    """Run the framework's process to its end and return what it printed. It sees no GPU, and ends when we do."""
     try:
-        process = subprocess.Popen(
+        process = HelperProcess(
             [spec.python, str(BOOT), "--export", request],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment,
-            cwd=spec.working_dir if Path(spec.working_dir).is_dir() else None, start_new_session=True,
-        )  # fmt: skip
+            cwd=spec.working_dir if Path(spec.working_dir).is_dir() else None,
+            environment={**clean_environment(), "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"},
+            stdin=True,  # the dead-man switch: it exits when this process, and with it the pipe, is gone
+            stderr=subprocess.STDOUT,
+            max_bytes=sys.maxsize,
+        )
     except OSError as error:
         raise RunError(f"{spec.python}, which trained this run, cannot be started: {error.strerror}.") from error
     with process:
-        try:
-            assert process.stdout is not None
-            return process.stdout.read().decode(errors="replace")  # stdin stays open: the process's dead-man switch
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.output.decode(errors="replace")
 
 
 def _last_line(text: str) -> str:

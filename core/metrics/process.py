@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import select
 import signal
-import time
 from typing import TYPE_CHECKING
 
 from core.schema.events import Tail
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS
+from core.system.helper_process import ends_within, exit_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,6 @@ READY_S = 20.0
 """Seconds to wait for the process before the script starts without it."""
 FINISH_S = 20.0
 """Seconds to wait, after the script's exit, for its last output to be read."""
-POLL_S = 0.01
 
 
 class MetricsProcess:
@@ -58,19 +57,14 @@ class MetricsProcess:
     @property
     def gone(self) -> bool:
         """Whether the process has exited."""
-        if self._code is None:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
-            self._code = os.waitstatus_to_exitcode(status) if pid else None
-        return self._code is not None
+        return self._code is not None or exit_code(self._pid) is not None
 
     def finish(self) -> str | None:
         """Let the process read the rest and exit. Return a sentence if that failed."""
         self._close_pipes()
-        deadline = time.monotonic() + FINISH_S
-        while not self.gone and time.monotonic() < deadline:
-            time.sleep(POLL_S)
-        if not self.gone:
-            self.close()
+        in_time = self.gone or ends_within(self._pid, FINISH_S)
+        self.close()
+        if not in_time:
             return (
                 f"The last output could not be searched for metrics within {FINISH_S:g} s, so the end of the curves "
                 "may be missing. The log is complete."
@@ -80,12 +74,11 @@ class MetricsProcess:
         return None
 
     def close(self) -> None:
-        """Kill the process, if it has not exited."""
+        """Kill the process, if it has not exited, and reap it."""
         self._close_pipes()
-        if not self.gone:
-            os.kill(self._pid, signal.SIGKILL)  # not yet waited for, so the pid cannot belong to another process
-            os.waitpid(self._pid, 0)
-            self._code = -signal.SIGKILL
+        if self._code is None:
+            os.kill(self._pid, signal.SIGKILL)  # not reaped yet, so the pid cannot belong to another process
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
 
     def _close_pipes(self) -> None:
         while self._open:

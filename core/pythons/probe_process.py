@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-from core.system.helper_process import ending_words
+from core.system.helper_process import HelperProcess, clean_environment
 from core.text import replace_control_characters
 
 TELL = Path(__file__).with_name("probe.py")
@@ -29,12 +28,8 @@ START = (
 )
 """Runs `probe.py`, under a Python that can; tells the version first, in words that Python 2 understands, too."""
 TIMEOUT_S = 5.0
-MAX_BYTES = 4 * 1024 * 1024
-"""Whoever prints more than that is no Python that was asked a question."""
-CHUNK_BYTES = 65536
 SHOWN_CHARACTERS = 120
 NAP_S = 0.01
-GRACE_S = 1.0  # after SIGKILL
 REMEDY = "Choose another Python; `trainyard pythons` lists those of this machine."
 
 Answer = dict[str, Any]
@@ -57,21 +52,23 @@ class PythonProbe:
         """
         self.python = python
         self._timeout_s = timeout_s
-        self._said = {1: bytearray(), 2: bytearray()}
-        self._process: subprocess.Popen[bytes] | None = _start(python, question or {}, variables or {})
+        self._process = _start(python, question or {}, variables or {})
         self._deadline = time.monotonic() + timeout_s
 
     def poll(self) -> Answer | None:
-        """The answer; None while there is none yet. Raises `ValueError` with a sentence when there will be none."""
+        """Return the answer, or None while there is none. Raises `ValueError` with a sentence if there will be none."""
         process = self._process
-        assert process is not None, "an inquiry is polled until it has answered, and no longer"
-        ended = _has_ended(process)
-        if self._read(process) > MAX_BYTES:
+        ended = process.exit_code() is not None  # checked before reading, so that nothing it wrote is missed
+        try:
+            process.receive()
+        except ValueError:
             self.close()
-            raise ValueError(f"{self.python} is no Python: asked for its version, it printed without an end. {REMEDY}")
+            raise ValueError(
+                f"{self.python} is no Python: asked for its version, it printed without an end. {REMEDY}"
+            ) from None
         if ended:
             self.close()
-            return self._judge(process.returncode)
+            return self._judge(process)
         if time.monotonic() > self._deadline:
             self.close()
             raise ValueError(
@@ -91,33 +88,15 @@ class PythonProbe:
         return answer
 
     def close(self) -> None:
-        """End it and all that it started, if it has not ended."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        # Not waited for yet, so the number of its group is still its own.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it sits in the kernel, on a folder that does not answer
-            process.wait(GRACE_S)
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
+        """End the process and all that it started."""
+        self._process.close()
 
-    def _read(self, process: subprocess.Popen[bytes]) -> int:
-        """Take in what it has printed; returns how many bytes there are by now."""
-        for number, stream in ((1, process.stdout), (2, process.stderr)):
-            assert stream is not None
-            with contextlib.suppress(BlockingIOError):
-                while len(self._said[number]) <= MAX_BYTES and (chunk := os.read(stream.fileno(), CHUNK_BYTES)):
-                    self._said[number] += chunk
-        return max(map(len, self._said.values()))
-
-    def _judge(self, returncode: int) -> Answer:
-        answer = _answer(self._said[1])
+    def _judge(self, process: HelperProcess) -> Answer:
+        answer = _answer(process.output)
         version = answer.get("version")
+        how, last_error = process.ending(), _last_line(process.errors)
         if not (isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)):
-            how, words = ending_words(returncode), _last_line(self._said[2]) or _last_line(self._said[1])
+            words = last_error or _last_line(process.output)
             said = f" and printed “{words}”" if words else ""
             if how:
                 raise ValueError(
@@ -127,36 +106,24 @@ class PythonProbe:
                 f"{self.python} is no Python: asked for its version, it ended{said or ' without a word'}. {REMEDY}"
             )
         if version >= [3, 8] and "prefix" not in answer:
-            words = _last_line(self._said[2])
             raise ValueError(
                 f"{self.python} cannot be used: Python {'.'.join(map(str, version))} started and then ended with "
-                f"{ending_words(returncode) or 'no answer'}{f', and printed “{words}”' if words else ''}. {REMEDY}"
+                f"{how or 'no answer'}{f', and printed “{last_error}”' if last_error else ''}. {REMEDY}"
             )
         return answer
 
 
-def _start(python: str, question: Answer, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(python: str, question: Answer, variables: dict[str, str]) -> HelperProcess:
     _check(python)
-    # A run's tag would make it a process of that run, to be ended with it.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
     try:
-        process = subprocess.Popen(
+        return HelperProcess(
             [python, "-c", START, str(TELL), json.dumps(question)],
-            cwd="/",
-            env={**inherited, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            environment={**clean_environment(), **variables},
             stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,  # a group of its own, to be ended with all that it starts
         )
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"{python} cannot be started: {words}. {REMEDY}") from error
-    for stream in (process.stdout, process.stderr):
-        assert stream is not None
-        os.set_blocking(stream.fileno(), False)
-    return process
 
 
 def _check(python: str) -> None:
@@ -179,11 +146,6 @@ def _check(python: str) -> None:
         raise ValueError(f"There is no Python at {python}. {REMEDY}")
     if not os.access(path, os.X_OK):
         raise ValueError(f"{python} may not be executed. Allow it (chmod +x), if it is a Python. {REMEDY}")
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has, without taking its number from it: what it left behind is found by that."""
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _answer(said: bytearray) -> Answer:

@@ -1,112 +1,204 @@
-"""One helper process, as its client has it: started, read without waiting, ended for certain."""
+"""Start a helper process, exchange lines with it without blocking, and end it with certainty."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 import subprocess
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-HOME = Path(__file__).parents[2]  # the folder that holds `core`, so that a user's own `core` is never found
+CODE_ROOT = Path(__file__).parents[2]
+"""The folder that contains `core`. With it as the working folder, `-m core...` never finds a user's own `core`."""
 CHUNK_BYTES = 65536
-SIGNALS = {number.value: number.name.removeprefix("SIG") for number in signal.Signals}
-GRACE_S = 1.0  # for each of: the end of its stdin, SIGTERM, SIGKILL
+MAX_BYTES = 4 * 1024 * 1024
+"""Default limit of output that was received and not taken yet, in bytes per stream."""
+GRACE_S = 1.0
+"""Seconds to wait for the end of a process after closing its stdin, after SIGTERM, and after SIGKILL."""
+POLL_S = 0.01
+"""Seconds between two checks whether a process has ended."""
+
+
+def clean_environment() -> dict[str, str]:
+    """Return this process's environment without Trainyard's own variables.
+
+    With the tag of a run (`TRAINYARD_RUN`), a helper would be a process of that run and be terminated with it.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
+
+
+def exit_code(pid: int) -> int | None:
+    """Return the exit status of a child, negative for a signal; None while it runs.
+
+    The child is not reaped, so its pid and the id of its group stay its own.
+    """
+    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+
+def ends_within(pid: int, timeout_s: float) -> bool:
+    """Wait for the end of a child, without reaping it; return False if it still runs after `timeout_s` seconds."""
+    deadline = time.monotonic() + timeout_s
+    while exit_code(pid) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
 
 
 class HelperProcess:
-    """A child process that writes lines."""
+    """A child process in a session of its own, so that Ctrl-C in the terminal does not reach it.
 
-    def __init__(self, command: Sequence[str]) -> None:
-        """Start it. Raises `OSError` when the system cannot."""
+    As a context manager it closes itself at the end of the block.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path | str | None = "/",
+        environment: Mapping[str, str] | None = None,
+        stdin: bool = False,
+        stderr: int = subprocess.DEVNULL,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        """Start it, by default with the `clean_environment`. Raises `OSError` if the system cannot.
+
+        `stdin`: open a pipe to it; `stderr`: as in `subprocess`, where PIPE fills `errors`.
+        """
         self._process = subprocess.Popen(
             command,
-            cwd=HOME,
-            env=_environment(os.environ),
-            stdin=subprocess.PIPE,
+            cwd=cwd,
+            env=clean_environment() if environment is None else environment,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=stderr,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C in the terminal is for the client alone
+            start_new_session=True,
         )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        os.set_blocking(self._stdin.fileno(), False)
-        os.set_blocking(self._stdout.fileno(), False)
-        self._torn = b""
+        self.output, self.errors = bytearray(), bytearray()
+        """What it wrote to stdout and stderr, as far as `receive` has read it."""
+        self._max_bytes = max_bytes
+        process = self._process
+        self._pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
+        pairs = (process.stdout, self.output), (process.stderr, self.errors)
+        self._open = {pipe.fileno(): buffer for pipe, buffer in pairs if pipe is not None}
 
     @property
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
 
-    def fileno(self) -> int:
-        """For `select`: readable when there may be lines."""
-        return self._stdout.fileno()
+    def exit_code(self) -> int | None:
+        """Return its exit status, negative for a signal; None while it runs."""
+        return exit_code(self.pid) if self._process.returncode is None else self._process.returncode
 
     def ending(self) -> str | None:
-        """How it ended ("" by itself, "signal SEGV", "exit status 1"); None while it runs."""
-        return ending_words(self._process.poll())
+        """Return how it ended ("" with status 0, "signal SEGV", "exit status 1"); None while it runs."""
+        code = self.exit_code()
+        if not code:
+            return None if code is None else ""
+        if code > 0:
+            return f"exit status {code}"
+        names = {number.value: number.name.removeprefix("SIG") for number in signal.Signals}
+        return f"signal {names.get(-code, -code)}"
 
-    def read_lines(self) -> list[bytes]:
-        """The lines that are complete by now."""
-        data = self._torn
-        while chunk := self._read():
-            data += chunk
-        *lines, self._torn = data.split(b"\n")
+    def receive(self, timeout_s: float | None = 0.0) -> bool:
+        """Read what it has written, waiting up to `timeout_s` seconds (None: without limit) for the first byte.
+
+        Return False once it has closed its ends. Raises `ValueError` if a stream exceeds `max_bytes`.
+        """
+        if self._open and timeout_s != 0:
+            _await_ready(self._open, select.POLLIN, timeout_s)
+        for descriptor, buffer in list(self._open.items()):
+            with contextlib.suppress(BlockingIOError):
+                while chunk := os.read(descriptor, CHUNK_BYTES):
+                    buffer.extend(chunk)
+                    if len(buffer) > self._max_bytes:
+                        raise ValueError(f"A helper process wrote more than {self._max_bytes} bytes.")
+                del self._open[descriptor]
+        return bool(self._open)
+
+    def read_lines(self, *, wait: bool = False) -> list[bytes]:
+        """Return the complete lines that it has written since the last call. Raises `ValueError` as `receive`.
+
+        `wait`: wait for the first line; then an empty list means that there will be no more.
+        """
+        while self.receive(None if wait else 0.0) and wait and b"\n" not in self.output:
+            pass
+        *lines, rest = bytes(self.output).split(b"\n")
+        self.output[:] = rest
         return lines
 
-    def send(self, line: bytes) -> None:
-        """Write a line to its stdin, if it is there to take it."""
+    def send(self, data: bytes, *, wait: bool = False) -> bool:
+        """Write to its stdin. Return False if it has ended or, without `wait`, if its pipe is full."""
+        assert self._process.stdin is not None
+        descriptor, rest = self._process.stdin.fileno(), memoryview(data)
         try:
-            os.write(self._stdin.fileno(), line)
+            while rest:
+                if wait:
+                    _await_ready([descriptor], select.POLLOUT, None)
+                rest = rest[os.write(descriptor, rest) :]
         except (BlockingIOError, BrokenPipeError):
-            return  # it hangs or has ended: the next one is told at its start
+            return False
+        return True
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Read until it has ended and return its exit status. Raises `TimeoutError`, and `ValueError` as `receive`."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (code := self.exit_code()) is None:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError
+            if not self.receive(POLL_S):
+                time.sleep(POLL_S)
+        self.receive()
+        return code
 
     def kill(self) -> None:
-        """End it the hard way, without waiting until it has ended."""
-        self._process.kill()
+        """Send SIGKILL to it and its group, without waiting for the end."""
+        self._signal(signal.SIGKILL)
 
-    def close(self) -> None:
-        """End it and wait for it. One that has ended already is only cleaned up after."""
-        self._stdin.close()
-        for end in (self._process.terminate, self._process.kill, _give_up):
-            try:
-                self._process.wait(GRACE_S)
-                break
-            except subprocess.TimeoutExpired:
-                end()
-        self._stdout.close()
+    def close(self, *, polite: bool = False) -> None:
+        """End it and its group, and wait for it; do nothing if that was done before.
 
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._stdout.fileno(), CHUNK_BYTES)
-        except BlockingIOError:
-            return b""
+        `polite`: first wait for it to end after closing its stdin, then after SIGTERM. A process that waits inside the
+        kernel does not even react to SIGKILL: it is given up, and ends when the kernel lets it go.
+        """
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if polite and self._process.returncode is None and not ends_within(self.pid, GRACE_S):
+            self._signal(signal.SIGTERM)
+            ends_within(self.pid, GRACE_S)
+        self.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE_S)
+        for pipe in self._pipes:
+            pipe.close()
 
+    def __enter__(self) -> Self:
+        return self
 
-def _give_up() -> None:
-    """It sits in the kernel, out of reach of any signal; it ends when the driver lets go of it."""
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-
-def ending_words(returncode: int | None) -> str | None:
-    """How a process ended ("" by itself, "signal SEGV", "exit status 1"); None while it runs."""
-    if returncode is None or returncode == 0:
-        return None if returncode is None else ""
-    if returncode > 0:
-        return f"exit status {returncode}"
-    return f"signal {SIGNALS.get(-returncode, -returncode)}"
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.returncode is None:  # not reaped yet, so the group cannot be another's
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
 
-def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    # A run's tag would make the helper a process of that run, to be ended with it; PYTHONSAFEPATH would
-    # hide the folder it is started in.
-    return {
-        name: value
-        for name, value in inherited.items()
-        if not name.startswith("TRAINYARD_") and name != "PYTHONSAFEPATH"
-    }
+def _await_ready(descriptors: Iterable[int], event: int, timeout_s: float | None) -> None:
+    poller = select.poll()
+    for each in descriptors:
+        poller.register(each, event)
+    poller.poll(None if timeout_s is None else timeout_s * 1000)

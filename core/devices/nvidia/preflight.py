@@ -6,17 +6,15 @@ about: it reads `CUDA_VISIBLE_DEVICES` once per process, and may hang or crash.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.devices.reader import KERNEL_LOG
 from core.errors import RunError
-from core.system.helper_process import ending_words
+from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +23,6 @@ ASK = Path(__file__).with_name("ask_cuda.py")
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 TIMEOUT_S = 20.0
 """So long a driver that nobody uses may take to wake up all its GPUs; as long as a run waits for them to be listed."""
-GRACE_S = 1.0  # after SIGKILL: a process that sits in the driver ends when the driver lets go of it
 OWN_END_S = 5.0  # so long after its asker has given up, one that was left behind ends by itself
 
 
@@ -91,36 +88,25 @@ def visible(environment: Mapping[str, str], *, python: str = sys.executable, tim
 def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[str, Any]:
     command = [python, "-I", str(ASK), str(math.ceil(timeout_s + OWN_END_S))]
     try:
-        process = subprocess.Popen(
-            command, env=dict(environment), cwd="/", start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        process = HelperProcess(command, environment=environment)
     except OSError as error:
         raise RunError(
             f"The interpreter {python} could not be started to ask which GPUs it will see: {error.strerror}."
         ) from error
-    try:
-        text, _ = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        raise RunError(
-            f"The CUDA driver did not answer within {timeout_s:g} s which GPUs this run would see. {KERNEL_LOG}"
-        ) from None
-    try:
-        answer: dict[str, Any] = json.loads(text)
-    except ValueError:
-        how = ending_words(process.returncode) or "no answer"
-        raise RunError(f"Asking the CUDA driver which GPUs this run would see ended with {how}. {KERNEL_LOG}") from None
+    with process:
+        try:
+            process.wait(timeout_s)
+            answer: dict[str, Any] = json.loads(process.output)
+        except TimeoutError:
+            raise RunError(
+                f"The CUDA driver did not answer within {timeout_s:g} s which GPUs this run would see. {KERNEL_LOG}"
+            ) from None
+        except ValueError:
+            how = process.ending() or "no answer"
+            raise RunError(
+                f"Asking the CUDA driver which GPUs this run would see ended with {how}. {KERNEL_LOG}"
+            ) from None
     return answer
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill it, and wait for it no longer than a moment."""
-    process.kill()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE_S)
-    assert process.stdout is not None
-    process.stdout.close()
 
 
 def plain(uuid: str) -> str:

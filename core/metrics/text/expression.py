@@ -5,12 +5,10 @@ Its named groups are the metrics; `step`, `epoch` and `total` say where they bel
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import subprocess
 import sys
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +16,7 @@ from core.metrics.common.names import canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.text import matching
 from core.metrics.text.text import PrintedLines
+from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -120,7 +119,7 @@ class Matcher:
     seconds: float = LINE_S
     slow_lines: int = SLOW_LINES
     problem: str | None = None  # why it was given up, in a sentence
-    _process: subprocess.Popen[bytes] | None = None
+    _process: HelperProcess | None = None
     _slow: int = field(default=0)
 
     def match(self, lines: Sequence[str]) -> Iterator[Mapping[str, str | None] | None]:
@@ -140,44 +139,21 @@ class Matcher:
         """End the process."""
         process, self._process = self._process, None
         if process is not None:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.kill()
-            with suppress(OSError):
-                process.stdin.close()
-            process.stdout.close()
-            process.wait()
+            process.close()
 
     def _ask(self, lines: Sequence[str]) -> list[Mapping[str, str | None] | None]:
         """The answers, as many as came before the process was ended for a line that took too long."""
         process = self._process or self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
+        _send(process, lines)
         answers: list[Mapping[str, str | None] | None] = []
-        with suppress(OSError):
-            matching.send(process.stdin.fileno(), lines)
-            while len(answers) < len(lines):
-                answer = matching.receive(process.stdout.fileno())
-                if not isinstance(answer, dict):
-                    break
-                answers.append(answer["groups"])
+        while len(answers) < len(lines) and (found := process.read_lines(wait=True)):
+            answers += map(json.loads, found)
         return answers
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("TRAINYARD_")}
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-I", "-S", matching.__file__],
-            cwd="/",
-            env=environment,  # without the run's tag: it is no process of the run
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,  # Ctrl-C in the terminal is not for it
-        )
-        assert process.stdin is not None
-        matching.send(process.stdin.fileno(), {"pattern": self.expression.text, "seconds": self.seconds})
-        return process
+    def _start(self) -> HelperProcess:
+        self._process = HelperProcess([sys.executable, "-I", "-S", matching.__file__], stdin=True)
+        _send(self._process, {"pattern": self.expression.text, "seconds": self.seconds})
+        return self._process
 
     def _too_slow(self, line: str) -> None:
         """The process is gone over a line; after some of them the expression is given up."""
@@ -189,6 +165,10 @@ class Matcher:
                 f"The expression needs more than {self.seconds:g} s for a line, {shown!r}, and is not used. "
                 "Repetitions within repetitions, such as (.*)* or (a+)+, do that: write it without them."
             )
+
+
+def _send(process: HelperProcess, message: object) -> None:
+    process.send(json.dumps(message).encode() + b"\n", wait=True)
 
 
 def _batches(lines: Sequence[str]) -> Iterator[list[str]]:

@@ -1,0 +1,106 @@
+"""Helper processes: what they inherit, what is read of them, and how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.catalog.interpreters import has
+from core.launchers import export_model
+from core.pythons.probe_process import PythonProbe
+from core.system.helper_process import HelperProcess
+from core.system.processes import RUN_DIR, TAG
+from tests.support.pythons import write_program
+from tests.support.running import make_spec
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def export(python: str) -> None:
+    export_model._run(replace(make_spec("digits_mlp"), python=python), "{}")
+
+
+def probe(python: str) -> None:
+    with pytest.raises(ValueError, match="is no Python"):
+        PythonProbe(python).wait()
+
+
+@pytest.mark.parametrize("start", [lambda python: has(python, "torch"), export, probe], ids=["has", "export", "probe"])
+def test_a_foreign_python_sees_none_of_our_variables(
+    start: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (TAG, RUN_DIR, "TRAINYARD_METRICS", "TRAINYARD_PYTHON_TENSORFLOW"):
+        monkeypatch.setenv(name, "ours")
+    monkeypatch.setenv("SOME_OTHER", "kept")
+    seen = tmp_path / "seen"
+    start(str(write_program(tmp_path / "bin" / "python", f"#!/bin/sh\nenv > {seen}\n")))
+    names = {line.partition("=")[0] for line in seen.read_text(encoding="utf-8").splitlines()}
+    assert "SOME_OTHER" in names
+    assert not {name for name in names if name.startswith("TRAINYARD_")}
+
+
+def sh(script: str, **options: object) -> HelperProcess:
+    return HelperProcess(["sh", "-c", script], **options)  # type: ignore[arg-type]
+
+
+def test_lines_are_exchanged_and_more_than_a_pipe_holds_can_be_sent() -> None:
+    with HelperProcess([sys.executable, "-c", "for line in open(0): print(len(line), flush=True)"], stdin=True) as echo:
+        assert echo.send(b"x" * 300_000 + b"\nab\n", wait=True)
+        lines: list[bytes] = []
+        while len(lines) < 2:
+            lines += echo.read_lines(wait=True)
+        assert lines == [b"300001", b"3"]
+        echo.kill()
+        assert echo.read_lines(wait=True) == []
+        assert not echo.send(b"more\n", wait=True)
+
+
+def test_a_line_is_not_sent_to_a_process_that_does_not_read() -> None:
+    with sh("sleep 60", stdin=True) as process:
+        wait_until(lambda: not process.send(b"x" * 1000), what="the pipe to be full")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"), [("exit 0", ""), ("exit 3", "exit status 3"), ("kill -SEGV $$", "signal SEGV")]
+)
+def test_how_it_ended_is_known_before_and_after_it_is_closed(script: str, words: str) -> None:
+    with sh(f"echo out; echo err >&2; {script}", stderr=-1) as process:
+        process.wait(10)
+        assert (process.output, process.errors, process.ending()) == (b"out\n", b"err\n", words)
+    assert process.ending() == words
+
+
+def test_waiting_ends_after_its_time_and_reading_at_its_limit() -> None:
+    with sh("sleep 60") as process:
+        assert process.ending() is None
+        with pytest.raises(TimeoutError):
+            process.wait(0.1)
+    assert process.ending() == "signal KILL"
+    with sh("while :; do echo endless; done", max_bytes=10_000) as process, pytest.raises(ValueError, match="10000"):
+        process.wait(10)
+
+
+def test_closing_ends_all_that_it_started_also_after_its_own_end() -> None:
+    with sh("sleep 60 & echo $!") as process:
+        child = int(wait_until(process.read_lines, what="the child")[0])
+        wait_until(lambda: process.ending() == "", what="the end")
+        assert Path(f"/proc/{child}").exists()
+    wait_until(lambda: not Path(f"/proc/{child}").exists(), what="the end of the child")
+
+
+@pytest.mark.parametrize(("script", "words"), [("read line", "exit status 1"), ("sleep 60", "signal TERM")])
+def test_a_polite_close_signals_only_what_does_not_end_with_its_stdin(script: str, words: str) -> None:
+    process = sh(f"{script}", stdin=True)
+    process.close(polite=True)
+    assert process.ending() == words
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, signal.SIG_DFL)
+    process.close(polite=True)
