@@ -1,8 +1,7 @@
-"""From choices, as a person makes them, to a `RunSpec`: the same for the window and the command line."""
+"""Turn the choices for a recipe, or a saved setup, into a `RunSpec`. Scripts: see `core.config.script_check`."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,111 +9,73 @@ from typing import TYPE_CHECKING
 from core.catalog import frameworks, recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import presets
-from core.config.choices import INTERRUPT_S, PresetChoice, RecipeChoices, ScriptChoices
-from core.metrics.text.expression import compile_expression
 from core.pythons.facts import locate
-from core.pythons.selection import for_script
-from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Script, StopTimeouts, Training
-from core.schema.spec import SCRIPT, RunSpec
-from core.scripts import analysis
+from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Training
+from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from core.config.choices import PresetChoice, RecipeChoices
     from core.devices.device import Device
 
 
 def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
-    """The spec these choices make. Raises `ValueError` with a sentence for one that cannot be.
+    """Return the spec for a recipe. Raises `ValueError` with a sentence for choices that make none.
 
-    Whether this machine can run it is another question: `catalog.problems` answers it.
+    `core.config.validation` checks whether this machine can run the spec.
     """
     row = frameworks.framework(choices.framework)
     recipe = recipes.find(choices.recipe, choices.framework)
     recipe.check_framework(row)
-    wanted = dict(choices.training)
-    if wanted.get("learning_rate") is None:
-        wanted["learning_rate"] = default_learning_rate(recipe)
+    training = dict(choices.training)
+    if training.get("learning_rate") is None:
+        training["learning_rate"] = default_learning_rate(recipe)
     return RunSpec(
         name=choices.name or recipe.name,
         framework=choices.framework,
         strategy=choices.strategy or strategies.default_strategy(choices.framework, len(choices.devices)),
         recipe=recipe.with_settings(choices.settings),
         devices=tuple(resolve(choices.devices, devices)),
-        training=Training(**wanted),  # type: ignore[arg-type]  # Training checks each field itself
+        training=Training(**training),  # type: ignore[arg-type]  # Training checks each field itself
         checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so does this
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
         cuda_ids=choices.cuda_ids,
         python=locate(choices.python) if choices.python else interpreter(row),
-        working_dir=_existing(choices.working_dir) if choices.working_dir is not None else _working_dir(),
+        working_dir=check_folder(absolute_folder(choices.working_dir)),
     )
 
 
-def compose_script(choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
-    """The spec these choices make. Raises `ValueError` with a sentence for one that cannot be."""
-    working_dir = _existing(choices.working_dir) if choices.working_dir is not None else _working_dir()
-    path = str(Path(working_dir, Path(choices.script).expanduser())) if choices.script else ""
-    script = Script(
-        path=path,
-        module=choices.module,
-        arguments=choices.arguments,
-        environment=choices.environment,
-        expression=choices.expression,
-    )
-    python = script_python(choices.python, path, working_dir)
-    if choices.expression:
-        compile_expression(choices.expression)
-    look = analysis.analyse_script(
-        path, module=choices.module or None, cwd=working_dir, python=python, variables=choices.environment
-    )
-    return RunSpec(
-        name=choices.name or script.name.removesuffix(".py"),
-        framework=SCRIPT,
-        strategy=strategies.find_launch_mode(choices.launch or look.launch).name,
-        script=script,
-        devices=tuple(resolve(choices.devices, devices)),
-        ladder=StopTimeouts(interrupt_s=INTERRUPT_S),
-        release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
-        cuda_ids=choices.cuda_ids,
-        python=python,
-        working_dir=working_dir,
-    )
+def compose_preset(choice: PresetChoice, devices: Sequence[Device]) -> RunSpec:
+    """Return the spec of a saved setup. Raises `ValueError` with a sentence for one that cannot be used."""
+    saved = presets.read(presets.path_of(choice.setup, presets.default_root()))
+    chosen = tuple(resolve(choice.devices, devices)) or saved.devices
+    return replace(saved, devices=chosen, name=choice.name or saved.name)
 
 
-def script_python(named: str | None, path: str, working_dir: str) -> str:
-    """The Python for a script (`core.pythons.selection`): what lies near its file counts, or near a module's folder."""
-    return for_script(named, Path(path).parent if path else Path(working_dir))
-
-
-def compose_kept(choice: PresetChoice, devices: Sequence[Device]) -> RunSpec:
-    """The spec of a setup. Raises `ValueError` with a sentence for one that cannot be used."""
-    kept = presets.read(presets.path_of(choice.setup, presets.default_root()))
-    chosen = tuple(resolve(choice.devices, devices)) or kept.devices
-    return replace(kept, devices=chosen, name=choice.name or kept.name)
-
-
-def _existing(folder: str) -> str:
-    path = Path(folder).expanduser().absolute()
-    if not path.is_dir():
-        raise ValueError(f"There is no folder {path} to run in. Name one that is there.")
-    return str(path)
-
-
-def _working_dir() -> str:
+def absolute_folder(path: str | None) -> Path:
+    """Return a folder as an absolute path; None is the current one. Raises `ValueError` if that was removed."""
     try:
-        return os.getcwd()  # noqa: PTH109 (a string is what is kept)
+        return Path(path or "").expanduser().absolute()
     except OSError:
         raise ValueError(
-            "The folder you are in has been removed. Change to another, where training is to run."
+            "The current folder has been removed. Change to the folder that the training is to run in."
         ) from None
 
 
+def check_folder(folder: Path) -> str:
+    """Return the path as text. Raises `ValueError` with a sentence if there is no such folder."""
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder} to run in. Choose an existing folder.")
+    return str(folder)
+
+
 def default_learning_rate(recipe: recipes.RecipeFile) -> float | None:
-    """The recipe's own; None where its optimizer keeps that to itself."""
+    """Return the recipe's own learning rate; None if its optimizer does not take one."""
     return recipe.learning_rate if "optimizer" in recipe.functions else DEFAULT_LEARNING_RATE
 
 
 def resolve(names: Iterable[str], devices: Sequence[Device]) -> list[str]:
-    """Device ids for names: an id stands for itself, `gpu:0` for the device labelled `GPU 0`."""
+    """Return device ids for names: an id stays as it is, `gpu:0` becomes the id of the device labelled `GPU 0`."""
     labels = {device.short_name: device.id for device in devices}
     return [labels.get(name.lower(), name) for name in names]

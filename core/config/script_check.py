@@ -1,4 +1,4 @@
-"""Find out what a script is and whether it can start."""
+"""Check a script once: build its spec, analyse its source, and ask its Python whether it can start."""
 
 from __future__ import annotations
 
@@ -6,40 +6,43 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.config.build_spec import compose_script, resolve, script_python
-from core.config.choices import ScriptChoices
+from core.catalog.strategies import find_launch_mode
+from core.config.build_spec import absolute_folder, check_folder, resolve
+from core.config.choices import INTERRUPT_S, ScriptChoices
 from core.metrics.text.expression import compile_expression
-from core.schema.settings import ReleaseWatch
-from core.scripts import analysis
-from core.scripts import problems as scripts
+from core.pythons.selection import for_script
+from core.schema.settings import ReleaseWatch, Script, StopTimeouts
+from core.schema.spec import SCRIPT, RunSpec
+from core.scripts.analysis import analyse_script
+from core.scripts.problems import problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.devices.device import Device
-    from core.schema.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptCheckRequest:
-    """All on which the answer depends; arguments and devices are not among it."""
+    """The choices that decide the result. Arguments and devices do not, so that a result can be reused for others."""
 
     script: str
     module: str
-    working_dir: str
+    working_dir: str | None
+    """None for the folder that this process is in."""
     environment: tuple[tuple[str, str], ...]
     launch: str | None
     python: str | None
     changed: tuple[int, int] | None
-    """When the script's file was written last, in nanoseconds, and how long it is, in bytes."""
+    """The script file's modification time in nanoseconds and its size in bytes; None for a file that cannot be read."""
 
     @classmethod
     def of(cls, choices: ScriptChoices) -> ScriptCheckRequest:
-        """What is to be found out about these choices."""
+        """Return the request for these choices."""
         return cls(
             script=choices.script,
             module=choices.module,
-            working_dir=choices.working_dir or "",
+            working_dir=choices.working_dir,
             environment=tuple(sorted(choices.environment.items())),
             launch=choices.launch,
             python=choices.python,
@@ -47,8 +50,8 @@ class ScriptCheckRequest:
         )
 
     @classmethod
-    def again(cls, spec: RunSpec) -> ScriptCheckRequest:
-        """The same of a run, or a setup, of a script."""
+    def of_spec(cls, spec: RunSpec) -> ScriptCheckRequest:
+        """Return the request for the script of a run or a setup, to start it again."""
         assert spec.script is not None
         return cls(
             script=spec.script.path,
@@ -63,60 +66,63 @@ class ScriptCheckRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptCheckResult:
-    """What was found out."""
+    """What is known about a script before its start."""
 
     spec: RunSpec | None = None
-    """What the choices make, but for arguments and devices; None where they make none."""
+    """The spec without arguments and devices (see `fill_in`); None if the choices make none."""
     proposed: str = ""
-    """The launch that the source proposes."""
+    """The launch mode that the source proposes."""
     why: str = ""
-    """Why: a sentence."""
+    """Why it proposes that mode: a sentence."""
     usual_python: str = ""
-    """The Python that is taken where none is chosen; no text where that could not be found out."""
+    """The Python that is used if none is chosen; the empty string if it could not be determined."""
     problems: tuple[str, ...] = ()
-    """What would end the script at once: sentences."""
+    """Why the script would fail at once: sentences."""
 
 
-def check_script(question: ScriptCheckRequest) -> ScriptCheckResult:
-    """The answer; it may take seconds, while an interpreter is asked."""
-    variables = dict(question.environment)
-    usual = script_python(None, question.script, question.working_dir)
+def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
+    """Check a script. Blocks for seconds if the script's Python has to be started and asked."""
+    variables, usual = dict(request.environment), ""
     try:
-        spec = compose_script(
-            ScriptChoices(
-                script=question.script,
-                module=question.module,
-                environment=variables,
-                working_dir=question.working_dir,
-                launch=question.launch,
-                python=question.python,
-                devices=(),
-            ),
-            (),
+        folder = absolute_folder(request.working_dir)
+        path = Path(folder, Path(request.script).expanduser()) if request.script else None
+        near = path.parent if path else folder
+        usual = for_script(None, near)
+        check_folder(folder)
+        python = for_script(request.python, near) if request.python else usual
+        script = Script(path=str(path or ""), module=request.module, environment=variables)
+        look = analyse_script(
+            script.path, module=request.module or None, cwd=str(folder), python=python, variables=variables
         )
-        look = analysis.analyse_script(
-            question.script,
-            module=question.module or None,
-            cwd=spec.working_dir,
-            python=spec.python,
-            variables=variables,
+        spec = RunSpec(
+            name=script.name.removesuffix(".py"),
+            framework=SCRIPT,
+            strategy=find_launch_mode(request.launch or look.launch).name,
+            script=script,
+            devices=(),
+            ladder=StopTimeouts(interrupt_s=INTERRUPT_S),
+            python=python,
+            working_dir=str(folder),
         )
-        found = scripts.problems(look, python=spec.python, cwd=spec.working_dir, variables=variables)
+        found = problems(look, python=python, cwd=spec.working_dir, variables=variables)
     except ValueError as error:
         return ScriptCheckResult(usual_python=usual, problems=(str(error),))
     return ScriptCheckResult(spec=spec, proposed=look.launch, why=look.why, usual_python=usual, problems=tuple(found))
 
 
-def fill_in(answer: ScriptCheckResult, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
-    """The spec of an answer, with all that was not asked about. Raises `ValueError` with a sentence."""
-    assert answer.spec is not None
-    assert answer.spec.script is not None
+def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence[Device]) -> RunSpec:
+    """Return the spec of a checked script with the choices that were not part of the check.
+
+    Raises `ValueError` with a sentence for choices that make no spec.
+    """
     if choices.expression:
         compile_expression(choices.expression)
-    script = replace(answer.spec.script, arguments=choices.arguments, expression=choices.expression)
+    if result.spec is None or result.spec.script is None:
+        raise ValueError(" ".join(result.problems))
     return replace(
-        answer.spec,
-        script=script,
+        result.spec,
+        name=choices.name or result.spec.name,
+        script=replace(result.spec.script, arguments=choices.arguments, expression=choices.expression),
         devices=tuple(resolve(choices.devices, devices)),
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
         cuda_ids=choices.cuda_ids,
@@ -126,7 +132,7 @@ def fill_in(answer: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
 def _changed(path: str) -> tuple[int, int] | None:
     file = Path(path)
     try:
-        told = (file / "__main__.py" if file.is_dir() else file).stat() if path else None
+        stat = (file / "__main__.py" if file.is_dir() else file).stat() if path else None
     except (OSError, ValueError):
         return None
-    return (told.st_mtime_ns, told.st_size) if told else None
+    return (stat.st_mtime_ns, stat.st_size) if stat else None

@@ -91,7 +91,7 @@ class ReuseController(QObject):
     def _go_on(self) -> None:
         if self._waiting is None:
             return
-        answer = self._inquirer.ask(ScriptCheckRequest.again(self._waiting))
+        answer = self._inquirer.ask(ScriptCheckRequest.of_spec(self._waiting))
         if answer is None:
             return
         spec, self._waiting = self._waiting, None

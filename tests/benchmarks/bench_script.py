@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.cli.follow import follow
-from core.config.build_spec import compose_script
 from core.config.choices import ScriptChoices
+from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.runs.run import Run
 from core.runs.states import RunState
@@ -87,7 +87,7 @@ def under_the_panel(script: Path, folder: Path) -> Told:
         script=str(script), arguments=(str(told),), working_dir=str(folder), launch="one", python=sys.executable,
         devices=(device.id,),
     )  # fmt: skip
-    spec = compose_script(choices, cpu_devices())
+    spec = fill_in(check_script(ScriptCheckRequest.of(choices)), choices, cpu_devices())
     began = time.time()
     run = Run.start(spec, folder / "runs")
     follow(run, None)

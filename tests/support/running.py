@@ -8,8 +8,9 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from core.config.build_spec import compose, compose_script
+from core.config.build_spec import compose
 from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.devices.cpu import cpu_devices
 from core.runs.index import directories
 from core.runs.run import Run
@@ -100,7 +101,7 @@ def script_spec(
         script=str(script), arguments=arguments, working_dir=str(cwd), devices=tuple(devices.split(",")),
         launch=launch, python=choices.pop("python", sys.executable), **choices,
     )  # fmt: skip
-    return compose_script(chosen, cpu_devices())
+    return fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices())
 
 
 class Followed:

@@ -168,4 +168,4 @@ def test_a_kept_setup_whose_folder_is_gone_says_so(
     folder.mkdir()
     presets.keep(script_spec(script, cwd=folder), tmp_path / "kept.json")
     folder.rmdir()
-    assert f"The working folder {folder} is gone." in said(capsys, "run", "--setup", str(tmp_path / "kept.json"))
+    assert f"There is no folder {folder} to run in." in said(capsys, "run", "--setup", str(tmp_path / "kept.json"))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from core.config import validation
 from core.config.requirements import recipe_problems
-from core.scripts import analysis, problems
+from core.config.script_check import ScriptCheckRequest, check_script
 
 if TYPE_CHECKING:
+    from core.config.script_check import ScriptCheckResult
     from core.devices.device import Survey
     from core.schema.spec import RunSpec
 
@@ -18,29 +19,23 @@ LISTING = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
 NUMBER = re.compile(r"GPU (\d+) cannot")
 
 
-def refusal(spec: RunSpec, found: Survey) -> str | None:
-    """Sentences on what is in the way; None when it can be started."""
+def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> str | None:
+    """Return sentences on what keeps a spec from starting; None if it can start.
+
+    `check`: of a script that was checked already.
+    """
     there = {device.id for device in found.devices}
     unknown = [name for name in spec.devices if name not in there]
     if unknown or not spec.devices:
         return _no_device(unknown, found)
     here = map(str, validation.problems(spec, found.devices))
-    return " ".join([*recipe_problems(spec), *here, *_script_problems(spec)]) or None
+    return " ".join([*recipe_problems(spec), *here, *_script_problems(spec, check)]) or None
 
 
-def _script_problems(spec: RunSpec) -> list[str]:
-    """What would end a script at once, as far as its source and its Python tell."""
+def _script_problems(spec: RunSpec, check: ScriptCheckResult | None) -> tuple[str, ...]:
     if spec.script is None:
-        return []
-    variables = dict(spec.script.environment)
-    try:
-        look = analysis.analyse_script(
-            spec.script.path, module=spec.script.module or None, cwd=spec.working_dir, python=spec.python,
-            variables=variables,
-        )  # fmt: skip
-    except ValueError as error:
-        return [str(error)]
-    return problems.problems(look, python=spec.python, cwd=spec.working_dir, variables=variables)
+        return ()
+    return (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
 
 
 def _no_device(unknown: list[str], found: Survey) -> str:

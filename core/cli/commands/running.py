@@ -15,21 +15,22 @@ from core.cli.commands.common import find, survey
 from core.cli.commands.occupancy import in_a_sentence, occupancies
 from core.cli.follow import POLL_S, Stopping, follow, hard_end
 from core.cli.output import ending, log_of, outcome, say, say_json, say_run, warn
-from core.config.build_spec import compose, compose_kept, compose_script
+from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
+from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.errors import RunError
 from core.runs import index
 from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
 from core.schema.paths import CHECKPOINTS, CONTROL
-from core.scripts.analysis import analyse_script
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from core.devices.device import Device, Survey
+    from core.config.script_check import ScriptCheckResult
+    from core.devices.device import Survey
     from core.runs.facts import Checkpoint
     from core.schema.spec import RunSpec
 
@@ -43,15 +44,21 @@ ANSWER_S = 2.0
 def run(given: Namespace) -> int:
     """Start a run; wait for its end unless detached."""
     found = survey()
-    choices = parse_choices.choices(given)
-    spec = _composed(choices, found.devices)
-    if isinstance(choices, ScriptChoices) and choices.launch is None and len(spec.devices) > 1:
-        warn(f"{strategy_of(spec).title}, since --launch does not say otherwise. {_why(spec)}")
-    return _start(given, spec, found)
+    match choices := parse_choices.choices(given):
+        case RecipeChoices():
+            return _start(given, compose(choices, found.devices), found)
+        case PresetChoice():
+            return _start(given, compose_preset(choices, found.devices), found)
+        case ScriptChoices():
+            check = check_script(ScriptCheckRequest.of(choices))
+            spec = fill_in(check, choices, found.devices)
+            if choices.launch is None and len(spec.devices) > 1:
+                warn(f"{strategy_of(spec).title}, since --launch does not say otherwise. {check.why}")
+            return _start(given, spec, found, check)
 
 
-def _start(given: Namespace, spec: RunSpec, found: Survey) -> int:
-    if problem := refusal(spec, found):
+def _start(given: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
+    if problem := refusal(spec, found, check):
         raise ValueError(problem)
     ticked = [device for device in found.devices if device.id in spec.devices]
     if beside := in_a_sentence(ticked, occupancies(found, given.runs)):
@@ -59,26 +66,6 @@ def _start(given: Namespace, spec: RunSpec, found: Survey) -> int:
     with _uninterrupted():  # a run that was started is always told
         started = Run.start(spec, given.runs)
     return _go_on(given, started)
-
-
-def _why(spec: RunSpec) -> str:
-    """What in its source tells how a script is to be launched."""
-    assert spec.script is not None
-    script = spec.script
-    return analyse_script(
-        script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
-        variables=script.environment,
-    ).why  # fmt: skip
-
-
-def _composed(choices: RecipeChoices | ScriptChoices | PresetChoice, devices: Sequence[Device]) -> RunSpec:
-    match choices:
-        case RecipeChoices():
-            return compose(choices, devices)
-        case ScriptChoices():
-            return compose_script(choices, devices)
-        case PresetChoice():
-            return compose_kept(choices, devices)
 
 
 def resume(given: Namespace) -> int:
