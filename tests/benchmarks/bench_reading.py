@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 
 from core.metrics.common.merge import TEXT, Merge
+from core.metrics.dialects.registry import statement_of
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.text.log import LogReader
-from core.metrics.text.shapes import Shapes
-from core.metrics.text.statement import state
+from core.metrics.text.shapes import ShapeCache
 from core.schema.events import Writer
 from tests.benchmarks.report import table, write_json
 
@@ -53,7 +53,11 @@ def log_of(form: str, lines: int) -> bytes:
 
 def read(data: bytes, path: Path, *, learns: bool) -> float:
     """Seconds of processor time from the bytes to the events."""
-    reader, merge, events = LogReader(state=Shapes().state if learns else state), Merge(), Writer(path)
+    reader, merge, events = (
+        LogReader(parse=ShapeCache().statement_of if learns else statement_of),
+        Merge(),
+        Writer(path),
+    )
     batches = MetricEventWriter(0, events)
     began = time.process_time()
     for begin in range(0, len(data), BLOCK_BYTES):

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from core.metrics.text.needles import WORDS, holds
-from core.metrics.text.text import LIMIT, PrintedLine, PrintedLines
+from core.metrics.text.line_filter import WORDS, holds
+from core.metrics.text.printed_lines import LIMIT, PrintedLine, PrintedLines
 
 
 def lines(data: bytes, *, pieces: int = 1) -> list[PrintedLine]:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.metrics.dialects.registry import statement_of
 from core.metrics.text.log import LogReader
-from core.metrics.text.shapes import MOST, Shapes
-from core.metrics.text.statement import state
+from core.metrics.text.shapes import MAX_SHAPES, ShapeCache
 from tests.support import printed
 from tests.unit.test_metrics_dialects import NOT_READ, PLACES, READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from core.metrics.text.statement import Statement
+    from core.metrics.dialects.registry import Statement
 
 DIGITS = re.compile(r"\d+")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf)", re.IGNORECASE)
@@ -67,14 +67,14 @@ CORPUS = list(lines())
 
 
 def test_known_shapes_say_what_is_said_when_a_line_is_read_in_full() -> None:
-    shapes, chance = Shapes(), random.Random(1)
-    full = {line: repr(state(line.strip())) for line in CORPUS}
+    shapes, chance = ShapeCache(), random.Random(1)
+    full = {line: repr(statement_of(line.strip())) for line in CORPUS}
     assert len(full) > 3000
     for _ in range(2):
         chance.shuffle(CORPUS)
         for line in CORPUS:
-            assert repr(shapes.state(line.strip())) == full[line], line
-    assert sum(learned is not None for learned in shapes._known.values()) > 500
+            assert repr(shapes.statement_of(line.strip())) == full[line], line
+    assert sum(learned is not None for learned in shapes._templates.values()) > 500
 
 
 def test_a_log_is_read_the_same_with_shapes_and_without() -> None:
@@ -85,7 +85,7 @@ def test_a_log_is_read_the_same_with_shapes_and_without() -> None:
         for line in chance.choices(CORPUS, k=4000)
     )
     data = text.encode()
-    with_shapes, without = LogReader(), LogReader(state=state)
+    with_shapes, without = LogReader(), LogReader(parse=statement_of)
     for begin in range(0, len(data), 100_000):
         piece = data[begin : begin + 100_000]
         assert repr(with_shapes.take(piece)) == repr(without.take(piece))
@@ -109,27 +109,27 @@ def test_of_lines_that_repeat_few_are_read_in_full(line: str) -> None:
 
     def reads(text: str) -> Statement:
         asked.append(text)
-        return state(text)
+        return statement_of(text)
 
-    shapes, chance = Shapes(reads), random.Random(3)
+    shapes, chance = ShapeCache(reads), random.Random(3)
     for n in range(1000, 3000):
-        shapes.state(line.format(n=n, x=0.1 + chance.random(), y=50 + 40 * chance.random()))
+        shapes.statement_of(line.format(n=n, x=0.1 + chance.random(), y=50 + 40 * chance.random()))
     assert len(asked) < 200
 
 
 def test_shapes_that_never_repeat_are_forgotten() -> None:
-    shapes = Shapes(lambda text: state("") if "other" in text else state(text))
-    for number in range(MOST + 500):
-        shapes.state(f"other {'x' * (number % 97)}{'y' * (number // 97)} 1")
-        shapes.state(f"other {'x' * (number % 97)}{'y' * (number // 97)} 1")
-    assert len(shapes._known) <= MOST
-    assert len(shapes._met) <= MOST
+    shapes = ShapeCache(lambda text: statement_of("") if "other" in text else statement_of(text))
+    for number in range(MAX_SHAPES + 500):
+        shapes.statement_of(f"other {'x' * (number % 97)}{'y' * (number // 97)} 1")
+        shapes.statement_of(f"other {'x' * (number % 97)}{'y' * (number // 97)} 1")
+    assert len(shapes._templates) <= MAX_SHAPES
+    assert len(shapes._seen_once) <= MAX_SHAPES
     for loss in ("0.5", "0.25", "0.75", "-0.5", "nan", "0.5"):
-        assert repr(shapes.state(f"loss {loss}")) == repr(state(f"loss {loss}"))
+        assert repr(shapes.statement_of(f"loss {loss}")) == repr(statement_of(f"loss {loss}"))
 
 
 def test_lines_that_are_too_long_or_too_full_are_read_in_full() -> None:
     for text in ("loss 0.5 " + "x" * 3000, "loss 0.5 " * 60, "loss nan", ""):
-        shapes = Shapes()
-        assert [repr(shapes.state(text.strip())) for _ in range(3)] == [repr(state(text.strip()))] * 3
-        assert not shapes._known
+        shapes = ShapeCache()
+        assert [repr(shapes.statement_of(text.strip())) for _ in range(3)] == [repr(statement_of(text.strip()))] * 3
+        assert not shapes._templates

@@ -1,7 +1,7 @@
-"""What programs call their numbers, and what we call them: Keras' names, so that one curve has one name.
+"""Metric names: map a program's names to Keras' names, so that one metric has one curve.
 
 `train_loss`, `Train Loss`, `train/loss` and `loss` are the loss; `eval_loss`, `valid/loss` and `Loss/test` are the
-validation loss. A counter (a step, an epoch, a time, a speed, a process number) is no metric, and is told apart here.
+validation loss. A counter (a step, an epoch, a time, a speed, a process number) is not a metric.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 TRAIN = frozenset({"train", "training", "tr"})
 VALIDATION = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
 MEANS = frozenset({"avg", "average", "mean", "running", "current", "cur"})
-"""Words that say how a value was made, not what it is."""
+"""Words that say how a value was computed, not what it is."""
 ALIASES = {"acc": "accuracy", "lr": "learning_rate", "learningrate": "learning_rate", "ppl": "perplexity"}
 
 STEPS = frozenset({"step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "update",
@@ -31,10 +31,24 @@ _OTHERS = """
     train_wall gb_free loss_scale bsz_per_gpu level episode episodes
 """
 OTHERS = frozenset(_OTHERS.split())
-"""What stands beside metrics and is none: counts, times, speeds, sizes, settings."""
+"""Names next to metrics that are not metrics: counts, times, speeds, sizes, settings."""
 MEASURED = re.compile(
     r".*(?:_per_(?:second|sec|step|epoch|s|gpu|iter|batch)|/s(?:ec)?|/it(?:er)?|_(?:time|runtime|seconds|sec|secs|ms|"
     r"bytes|mb|gb|mem|memory|workers|epochs|timestamp|jit_compilation_time))|(?:time|runtime|elapsed|eta)_.*"
+)
+_KNOWN = """
+    loss losses acc accuracy ppl perplexity mae mse rmse auc auroc f1 iou miou bleu rouge reward rewards dice psnr ssim
+    fid wer cer nll elbo bpb bpc map50 ndcg mrr acc1 acc5 top1 top5 mape msle cosine
+"""
+KNOWN = frozenset(_KNOWN.split())
+"""A name with one of these words is a metric, and so are the other names on its line."""
+PLAIN = frozenset({"lr", "learningrate", "grad", "gnorm"})
+"""These are metrics, but the other names on their line need not be: they also occur in lists of settings."""
+CAUTIOUS = frozenset({"error", "err", "precision", "recall", "score", "entropy", "map", "kl"})
+"""These also occur in messages: they are metrics only with a decimal point in the number."""
+PARTS = re.compile(r"[^a-z0-9]+")
+JOINED = re.compile(
+    r"(?:train|val|valid|test|eval)(?:loss|acc|accuracy)|m?ap\d{2}|rouge[l\d]+|f1score|.*(?:loss|acc)_\d+"
 )
 CAMEL = re.compile(r"^(train|training|val|valid|validation|eval|test)(?=[A-Z])")
 GAPS = re.compile(r"[\s/\-_]+")
@@ -46,7 +60,7 @@ def _words(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
-    """Our name for what a program calls `name`."""
+    """Return our name for a program's `name`."""
     words = _words(name).split("_")
     validation, words = _phase(words)
     while len(words) > 1 and words[0] in MEANS:
@@ -59,13 +73,13 @@ def canonical(name: str) -> str:
 
 
 def _phase(words: list[str]) -> tuple[bool, list[str]]:
-    """Whether it is measured in validation, and the words without those that say so."""
+    """Return whether the words name a validation metric, and the words without those for training or validation."""
     while len(words) > 1 and words[0] in MEANS:
         words = words[1:]
     first, last = words[0], words[-1]
     if len(words) > 1 and first in TRAIN | VALIDATION:
         return first in VALIDATION, words[1:]
-    if len(words) > 1 and last in TRAIN | VALIDATION:  # TensorBoard's habit: "Loss/train", "Loss/test"
+    if len(words) > 1 and last in TRAIN | VALIDATION:  # as in TensorBoard: "Loss/train", "Loss/test"
         return last in VALIDATION, words[:-1]
     for phase in ("train", "valid", "val", "test", "eval"):
         if first in {f"{phase}loss", f"{phase}acc", f"{phase}accuracy"}:
@@ -75,15 +89,28 @@ def _phase(words: list[str]) -> tuple[bool, list[str]]:
 
 @lru_cache(maxsize=4096)
 def counts(name: str) -> Literal["step", "epoch"] | None:
-    """What a counter counts, where it says how far the training is; None for everything else."""
+    """Return what a counter of steps or epochs counts; None for all other names."""
     words = _words(name)
     return "step" if words in STEPS else "epoch" if words in EPOCHS else None
 
 
 @lru_cache(maxsize=4096)
 def is_counter(name: str) -> bool:
-    """Whether `name` is a count, a time, a speed or a setting, and so no metric."""
+    """Return whether `name` is a count, a time, a speed or a setting, and so not a metric."""
     words, plain = _words(name), name.strip().lower()
     if counts(name) is not None or words in OTHERS or plain in OTHERS:
         return True
     return MEASURED.fullmatch(words) is not None or MEASURED.fullmatch(plain) is not None
+
+
+@lru_cache(maxsize=4096)
+def certainty(name: str) -> Literal["known", "plain", "cautious", ""]:
+    """Return how certainly a printed name is a metric's: see `KNOWN`, `PLAIN` and `CAUTIOUS`; "" for other names."""
+    if is_counter(name):
+        return ""
+    parts = PARTS.split(name.lower())
+    if any(part in KNOWN for part in parts) or JOINED.fullmatch(name.lower()):
+        return "known"
+    if any(part in PLAIN for part in parts) or canonical(name) == "learning_rate":
+        return "plain"
+    return "cautious" if any(part in CAUTIOUS for part in parts) else ""

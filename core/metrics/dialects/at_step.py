@@ -1,4 +1,4 @@
-"""`Training loss (for one batch) at step 200: 0.9721`, as the guides of Keras and TensorFlow print it."""
+"""`Training loss (for one batch) at step 200: 0.9721`, as in the guides of Keras and TensorFlow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from core.metrics.common.names import canonical
 from core.metrics.common.reading import Reading
-from core.metrics.dialects.metrics import NUMBER, number
+from core.metrics.dialects.syntax import NUMBER
 
 AT_STEP = re.compile(
     rf"^\W*(?P<name>(?:[a-z_]+[ _])?(?:loss|accuracy))(?: \([^)]{{1,40}}\))? at (?:step|iteration) (?P<step>\d{{1,15}})"
@@ -16,9 +16,8 @@ AT_STEP = re.compile(
 
 
 def read(line: str) -> Reading | None:
-    """The one metric of such a line; None of another."""
+    """Return the metric of such a line; None for any other line."""
     match = AT_STEP.match(line)
-    value = number(match["number"]) if match else None
-    if match is None or value is None:
+    if match is None:
         return None
-    return Reading(values={canonical(match["name"]): value}, step=int(match["step"]))
+    return Reading(values={canonical(match["name"]): float(match["number"])}, step=int(match["step"]))

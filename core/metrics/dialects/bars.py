@@ -1,7 +1,7 @@
-"""Progress bars: Keras' (both its habits, and verbose=2), and tqdm's, which Lightning and the Hugging Face trainer use.
+"""Progress bars: those of Keras (both styles, and verbose=2) and of tqdm, which Lightning and Hugging Face use.
 
-A bar counts within its own pass: `step` is left None, and `done` of `total` are given, in "steps" where it counts them.
-What that is in the whole training is known only with what stood before (`position.py`).
+A bar counts within its own pass: `step` is None, and `done` and `total` are given, in "steps" if it counts them.
+`text.position` computes the step in the whole training from the earlier lines.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.metrics.common.names import VALIDATION, canonical, is_counter
+from core.metrics.common.names import VALIDATION, canonical, certainty, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.dialects import pairs
-from core.metrics.dialects.counters import PLACE
-from core.metrics.dialects.metrics import NUMBER, number, rank
+from core.metrics.dialects.syntax import NUMBER, PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,22 +26,22 @@ ENDLESS = re.compile(
     r"(?<![\w.])(?P<n>\d+)(?P<unit>it|step|steps|batch|batches)\s\[[\d:?]+"
     r"(?:,\s*(?P<rate>[^,\]]{1,40}))?(?:,\s*(?P<values>.*))?\]"
 )
-"""tqdm's bar where it does not know of how many."""
+"""tqdm's bar without a total."""
 KERAS_BAR = "keras"
-LONGEST_NAME = 400
-PASSING = re.compile(
+MAX_NAME_CHARACTERS = 400
+NOT_TRAINING = re.compile(
     r"download|load|map\b|mapping|filter|token|generat|fetch|shard|process|sav|writ|extract|sanity|predict|convert|"
     r"collect|cach|upload|pack|build|scan|infer",
     re.IGNORECASE,
 )
-"""Bars of what is no training step."""
+"""Words in the names of bars that do not count training steps."""
 VALIDATING = re.compile(rf"\b(?:{'|'.join(sorted(VALIDATION))}|evaluating|validating)\b|evaluat|validat", re.IGNORECASE)
 SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 RATE = re.compile(r"[\d.?]+\s?[kMGT]?(?P<unit>[^\d\s/]+?)/s|[\d.?]+s/(?P<inverse>\S+)")
 STEPS = frozenset({"it", "step", "steps", "batch", "batches", "iter", "iters", "iteration", "iterations", "update"})
 EPOCHS = frozenset({"epoch", "epochs", "ep"})
 OVER_EPOCHS = re.compile(r"\bepochs?\W*$", re.IGNORECASE)
-"""A bar that is called "Epochs" counts them; "Epoch 3" counts the steps of one."""
+"""A bar named "Epochs" counts epochs; one named "Epoch 3" counts the steps of an epoch."""
 FIELD = re.compile(
     rf"(?P<name>[A-Za-z_][\w@/.\- ]{{0,63}}?)\s?[=:]\s?(?P<number>{NUMBER})(?P<share>%?)(?=$|[\s,;\]}}])",
     re.IGNORECASE,
@@ -59,7 +58,7 @@ KERAS_FIELD = re.compile(
 
 
 def read(line: str) -> Reading | None:
-    """What a bar shows, or None where the line is none."""
+    """Return the reading of a bar; None if the line is not a bar."""
     if match := KERAS.match(line):
         return _keras(match)
     if "[" not in line:
@@ -69,9 +68,9 @@ def read(line: str) -> Reading | None:
 
 
 def title(line: str) -> tuple[str, float | None]:
-    """What the bar on a line is called, its numbers left out, and of how many it counts: the same for all its redraws.
+    """Return the name of the bar on a line, without its numbers, and its total: both equal for all its redraws.
 
-    Keras' bars have no names, and tell of how many each for itself: to us all of them are one.
+    Keras' bars have no names, and their totals differ: all of them count as one bar.
     """
     if KERAS.match(line):
         return KERAS_BAR, None
@@ -89,8 +88,8 @@ def _found(line: str) -> re.Match[str] | None:
 
 
 def _name(match: re.Match[str]) -> str:
-    """What stands before a bar."""
-    return match.string[max(0, match.start() - LONGEST_NAME) : match.start()].strip(" :|")
+    """Return the text before a bar."""
+    return match.string[max(0, match.start() - MAX_NAME_CHARACTERS) : match.start()].strip(" :|")
 
 
 def _keras(match: re.Match[str]) -> Reading:
@@ -102,9 +101,9 @@ def _keras(match: re.Match[str]) -> Reading:
 def _tqdm(match: re.Match[str]) -> Reading:
     fields = match.groupdict()
     name = _name(match)
-    told = pairs.read(name)
-    values = {**(told.values if told else {}), **dict(_fields(FIELD, fields["values"] or ""))}
-    if not any(rank(key) for key in values):
+    named = pairs.read(name)
+    values = {**(named.values if named else {}), **dict(_fields(FIELD, fields["values"] or ""))}
+    if not any(certainty(key) for key in values):
         values = {}
     if VALIDATING.search(name):
         return Reading(values={key if key.startswith("val_") else f"val_{key}": value for key, value in values.items()})
@@ -121,10 +120,10 @@ def _tqdm(match: re.Match[str]) -> Reading:
 
 
 def _unit(name: str, fields: dict[str, str | None]) -> str | None:
-    """What the bar counts: "steps", "epochs", or None for what is no progress of the training: bytes, files, items."""
+    """Return the unit of a bar: "steps", "epochs", or None for others, such as bytes, files and items."""
     rate = RATE.match(fields.get("rate") or "")
     counted = fields.get("unit") or (rate and (rate["unit"] or rate["inverse"])) or "it"
-    if PASSING.search(name):
+    if NOT_TRAINING.search(name):
         return None
     if counted in EPOCHS or OVER_EPOCHS.search(name):
         return "epochs"
@@ -135,4 +134,4 @@ def _fields(field: re.Pattern[str], text: str) -> Iterator[tuple[str, float]]:
     for match in field.finditer(text):
         name = match["name"].strip()
         if not is_counter(name):
-            yield canonical(name), number(match["number"]) / (100 if match["share"] else 1)
+            yield canonical(name), float(match["number"]) / (100 if match["share"] else 1)

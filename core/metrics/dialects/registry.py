@@ -1,11 +1,16 @@
-"""How programs print their metrics: a dialect is a small file and a row here. The first that reads a line has it."""
+"""The known dialects, and what a line says by itself in the first dialect that knows it.
+
+To add a dialect, write one module with a `read` function and add one row to `DIALECTS`.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.metrics.dialects import at_step, bars, dictionary, pairs
+from core.metrics.dialects.syntax import step_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,29 +18,70 @@ if TYPE_CHECKING:
     from core.metrics.common.reading import Reading
 
 
+BARS, PAIRS = "bars", "pairs"
+"""The names of the dialects whose readings `text.log` places in the training in their own ways."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """A way of printing metrics."""
 
     name: str
-    read: Callable[[str], Reading | None]  # what it reads in a line; None where the line is not of its kind
+    read: Callable[[str], Reading | None]  # returns the reading of a line; None if the line is not of this dialect
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect(name="bars", read=bars.read),
+    Dialect(name=BARS, read=bars.read),
     Dialect(name="dictionary", read=dictionary.read),
     Dialect(name="at_step", read=at_step.read),
-    Dialect(name="pairs", read=pairs.read),
+    Dialect(name=PAIRS, read=pairs.read),
 )
-"""The plainer ones come last: a bar shows pairs, too, and a dictionary holds some."""
-LONGEST = 8192
-"""Characters of a line that are looked at."""
+"""The more specific ones come first: a bar and a dictionary also contain pairs."""
+MAX_CHARACTERS = 8192
+"""Characters of a line to read."""
+OVER = re.compile(r"\b(?:done|finished|completed?|ended|end)\b", re.IGNORECASE)
+"""Words in a line about an epoch that has ended, not begun."""
 
 
 def read(line: str) -> tuple[Dialect, Reading] | None:
-    """The first dialect that knows a line, and what the line says."""
-    line = line[:LONGEST]
+    """Return the first dialect that knows a line, and its reading."""
+    line = line[:MAX_CHARACTERS]
     for dialect in DIALECTS:
         if (reading := dialect.read(line)) is not None:
             return dialect, reading
     return None
+
+
+class Statement(NamedTuple):
+    """What one line says by itself. (A tuple, for speed: one is made for every line.)"""
+
+    reading: Reading | None = None  # None: no dialect knows the line
+    dialect: str = ""
+    epochs: float | None = None  # the total number of epochs
+    over: bool = False  # an epoch has ended
+    heading: bool = False  # `Test Error:`: the next line is about validation
+    bar: str = ""  # a bar's name without its numbers
+    length: float | None = None  # a bar's total; equal, like the name, for all redraws of one bar
+
+
+NOTHING = Statement()
+
+
+def statement_of(text: str) -> Statement:
+    """Return what a line says; a statement without a reading if no dialect knows it.
+
+    This must depend on the line's numbers only as described in `text.shapes`: lines of one shape say the
+    same, except for the numbers.
+    """
+    found = read(text)
+    if found is None:
+        return Statement(heading=True) if pairs.announces_validation(text) else NOTHING
+    dialect, reading = found
+    if dialect.name == BARS:
+        bar, length = bars.title(text)
+        epochs = step_position(text).epochs if "poch" in text else None
+        return Statement(reading=reading, dialect=BARS, bar=bar, length=length, epochs=epochs)
+    if dialect.name != PAIRS or reading.epoch is None:
+        return Statement(reading=reading, dialect=dialect.name)
+    epochs = step_position(text).epochs
+    return Statement(reading=reading, dialect=PAIRS, epochs=epochs, over=OVER.search(text) is not None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from core.metrics.common.names import canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.text import matching
-from core.metrics.text.text import PrintedLines
+from core.metrics.text.printed_lines import PrintedLines
 from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:

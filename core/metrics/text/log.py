@@ -1,6 +1,6 @@
-"""What a program prints, as readings: its lines, in the dialects, with what was said before.
+"""Read metrics from a program's output: parse its lines and complete them with what earlier lines said.
 
-A reading is given once. Of a bar that is redrawn it is given when the bar has gone on: one redraw late.
+Each reading is returned once. The reading of a progress bar is returned one redraw late, when the bar has advanced.
 """
 
 from __future__ import annotations
@@ -9,73 +9,72 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.metrics.dialects import pairs
-from core.metrics.text.barring import Bars
+from core.metrics.dialects.registry import BARS, PAIRS
 from core.metrics.text.expression import Matcher
 from core.metrics.text.position import PositionTracker
-from core.metrics.text.shapes import Shapes
-from core.metrics.text.statement import BARS, PAIRS
-from core.metrics.text.text import PrintedLines
+from core.metrics.text.printed_lines import PrintedLines
+from core.metrics.text.progress_bars import ProgressBars
+from core.metrics.text.shapes import ShapeCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from core.metrics.common.reading import Reading
+    from core.metrics.dialects.registry import Statement
     from core.metrics.text.expression import Expression
-    from core.metrics.text.statement import Statement
-    from core.metrics.text.text import PrintedLine
+    from core.metrics.text.printed_lines import PrintedLine
 
 
 class LogReader:
-    """Takes a log's bytes as they come, cut anywhere, and gives what they say, in their order."""
+    """Takes a log's bytes as they come, cut anywhere, and returns their readings in order."""
 
     def __init__(
-        self, expression: Expression | None = None, *, state: Callable[[str], Statement] | None = None
+        self, expression: Expression | None = None, *, parse: Callable[[str], Statement] | None = None
     ) -> None:
-        """`expression`: the user's own, in place of the dialects until it is given up. `end` must be called then: it
-        ends a process.
+        """`expression`: the user's, replaces the dialects until it is disabled. Call `end` then: it ends a process.
 
-        `state`: says what a line says; without, it is `statement.state`, with the shapes of lines learned.
+        `parse`: parses one line. The default is `registry.statement_of` with a cache of line shapes.
         """
-        self._state = state or Shapes().state
+        self._parse = parse or ShapeCache().statement_of
         self._lines = PrintedLines(all_of_them=expression is not None)
         self._matcher = Matcher(expression) if expression else None
         self._position = PositionTracker()
-        self._bars = Bars(self._position)
-        self._seen = self._found = 0  # lines that the expression was tried on, and such as it found a number in
+        self._bars = ProgressBars(self._position)
+        self._seen = self._found = 0  # lines for the expression, and those in which it found a number
         self._ended = self._validation_next = False
-        self._estimated: int | None = None  # the last step of which a training and a validation loss were told together
-        self._estimates = False  # and whether that training loss was none of the step's
+        self._estimated: int | None = None  # the last step with a training and a validation loss in one line
+        self._estimates = False  # whether that training loss is an estimate, not the step's
         self._place: tuple[float | None, float | None, str, float | None] = (None, None, "", None)
 
     @property
     def problem(self) -> str | None:
-        """Why the user's expression is not used any more, or was of no use, in a sentence; None while it is."""
+        """A sentence that says why the user's expression was disabled or found nothing; None otherwise."""
         if self._matcher is None or self._matcher.problem or not (self._ended and self._seen) or self._found:
             return self._matcher.problem if self._matcher else None
         return (
-            f"The expression found nothing in the {self._seen} lines that were printed, so no curve was read from "
-            "them. Try another on this log (trainyard try), or leave it out: most programs are understood without."
+            f"The expression found nothing in the {self._seen} lines that were printed, so it gives no curve. "
+            "Try another on this log (trainyard try), or remove it: the output of most programs needs no expression."
         )
 
     def take(self, data: bytes) -> list[Reading]:
-        """What is known now that these bytes have come, too."""
+        """Take more bytes, and return the readings that are complete now."""
         return self._read(self._lines.take(data))
 
     def end(self) -> list[Reading]:
-        """What was held back, when nothing more will come."""
-        given = self._read(self._lines.end())
+        """Return the held readings, after all bytes have come."""
+        readings = self._read(self._lines.end())
         self._ended = True
         if self._matcher:
             self._matcher.close()
-        return [*given, *self._new(self._bars.end())]
+        return [*readings, *self._new(self._bars.end())]
 
     def _read(self, lines: list[PrintedLine]) -> list[Reading]:
         if self._matcher and not self._matcher.problem:
-            return list(self._expressed(self._matcher, lines))
+            return list(self._matched(self._matcher, lines))
         return [reading for line in lines for reading in self._new(self._line(line))]
 
-    def _expressed(self, matcher: Matcher, lines: list[PrintedLine]) -> Iterator[Reading]:
-        """What the user's expression finds; steps that begin anew with an epoch are counted on."""
+    def _matched(self, matcher: Matcher, lines: list[PrintedLine]) -> Iterator[Reading]:
+        """Yield what the user's expression finds; steps that restart with each epoch are made continuous."""
         self._seen += len(lines)
         for groups in matcher.match([line.text for line in lines]):
             reading = matcher.expression.reading(groups) if groups else None
@@ -86,39 +85,40 @@ class LogReader:
                 yield position.within(replace(reading, step=None), None) if within else position.stepped(reading)
 
     def _new(self, readings: list[Reading]) -> Iterator[Reading]:
-        """Those that say something that the one before did not say."""
+        """Yield the readings that add something to the one before."""
         for reading in readings:
             place = (reading.done, reading.total, reading.unit, reading.epoch)
-            if reading.values or (place != self._place and place[0] is not None) or self._epoch_alone(reading):
+            if reading.values or (place != self._place and place[0] is not None) or self._is_new_epoch(reading):
                 yield reading
                 self._place = place if reading.done is not None else (*self._place[:3], reading.epoch)
 
-    def _epoch_alone(self, reading: Reading) -> bool:
+    def _is_new_epoch(self, reading: Reading) -> bool:
         return reading.done is None and reading.epoch not in {None, self._place[3]}
 
     def _line(self, line: PrintedLine) -> list[Reading]:
         after_heading = self._validation_next
-        said = self._state(line.text)
-        self._validation_next = said.heading
-        if said.reading is None:
+        statement = self._parse(line.text)
+        self._validation_next = statement.heading
+        if statement.reading is None:
             return []
-        if said.dialect == BARS:
-            return self._bars.draw(line, said, said.reading)
-        given = self._bars.release()
-        reading = pairs.as_validation(said.reading) if after_heading else said.reading
-        if said.dialect != PAIRS:
-            return [*given, *self._bars.awaiting_step(self._position.stepped(reading))]
-        return [*given, self._pairs(said, reading)]
+        if statement.dialect == BARS:
+            return self._bars.draw(line, statement, statement.reading)
+        complete = self._bars.release()
+        reading = pairs.as_validation(statement.reading) if after_heading else statement.reading
+        if statement.dialect != PAIRS:
+            return [*complete, *self._bars.awaiting_step(self._position.stepped(reading))]
+        return [*complete, self._pairs(statement, reading)]
 
-    def _pairs(self, said: Statement, reading: Reading) -> Reading:
+    def _pairs(self, statement: Statement, reading: Reading) -> Reading:
         if not reading.values and reading.epoch is not None and reading.unit != "steps":
-            return self._position.announce(reading, said.epochs, over=said.over)
-        return self._without_estimates(self._position.place(reading, said.epochs))
+            return self._position.announce(reading, statement.epochs, over=statement.over)
+        return self._without_estimates(self._position.place(reading, statement.epochs))
 
     def _without_estimates(self, reading: Reading) -> Reading:
-        """nanoGPT's `step 100: train loss 2.8, val loss 2.7` stands beside `iter 100: loss 2.6`, which is that step's.
+        """Remove estimated training losses.
 
-        Once the same step was told in both ways, the former is an estimate over several batches, and no second value.
+        nanoGPT prints `step 100: train loss 2.8, val loss 2.7` and `iter 100: loss 2.6`. Once one step has occurred in
+        both lines, the training loss in the first is an estimate over several batches, not a second value.
         """
         values = reading.values
         if "loss" not in values:

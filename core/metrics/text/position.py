@@ -1,7 +1,7 @@
-"""Where in the whole training a reading belongs: what a line says, completed with what was said before it.
+"""Compute where in the whole training a reading belongs, from its line and the earlier lines.
 
-Programs count within an epoch: "Epoch 2/5", then a bar at 45 of 375. That is step 420 of 1875. Which epoch it is, how
-many there are and how long one is, stood in other lines; they are remembered here, and nowhere else.
+Programs count within an epoch: "Epoch 2/5", then a bar at 45 of 375. That is step 420 of 1875. The epoch, the number
+of epochs and their length are in other lines; only this module remembers them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Steps:
-    """The program's own count of steps; where it begins anew with an epoch, it goes on from where it was."""
+class ContinuousSteps:
+    """The program's own count of steps, made continuous if it restarts with each epoch."""
 
     _epoch: float | None = None
     _last: int | None = None  # as printed
@@ -35,22 +35,22 @@ class Steps:
 
 @dataclass(slots=True)
 class PositionTracker:
-    """What has been said so far of where the training is."""
+    """Where the training is, by all lines so far."""
 
     epoch: float | None = None
-    epochs: float | None = None  # how many there will be
-    first: int = 1  # the number of the first epoch, as the program counts
-    closed: bool = False  # the last epoch has reached its last step: what comes is another fit, or an evaluation
-    _before: int = 0  # steps of what was trained before this count of epochs began: an earlier fit
+    epochs: float | None = None  # the total number of epochs
+    first: int = 1  # the number of the first epoch, as the program counts them
+    closed: bool = False  # the epoch has reached its last step: an evaluation or another fit follows
+    _before: int = 0  # steps of an earlier fit, before this count of epochs began
     _begin: int | None = None  # the step before this epoch's first
-    _reached: int = 0  # the last step that was given
-    _inner: float = 0  # where in its epoch, or its pass, that was
+    _reached: int = 0  # the last step returned
+    _inner: float = 0  # that step within its epoch or pass
     _length: float | None = None  # steps of an epoch
     _whole: bool = False  # "step 400/1875" counts over all epochs
-    _steps: Steps = field(default_factory=Steps)
+    _steps: ContinuousSteps = field(default_factory=ContinuousSteps)
 
     def announce(self, reading: Reading, epochs: float | None, *, over: bool) -> Reading:
-        """A line that says which epoch begins, or, with `over`, has ended: how many lie behind it is the progress."""
+        """Enter the epoch that a line announces, or end it with `over`. Return the reading with its progress."""
         assert reading.epoch is not None
         if reading.epoch != self.epoch or self.closed:
             self._enter(reading.epoch, epochs)
@@ -61,22 +61,22 @@ class PositionTracker:
         return replace(reading, done=min(done, self.epochs), total=self.epochs, unit="epochs")
 
     def reached(self) -> int | None:
-        """The last step that was counted; None where none was."""
+        """Return the last counted step; None if there is none."""
         return self._reached or None
 
     def close(self) -> None:
-        """The bar of this epoch has come to its end, and its line, too: the next one is not of this epoch's steps."""
+        """Close the epoch: its bar is complete, and the next bar does not count its steps."""
         self.closed = self.epoch is not None
 
     def switch(self, *, counted: bool) -> None:
-        """Another bar is the training's from now on; `counted`: the one before was training, too."""
+        """Take another bar as the training's from now on; `counted`: the bar before was training, too."""
         self._before = self._reached if counted else 0
         self._inner, self._length = 0, None
 
     def place(self, reading: Reading, epochs: float | None) -> Reading:
-        """A reading of a line of text: completed with its epoch, its step, and how far the training is.
+        """Complete a reading of a text line with its epoch, step and progress.
 
-        `epochs`: how many there will be, where the line says so.
+        `epochs`: the total number of epochs, if the line has it.
         """
         if reading.epoch == 0:
             self.first = 0
@@ -88,7 +88,7 @@ class PositionTracker:
         return self.stepped(reading)
 
     def stepped(self, reading: Reading) -> Reading:
-        """A reading with the program's own step, or with none."""
+        """Complete a reading that has the program's own step, or no step."""
         reading = self._with_epoch(reading)
         if reading.step is None:
             return reading
@@ -96,7 +96,7 @@ class PositionTracker:
         return reading if step == reading.step else replace(reading, step=step)
 
     def within(self, reading: Reading, epochs: float | None) -> Reading:
-        """A reading whose `done` of `total` count within its epoch, or, where there are no epochs, within a pass."""
+        """Complete a reading whose `done` and `total` count within its epoch, or within a pass without epochs."""
         if reading.epoch is not None and reading.epoch != self.epoch:
             self._enter(reading.epoch, epochs)
         reading = self._with_epoch(reading)
@@ -107,22 +107,22 @@ class PositionTracker:
         if self.epoch is None or self._whole:
             return reading
         if self.epochs is None or reading.total is None or reading.done is None:
-            return replace(reading, unit=IN_EPOCH)  # its share of the whole is not known
+            return replace(reading, unit=IN_EPOCH)  # its share of the training is unknown
         done = (self.epoch - self.first) * reading.total + reading.done
         return replace(reading, done=done, total=self.epochs * reading.total)
 
     def _enter(self, epoch: float, epochs: float | None) -> None:
         if epoch == 0:
             self.first = 0
-        if self.epoch is not None and epoch <= self.epoch:  # counted anew: a second fit
+        if self.epoch is not None and epoch <= self.epoch:  # the count restarts: a second fit
             self._before, self.epochs = self._reached, None
         self.epochs = epochs or self.epochs
         self.epoch, self._begin, self.closed = epoch, None, False
 
     def _counted(self, reading: Reading, inner: float, length: float | None) -> Reading:
-        """With its step; what it counted to is remembered."""
+        """Return the reading with its step, and remember its count."""
         if self.epoch is not None:
-            begin = self._begins(inner, length)
+            begin = self._epoch_begin(inner, length)
         elif inner < self._inner:  # passes without epochs follow one another
             self._before = begin = self._before + int(self._length or self._inner)
         else:
@@ -133,8 +133,8 @@ class PositionTracker:
     def _with_epoch(self, reading: Reading) -> Reading:
         return reading if reading.epoch is not None or self.epoch is None else replace(reading, epoch=self.epoch)
 
-    def _begins(self, inner: float, length: float | None) -> int:
-        """The step before the first of this epoch, for a reading that is at `inner` of `length`."""
+    def _epoch_begin(self, inner: float, length: float | None) -> int:
+        """Return the step before the first of this epoch, for a reading at `inner` of `length`."""
         assert self.epoch is not None
         index = int(self.epoch) - self.first
         if self._begin is None:  # the first reading of an epoch

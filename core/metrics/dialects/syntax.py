@@ -1,9 +1,12 @@
-"""Where a line says that it belongs: its step, its epoch, and how many of how many."""
+"""What the dialects share: how a number is written, and how a line names its step, its epoch and its progress."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
+NUMBER = r"[-+]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
+"""A number in a line. Compile it with IGNORECASE."""
 
 PLACE = re.compile(
     r"(?<![\w.@/\\-])(?:(?P<epoch>epochs?|ep)|(?P<step>(?:global[_ ]|train(?:ing)?[_ ])?(?:steps?|iter(?:ation)?s?|it)|"
@@ -12,8 +15,8 @@ PLACE = re.compile(
     r"(?:\s*\[\s*(?P<inner>\d+)\s*/\s*(?P<of>\d+)(?P<percent>\s*\(\s*\d+(?:\.\d*)?\s*%\s*\))?\s*\])?",
     re.IGNORECASE,
 )
-"""`epoch 3`, `Epoch: 3/10`, `Epoch [3/10]`, `iter 10`, `step=10`, `Batch 3 of 10`; in brackets behind it how far this
-epoch is: `Epoch: [3][ 10/391]`, and, with per cent, counted in samples: `Train Epoch: 1 [640/60000 (1%)]`."""
+"""`epoch 3`, `Epoch: 3/10`, `Epoch [3/10]`, `iter 10`, `step=10`, `Batch 3 of 10`. Brackets after it hold the progress
+within the epoch: `Epoch: [3][ 10/391]`; with a percentage it counts samples: `Train Epoch: 1 [640/60000 (1%)]`."""
 TUTORIAL = re.compile(r"^\W*\[\s*(\d+)\s*,\s*(\d+)\s*\]\s*loss")
 """PyTorch's tutorial: `[1,  2000] loss: 2.173` is epoch 1, batch 2000 of the epoch."""
 BRACKETS = re.compile(r"\[\s*(\d+)\s*/\s*(\d+)\s*\]")
@@ -24,19 +27,19 @@ COUNTED = re.compile(r"(?<![\w.])(\d+)\s*/\s*(\d+)\s+(?:batches|steps|iters|iter
 
 @dataclass(slots=True)
 class StepPosition:
-    """What a line says of where it belongs. None: nothing."""
+    """Where a line belongs in the training. None: the line does not say."""
 
     step: int | None = None
     epoch: float | None = None
     done: float | None = None
     total: float | None = None
     unit: str = ""
-    epochs: float | None = None  # how many there will be
+    epochs: float | None = None  # the total number of epochs
     validation: bool = False  # mmengine's `Epoch(val)`
 
 
 def step_position(line: str) -> StepPosition:
-    """Where a line belongs."""
+    """Return where a line belongs."""
     found = StepPosition()
     if tutorial := TUTORIAL.match(line):
         found.epoch = float(tutorial[1])
@@ -67,7 +70,7 @@ def _add(found: StepPosition, match: re.Match[str]) -> None:
 
 
 def _add_step(found: StepPosition, step: int, total: float | None) -> None:
-    """A step of so many beside an epoch is counted within the epoch."""
+    """Note a step. With a total and an epoch on the line, the step counts within the epoch."""
     if total is not None:
         found.done, found.total, found.unit = float(step), total, "steps"
     if total is None or found.epoch is None:

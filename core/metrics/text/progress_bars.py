@@ -1,0 +1,201 @@
+"""Progress bars in a log: find the training's bar, and take each value of a bar once, at its step.
+
+Several bars can be on the screen: one for preparing data, one for an evaluation, one over epochs around one over steps.
+The training's bar is the longest of those that show metrics, or of all if none does.
+
+The last redraw of a bar at a step has the values of that step. So each redraw is held until the bar advances. tqdm
+shows a value until another is set: a value that repeats is ignored. If a program sets the values before the bar counts
+the step, as the very first redraw shows ("0/100, loss=2.3"), the values belong to the step that is under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from core.metrics.dialects import bars, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.metrics.common.reading import Reading
+    from core.metrics.dialects.registry import Statement
+    from core.metrics.text.position import PositionTracker
+    from core.metrics.text.printed_lines import PrintedLine
+
+MAX_BARS = 32
+"""Bars to remember at a time."""
+MAX_REDRAWS = 8
+"""Redraws of bars for which a dictionary without a step waits for its step."""
+Title = tuple[str, float | None]
+"""A bar's name and its total."""
+KERAS: Title = (bars.KERAS_BAR, None)
+NONE: Title = ("", None)
+
+
+class ProgressBars:
+    """All bars of a log, by their titles."""
+
+    def __init__(self, position: PositionTracker) -> None:
+        """`position`: learns from the bars where the training is."""
+        self._position = position
+        self._bars: dict[Title, Bar] = {}
+        self._main = NONE
+        self._size: tuple[bool, float] = (False, 0)  # of the main bar: whether it shows metrics, and its total
+        self._waiting: list[Reading] = []
+        self._redraws_left = 0
+
+    def draw(self, line: PrintedLine, statement: Statement, reading: Reading) -> list[Reading]:
+        """Take a redraw of a bar, and return the readings that are complete now."""
+        keras, title = statement.bar == bars.KERAS_BAR, (statement.bar, statement.length)
+        complete = self.release(but=title)
+        if not keras and reading.done is not None and reading.unit != "epochs":
+            self._choose_main(title, reading)
+        complete += self._with_awaited_step(title, reading)
+        bar = self._bar(title, repeats=not keras)
+        if "poch" in line.text:
+            bar.epochs = statement.epochs
+        complete += self._placed(title, bar, bar.draw(reading))
+        if not line.redrawn:
+            complete += self._placed(title, bar, bar.release())
+            self._end_line(title, reading)
+        return complete
+
+    def release(self, but: Title = NONE) -> list[Reading]:
+        """Return the held readings of all bars except `but`: after other output they are not redrawn in place."""
+        return [
+            reading
+            for title, bar in self._bars.items()
+            if title != but
+            for reading in self._placed(title, bar, bar.release())
+        ]
+
+    def awaiting_step(self, reading: Reading) -> list[Reading]:
+        """Take a dictionary's reading, and return the readings that are complete now.
+
+        The Hugging Face trainer prints no step in it, but redraws its bar right after it: the reading is held
+        until the bar gives the step.
+        """
+        complete = self._take_waiting()
+        if reading.step is not None or not reading.values or self._main == NONE or self._position.epoch is not None:
+            return [*complete, reading]
+        self._waiting, self._redraws_left = [reading], MAX_REDRAWS
+        return complete
+
+    def end(self) -> list[Reading]:
+        """Return all held readings."""
+        return [*self._take_waiting(), *self.release()]
+
+    def _take_waiting(self) -> list[Reading]:
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def _with_awaited_step(self, title: Title, reading: Reading) -> list[Reading]:
+        """Return the waiting readings, if this redraw gives their step or is the last to wait for."""
+        if not self._waiting:
+            return []
+        if title == self._main and reading.done is not None and reading.unit == "steps":
+            self._size = (True, self._size[1])  # its metrics are in the dictionaries
+            return [replace(waiting, step=int(reading.done)) for waiting in self._take_waiting()]
+        self._redraws_left -= 1
+        return [] if self._redraws_left else self._take_waiting()
+
+    def _choose_main(self, title: Title, reading: Reading) -> None:
+        """Make a bar the training's if it is the first that shows metrics, or if it is longer."""
+        size = (bool(reading.values), reading.total or 0)
+        if title == self._main:
+            self._size = max(size, self._size)
+        elif size > self._size:
+            if self._main != NONE:
+                self._position.switch(counted=self._size[0])
+            self._main, self._size = title, size
+
+    def _end_line(self, title: Title, reading: Reading) -> None:
+        """Note the end of a bar's line. If the bar was full, its epoch or pass is complete."""
+        if reading.done is None or reading.total is None or reading.done < reading.total:
+            return
+        if title in {KERAS, self._main}:
+            self._position.close()
+        if title == self._main and not self._size[0]:
+            self._size = (False, 0)
+
+    def _bar(self, title: Title, *, repeats: bool) -> Bar:
+        if title not in self._bars:
+            if len(self._bars) >= MAX_BARS:
+                del self._bars[next(iter(self._bars))]
+            self._bars[title] = Bar(repeats=repeats)
+        return self._bars[title]
+
+    def _placed(self, title: Title, bar: Bar, readings: list[Reading]) -> list[Reading]:
+        return [self._place(title, bar, reading) for reading in readings]
+
+    def _place(self, title: Title, bar: Bar, reading: Reading) -> Reading:
+        if reading.unit == "epochs":
+            return self._position.place(reading, None)
+        if reading.done is None:
+            return self._position.stepped(reading)
+        if self._position.closed and reading.epoch is None:  # after an epoch's bar: an evaluation or a prediction
+            ended = reading.done >= (reading.total or 0)  # before its end it shows intermediate means
+            reading = replace(reading, values=reading.values if ended else {}, step=self._position.reached())
+            return pairs.as_validation(reading)
+        if title not in {KERAS, self._main}:
+            return replace(reading, done=None, total=None, unit="")
+        return self._position.within(reading, bar.epochs)
+
+
+@dataclass(slots=True)
+class Bar:
+    """One bar: its state on the screen, and the reading that is held."""
+
+    repeats: bool  # whether it shows a value until another is set
+    epochs: float | None = None  # the total number of epochs
+    _shown: dict[str, str] = field(default_factory=dict)
+    _done: float = -1
+    _last: float = 0  # the last step with values
+    _ahead: bool = False
+    _held: Reading | None = None
+
+    def draw(self, reading: Reading) -> list[Reading]:
+        """Take a redraw, and return the readings that are complete now."""
+        complete: list[Reading] = []
+        if reading.done is not None and reading.done < self._done:
+            self._ahead, self._last = False, 0
+        fresh = self._fresh(reading.values, same_step=reading.done == self._done and not self._ahead)
+        if self.repeats and fresh and reading.done == 0:
+            self._ahead = True
+        if self._ahead and fresh and reading.done is not None:
+            complete = self.release()
+            self._done = reading.done
+            self._last = max(reading.done, self._last) + 1
+            of = min(self._last, reading.total or self._last)
+            return [*complete, replace(reading, values=fresh, done=of)]
+        if self._held is not None and reading.done == self._done:
+            fresh = {**self._held.values, **fresh}
+        else:
+            complete = self.release()
+        self._done = self._done if reading.done is None else reading.done
+        self._held = replace(reading, values=fresh)
+        return complete
+
+    def release(self) -> list[Reading]:
+        """Return the held reading, if any."""
+        held, self._held = self._held, None
+        return [] if held is None else [held]
+
+    def _fresh(self, values: Mapping[str, float], *, same_step: bool) -> dict[str, float]:
+        """Return the values that have been set since the last redraw."""
+        if not self.repeats:
+            return dict(values)
+        before, self._shown = self._shown, {name: repr(value) for name, value in values.items()}
+        if self._shown == before:
+            return {}
+        return {
+            name: value
+            for name, value in values.items()
+            if before.get(name) != self._shown[name] or not (same_step or _is_of_epoch(name))
+        }
+
+
+def _is_of_epoch(name: str) -> bool:
+    """Return whether a value is set once an epoch, and stays on the bar while others change."""
+    return name.startswith("val_") or name.endswith("_epoch")
