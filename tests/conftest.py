@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from core.devices.cores import CORES_VARIABLE
+from tests.support import fake_worker
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ def _plain_environment() -> Iterator[None]:
         for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TRAINYARD_RUN", "TRAINYARD_RUN_DIR"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture(scope="session")
+def fake_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of the fake worker: what runs with it loads no framework."""
+    return fake_worker.install(tmp_path_factory.mktemp("fake") / "environment")
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from core.schema.spec import write_spec
 from core.series.report import export_csv
 from core.series.run_series import RunSeries
 from core.worker import export as exporter
-from tests.support.running import LONG, Followed, make_spec, train, write_recipe
+from tests.support.running import LONG_PYTORCH, Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
     from core.runs.run import Run
@@ -113,7 +113,7 @@ def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, form
 
 
 def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
-    source = Path(write_recipe(tmp_path, LONG))
+    source = Path(write_recipe(tmp_path, LONG_PYTORCH))
     run = trained(runs_root, str(source), checkpoints={"unit": "steps", "every": 1, "keep": 9, "best": False})
     folder = tmp_path / "model"
     first, *_ = every = listed(run.dir)
@@ -125,13 +125,13 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path
         export_model(run.dir, folder, checkpoint_name="step-7")
     with pytest.raises(ValueError, match="exists already and is not an empty folder"):
         export_model(run.dir, tmp_path)
-    source.write_text(f"{LONG}\ndef model():\n    return nn.Linear(4, 3)\n")
+    source.write_text(f"{LONG_PYTORCH}\ndef model():\n    return nn.Linear(4, 3)\n")
     with pytest.raises(RunError, match=f"could not be exported: Checkpoint {first.path.name} is of another model"):
         export_model(run.dir, folder)
-    source.write_text(f"{LONG}\nraise RuntimeError('not today')\n")
+    source.write_text(f"{LONG_PYTORCH}\nraise RuntimeError('not today')\n")
     with pytest.raises(RunError, match="could not be exported: RuntimeError: not today"):
         export_model(run.dir, folder)
-    source.write_text(f"{LONG}\nimport os\nprint('a last word', flush=True)\nos._exit(3)\n")
+    source.write_text(f"{LONG_PYTORCH}\nimport os\nprint('a last word', flush=True)\nos._exit(3)\n")
     with pytest.raises(RunError, match="It printed last: a last word"):
         export_model(run.dir, folder)
     with (first.path / "model.pt").open("ab") as file:
@@ -142,7 +142,7 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path
 
 
 def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = trained(runs_root, write_recipe(tmp_path, LONG), checkpoints={"unit": "never"})
+    run = trained(runs_root, write_recipe(tmp_path, LONG_PYTORCH), checkpoints={"unit": "never"})
 
     def call(*arguments: str) -> tuple[int, str, str]:
         try:

@@ -14,7 +14,7 @@ from core.schema.spec import write_spec
 from core.worker.context import Context
 from core.worker.pytorch import single
 from core.worker.recipe import LoadedRecipe
-from tests.support.running import LONG, make_spec, train, train_both, write_recipe
+from tests.support.running import LONG_PYTORCH, make_spec, train, train_both, write_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ ALONE = RankAssignment(
 
 
 def data(returned: str) -> str:
-    return f"{LONG}\nimport numpy\ndef train_data():\n    return {returned}\n"
+    return f"{LONG_PYTORCH}\nimport numpy\ndef train_data():\n    return {returned}\n"
 
 
 @pytest.fixture
@@ -59,13 +59,13 @@ def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (data("[torch.zeros(4)] * 8"), "The dataset's items came as Tensor."),
         (data("[{'x': torch.zeros(4), 'y': 1}] * 8"), "The dataset's items came as dict."),
         (data("[]"), "train_data() returned an empty list. There is nothing to train on."),
-        (f"{LONG}\ndef model():\n    return 5\n", "model() of wrong returned int. Return a torch.nn.Module."),
+        (f"{LONG_PYTORCH}\ndef model():\n    return 5\n", "model() of wrong returned int. Return a torch.nn.Module."),
         (
-            f"{LONG}\ndef loss(output, target):\n    return 0\n",
+            f"{LONG_PYTORCH}\ndef loss(output, target):\n    return 0\n",
             "wants output, target. It is called with no arguments, and every other argument needs a default. Return",
         ),
         (
-            f"{LONG}\ndef val_data():\n    return train_data()\ndef metrics():\n    return {{'loss': None}}\n",
+            f"{LONG_PYTORCH}\ndef val_data():\n    return train_data()\ndef metrics():\n    return {{'loss': None}}\n",
             "has a metric called loss, which is the loss's own name. Rename it.",
         ),
     ],
@@ -86,7 +86,7 @@ def test_a_run_whose_recipe_cannot_be_used_fails_with_that_sentence(runs_root: P
 def test_unused_parameters_are_named(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
-        f"""{LONG}
+        f"""{LONG_PYTORCH}
 class Partly(nn.Module):
     def __init__(self):
         super().__init__()
@@ -136,21 +136,21 @@ def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Pa
 def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(tmp_path: Path) -> None:
     folder, runs = tmp_path / "my folder #2", tmp_path / "runs #3"
     one, other = (
-        make_spec(write_recipe(folder, LONG, name), epochs=1, devices=device)
+        make_spec(write_recipe(folder, LONG_PYTORCH, name), epochs=1, devices=device)
         for name, device in (("random", "cpu:0"), ("json", "cpu:1"))
     )
     assert [followed.state for followed in train_both(one, other, runs)] == [RunState.FINISHED] * 2
-    meeting = make_spec(write_recipe(folder, LONG, "it's a näme #1"), epochs=1, devices="cpu:0,cpu:1")
+    meeting = make_spec(write_recipe(folder, LONG_PYTORCH, "it's a näme #1"), epochs=1, devices="cpu:0,cpu:1")
     assert train(meeting, runs).state is RunState.FINISHED
 
 
 def test_a_huge_seed_is_no_trouble(runs_root: Path, tmp_path: Path) -> None:
-    spec = make_spec(write_recipe(tmp_path, LONG), epochs=1, seed=2**63 - 1)
+    spec = make_spec(write_recipe(tmp_path, LONG_PYTORCH), epochs=1, seed=2**63 - 1)
     assert train(spec, runs_root).run.facts.error is None
 
 
 def test_an_epoch_of_one_step_is_not_a_line_each(runs_root: Path, tmp_path: Path) -> None:
-    spec = make_spec(write_recipe(tmp_path, LONG), epochs=2000, batch_size=64)
+    spec = make_spec(write_recipe(tmp_path, LONG_PYTORCH), epochs=2000, batch_size=64)
     followed = train(spec, runs_root)
     lines = (followed.run.dir / "events" / "worker-0.jsonl").read_text().splitlines()
     assert followed.book.metrics["loss"].count == 2000

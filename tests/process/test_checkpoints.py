@@ -1,61 +1,34 @@
-"""Checkpoints: whole or none, resumed to the bit, and what is told of those that cannot be used."""
+"""Checkpoints: when they are written, which are kept, and what is told of those that cannot be used."""
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import shutil
-import subprocess
-import sys
-import textwrap
-import zlib
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-import torch
 
-from core.runs.directory import new_directory
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.schema import checkpoint
-from core.schema.events import Tail
 from core.schema.paths import EVENTS
-from core.schema.spec import read_spec, write_spec
-from core.series.run_series import RunSeries
 from core.system import processes
-from tests.support.running import Followed, make_spec, train, train_both, write_recipe
+from tests.support.running import Followed, make_spec, train, write_recipe
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from core.schema.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
 DROPS = """
-    import torch
-    from torch import nn
-
-    def model(width=16):
-        return nn.Sequential(
-            nn.Linear(6, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5), nn.Linear(width, 3)
-        )
+    def model(size=16):
+        return "x" * size
 
     def train_data(items=70):
-        generator = torch.Generator().manual_seed(7)
-        return torch.randn(items, 6, generator=generator), torch.randint(0, 3, (items,), generator=generator)
+        return range(items)
 
     def val_data():
-        return train_data(items=21)
-
-    def optimizer(params, learning_rate=0.01):
-        return torch.optim.Adam(params, lr=learning_rate)
+        return [0.5, 0.4, 0.6, 0.7, 0.8, 0.9]
 """
-"""70 items in batches of 16: the last has 6. Dropout draws random numbers, Adam and BatchNorm keep states."""
+"""70 items in batches of 16: the last has 6. The second of six epochs is the best."""
 
 
 @pytest.fixture
@@ -109,98 +82,35 @@ SETTINGS = {
 }
 
 
-def whole_and_stepwise(spec_of: Callable[..., RunSpec], source: str, root: Path) -> tuple[Followed, Followed]:
-    """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
-    recipe = write_recipe(root, source, "drops")
-    return train_both(
-        spec_of(recipe, checkpoints={"unit": "never"}, devices="cpu:0"),
-        spec_of(recipe, checkpoints=EVERY_STEP, devices="cpu:1"),
-        root / "runs",
-    )
-
-
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
-    return whole_and_stepwise(partial(make_spec, **SETTINGS), DROPS, tmp_path_factory.mktemp("finished"))
-
-
-@pytest.fixture
-def stepwise(finished: tuple[Followed, Followed]) -> Followed:
-    return finished[1]
-
-
-@pytest.fixture
-def recipe(stepwise: Followed) -> Iterator[Path]:
-    """The recipe of `stepwise`, which a test may change: afterwards it is what it was."""
-    path = Path(read_spec(stepwise.run.dir).recipe.path)
-    yield path
-    path.write_text(textwrap.dedent(DROPS))
-
-
-def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
-    """From the middle of an epoch, from its end, and from the next epoch."""
-    whole, stepwise = finished
-    assert names(whole.run) == []
-    assert stepwise.losses() == whole.losses()  # writing checkpoints changes nothing
-    for step in (3, 5, 7):
-        again = resumed(broken_off(stepwise, step, runs_root))
-        assert again.states[2:] == [RunState.LOST, *stepwise.states], again.run.facts.error
-        for metric, series in whole.book.metrics.items():
-            assert again.book.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
-            assert again.book.metrics[metric].steps.tolist() == series.steps.tolist(), (step, metric)
-
-
-def test_two_ranks_resume_within_rounding(runs_root: Path, drops: str) -> None:
-    """Each rank has random states of its own: with dropout, both have to come back."""
-    settings = SETTINGS | {"devices": "cpu:0,cpu:1"}
-    stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **settings), runs_root)
-    again = resumed(broken_off(stepwise, 7, runs_root))
-    assert again.losses() == pytest.approx(stepwise.losses(), rel=1e-6)
-
-
-@pytest.mark.slow
-def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) -> None:
-    """A model of some megabytes, a checkpoint after every step: each life goes on where the last whole one is."""
-    heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
-    settings = {"epochs": 50, "batch_size": 16, "learning_rate": 1e-4}
-    whole = train(make_spec(heavy, checkpoints={"unit": "never"}, **settings), runs_root)
-    spec = make_spec(heavy, checkpoints={"unit": "steps", "every": 1, "keep": 2}, **settings)
-    run_dir = new_directory(runs_root, "killed")
-    write_spec(run_dir, spec)
-    command = [sys.executable, "-m", "tests.core.killing", str(run_dir), "50"]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
-    assert told["exit"] == 0, (run_dir / "log.txt").read_text()
-    assert len(told["lives"]) == 50
-    assert sum(bool(life["half"]) for life in told["lives"]) >= 10  # how many, depends on the disk and the load
-    assert all(life["then"] >= life["from"] for life in told["lives"])
-    book = RunSeries()
-    book.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
-    assert book.metrics["loss"].values.tolist() == whole.losses()
-    assert not [name for name in names(Run(run_dir)) if name.startswith(".")]
+def stepwise(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    """A run with a checkpoint of every step: to be copied, not changed."""
+    root = tmp_path_factory.mktemp("stepwise")
+    spec = make_spec(write_recipe(root, DROPS, "drops"), checkpoints=EVERY_STEP, **SETTINGS)
+    return train(spec, root / "runs")
 
 
 def test_the_latest_and_the_best_are_kept(runs_root: Path, drops: str) -> None:
-    """At a rate at which it soon gets worse."""
     followed = train(
-        make_spec(drops, epochs=6, batch_size=16, learning_rate=0.2, checkpoints={"unit": "epochs", "keep": 2}),
+        make_spec(drops, epochs=6, batch_size=16, checkpoints={"unit": "epochs", "keep": 2}),
         runs_root,
     )
     losses = followed.book.metrics["val_loss"].values.tolist()
-    best = 5 * (losses.index(min(losses)) + 1)
-    assert names(followed.run) == [f"step-{step:08d}" for step in sorted({best, 25, 30})]
+    assert losses.index(min(losses)) == 1
+    assert names(followed.run) == [f"step-{step:08d}" for step in (10, 25, 30)]
 
 
 def test_a_broken_checkpoint_is_passed_over_and_told(runs_root: Path, stepwise: Followed) -> None:
     run_dir = broken_off(stepwise, 7, runs_root)
-    model = run_dir / "checkpoints" / "step-00000007" / "model.pt"
+    model = run_dir / "checkpoints" / "step-00000007" / "state-0.json"
     content = bytearray(model.read_bytes())
     content[len(content) // 2] ^= 1
     model.write_bytes(content)
-    (run_dir / "checkpoints" / "step-00000006" / "optimizer.pt").unlink()
+    (run_dir / "checkpoints" / "step-00000006" / "state-0.json").unlink()
     again = resumed(run_dir)
     assert again.losses() == stepwise.losses()
-    assert "step-00000007 (the content of model.pt is not what was written)" in notices(again)
-    assert "step-00000006 (optimizer.pt could not be read: No such file or directory)" in notices(again)
+    assert "step-00000007 (the content of state-0.json is not what was written)" in notices(again)
+    assert "step-00000006 (state-0.json could not be read: No such file or directory)" in notices(again)
     assert "Training goes on from step 5." in notices(again)
 
 
@@ -220,32 +130,18 @@ def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, stepwise: F
     assert again.losses() == stepwise.losses()
 
 
-def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(
-    runs_root: Path, stepwise: Followed, recipe: Path
-) -> None:
-    run_dir = broken_off(stepwise, 7, runs_root)
-    recipe.write_text(recipe.read_text().replace("nn.Linear(6, width)", "nn.Linear(6, width, bias=False)"))
-    failed = resumed(run_dir)
-    assert "Checkpoint step-00000007 is of another model or optimizer" in str(failed.run.facts.error)
-    assert "Set the recipe back to what it was, or start a new run." in str(failed.run.facts.error)
-    recipe.write_text(textwrap.dedent(DROPS).replace("    generator = ", "    items += 20\n    generator = "))
-    assert "5 steps per epoch, and now there are 6: the data have changed" in str(resumed(run_dir).run.facts.error)
-    recipe.write_text(textwrap.dedent(DROPS))
-    assert resumed(run_dir).losses() == stepwise.losses()
-
-
 def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(runs_root: Path, drops: str) -> None:
     recipe = Path(drops)
     recipe.write_text(
         recipe.read_text()
         + f"""
-def metrics():
+def loss():
     import shutil
     from pathlib import Path
     for folder in Path({str(runs_root)!r}).glob("*/checkpoints"):
         shutil.rmtree(folder)
         folder.write_text("in the way")
-    return {{}}
+    return lambda weight, items: weight
 """
     )
     followed = train(make_spec(drops, epochs=2, batch_size=16, checkpoints={"unit": "epochs"}), runs_root)
@@ -256,7 +152,7 @@ def metrics():
 
 def test_on_a_full_disk_older_checkpoints_make_way(small_disk: Path, tmp_path: Path) -> None:
     """Of 1 MiB, in which two have room, but not three."""
-    heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=1800"), "heavy")
+    heavy = write_recipe(tmp_path, DROPS.replace("size=16", "size=280_000"), "heavy")
     settings = {**SETTINGS, "checkpoints": {"unit": "steps", "every": 1, "keep": 2, "best": False}}
     followed = train(make_spec(heavy, **settings), small_disk)
     last = len(followed.losses())
@@ -267,30 +163,9 @@ def test_on_a_full_disk_older_checkpoints_make_way(small_disk: Path, tmp_path: P
 
 
 def test_on_a_disk_too_small_for_one_training_goes_on(small_disk: Path, tmp_path: Path) -> None:
-    heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=20_000"), "heavy")
+    heavy = write_recipe(tmp_path, DROPS.replace("size=16", "size=2_000_000"), "heavy")
     followed = train(make_spec(heavy, **{**SETTINGS, "checkpoints": EVERY_STEP}), small_disk)
     assert followed.state is RunState.FINISHED
     assert names(followed.run) == []
     assert notices(followed).count("could not be written") == 1  # once for them all
     assert followed.book.metrics["loss"].count == followed.run.facts.step > 5
-
-
-def test_a_checkpoint_holds_no_code(runs_root: Path, stepwise: Followed) -> None:
-    """A pickle that would run a command is refused by the loader, though its CRC is right."""
-    run_dir = broken_off(stepwise, 7, runs_root)
-    folder = run_dir / "checkpoints" / "step-00000007"
-    torch.save({"evil": _Evil(run_dir / "ran")}, folder / "model.pt")
-    manifest = json.loads((folder / "checkpoint.json").read_text())
-    content = (folder / "model.pt").read_bytes()
-    manifest["files"]["model.pt"] = {"bytes": len(content), "crc32": zlib.crc32(content)}
-    (folder / "checkpoint.json").write_text(json.dumps(manifest))
-    assert resumed(run_dir).state is RunState.FAILED
-    assert not (run_dir / "ran").exists()
-
-
-class _Evil:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, (f"touch {self._path}",)

@@ -136,6 +136,7 @@ def test_gpu_and_cpu_together_are_refused(call: Call, nvml: object) -> None:
 
 
 def test_torch_missing_is_told_before_the_start(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRAINYARD_PYTHON_PYTORCH")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, err = call(*RUN)
     assert code == 2

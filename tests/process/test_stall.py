@@ -36,25 +36,21 @@ SURVEY = Survey(
 )
 SILENT = """
     import pathlib, time
-    import torch
-    from torch import nn
-
-    class Waits(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner, self.calls = nn.Linear(4, 2), 0
-
-        def forward(self, x):
-            self.calls += 1
-            while self.calls == 4 and not pathlib.Path({gate!r}).exists():
-                time.sleep(0.02)
-            return self.inner(x)
 
     def model():
-        return Waits()
+        pass
 
     def train_data():
-        return torch.zeros(64, 4), torch.zeros(64, dtype=torch.long)
+        return range(64)
+
+    def loss():
+        calls = []
+        def measure(weight, items):
+            calls.append(1)
+            while len(calls) == 4 and not pathlib.Path({gate!r}).exists():
+                time.sleep(0.02)
+            return weight
+        return measure
 """
 
 

@@ -29,34 +29,31 @@ STUBBORN = """
 import os, signal, time
 from pathlib import Path
 
-import torch
-from torch import nn
-
 def model():
-    return nn.Linear(4, 2)
-
-class Stubborn(torch.utils.data.Dataset):
-    served = 0
-
-    def __len__(self):
-        return 4096
-
-    def __getitem__(self, index):
-        self.served += 1
-        if self.served > 32:  # a few batches, so that training is under way
-            self.sleep()
-        return torch.zeros(4), 1
-
-    def sleep(self):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        {leaves}
-        (Path(__file__).parent / f"asleep-{{os.getpid()}}").touch()
-        while True:
-            time.sleep(3600)
+    pass
 
 def train_data():
-    return Stubborn()
+    return range(4096)
+
+def loss():
+    calls = []
+    def measure(weight, items):
+        calls.append(1)
+        if len(calls) == 5:  # so that training is under way
+            for _ in range({workers}):
+                if os.fork() == 0:
+                    sleep()
+        time.sleep(0.01)
+        return weight
+    return measure
+
+def sleep():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    {leaves}
+    (Path(__file__).parent / f"asleep-{{os.getpid()}}").touch()
+    while True:
+        time.sleep(3600)
 """
 
 
@@ -64,8 +61,8 @@ def train_data():
 def asleep(request: pytest.FixtureRequest, runs_root: Path, tmp_path: Path) -> tuple[Followed, set[int]]:
     """A run whose data-loader workers have all gone to sleep; and their pids."""
     leaves = "os.setsid()" if "own" in request.param else "pass"
-    recipe = write_recipe(tmp_path / "recipe", STUBBORN.format(leaves=leaves), "stubborn")
-    spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
+    recipe = write_recipe(tmp_path / "recipe", STUBBORN.format(leaves=leaves, workers=WORKERS), "stubborn")
+    spec = make_spec(recipe, epochs=1, batch_size=8, ladder=SOON)
     followed = start(spec, runs_root).until_trained(1)
     wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, 30, "the data-loader workers to be asleep")
     return followed, sleepers(tmp_path)

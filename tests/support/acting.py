@@ -1,10 +1,9 @@
-"""Runs whose worker is played: it loads no framework, so that a run takes a moment; and their violent ends."""
+"""Runs of the fake worker that do something before they train, and their violent ends."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from core.system import processes
-from tests.support.running import make_spec
+from tests.support import fake_worker
+from tests.support.running import make_spec, write_recipe
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -20,35 +20,21 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from tests.support.running import Followed
 
-ACTOR = """#!{python} -IS
-# Started in the place of Python, with the same arguments: says and hears what a worker does.
-import json, os, signal, subprocess, sys, threading, time
-
-if sys.argv[1] == "-I":  # the pre-flight, which asks the driver as the worker's Python
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-run_dir, placement = sys.argv[2], json.loads(sys.argv[3])
-
-def dead_man():
-    while os.read(0, 1):
-        pass
-    os.killpg(os.getpgrp(), signal.SIGKILL)
-
-threading.Thread(target=dead_man, daemon=True).start()
-log = os.open(run_dir + "/events/worker-" + str(placement["rank"]) + ".jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-def tell(kind, **fields):
-    os.write(log, json.dumps({{"t": time.time(), "kind": kind, **fields}}).encode() + b"\\n")
-
-steps, pause_s = {steps}, {pause_s}
+RECIPE = """
+import json, os, signal, subprocess, sys, time
 {before}
-tell("plan", epochs=1, steps_per_epoch=steps, samples_per_epoch=steps)
-tell("ready", rank=0)
-for step in range(1, steps + 1):
-    time.sleep(pause_s)
-    tell("metrics", since=time.time(), first=step, values={{"loss": [1.0 / step]}})
-    if os.path.exists(run_dir + "/control/stop"):
-        break
-tell("done", rank=0, paused=False)
+
+def model():
+    pass
+
+def train_data():
+    return range({steps})
+
+def loss():
+    def measure(weight, items):
+        time.sleep({pause_s})
+        return weight
+    return measure
 """
 
 CHILD = "subprocess.Popen(['sleep', '3600'], start_new_session=True)"
@@ -63,12 +49,12 @@ STUBBORN_CHILD = (
 def played(
     folder: Path, *, name: str = "digits_mlp", steps: int = 1_000_000, pause_s: float = 0.02, before: str = ""
 ) -> RunSpec:
-    """A spec for a run whose worker is played; `before`: what it does before it trains, lines of Python."""
-    folder.mkdir(parents=True, exist_ok=True)
-    script = folder / "actor"
-    script.write_text(ACTOR.format(python=sys.executable, steps=steps, pause_s=pause_s, before=before))
-    script.chmod(0o755)
-    return replace(make_spec("digits_mlp"), name=name, python=str(script))
+    """A spec for a run of the fake worker; `before`: what it does before it trains, lines of Python."""
+    recipe = write_recipe(folder, RECIPE.format(before=before, steps=steps, pause_s=pause_s))
+    environment = folder / "environment"
+    python = environment / "bin" / "python" if environment.exists() else fake_worker.install(environment)
+    spec = make_spec(recipe, batch_size=1, epochs=1, checkpoints={"unit": "never"})
+    return replace(spec, name=name, python=str(python))
 
 
 def guards(run: Run) -> list[psutil.Process]:

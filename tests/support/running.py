@@ -29,6 +29,14 @@ Key = TypeVar("Key")
 CAME_UP = [RunState.STARTING, RunState.RUNNING]
 
 LONG = textwrap.dedent("""\
+    def model():
+        pass
+
+    def train_data(items=64):
+        return [index / items for index in range(items)]
+""")
+"""A recipe for the fake worker: one short step an epoch. With a million epochs it goes on until it is ended."""
+LONG_PYTORCH = textwrap.dedent("""\
     import torch
     from torch import nn
 
@@ -61,7 +69,7 @@ LONG = textwrap.dedent("""\
     def optimizer(params, learning_rate=0.001):
         return Descent(params, learning_rate)
 """)
-"""A recipe that trains in no time: with a million epochs it goes on until it is ended.
+"""The same of PyTorch.
 
 It comes up in little more than half the time, too: any optimizer of torch's own would first load torch's compiler.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,9 +113,11 @@ def write_many(writer: Writer) -> None:
         writer.write("line", number=number, text="x" * 1000)
 
 
-def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, LONG)
-    followed = start(make_spec(recipe, epochs=FOREVER), small_disk / "runs").until_trained(10)
+def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(
+    small_disk: Path, tmp_path: Path, fake_python: Path
+) -> None:
+    spec = replace(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), python=str(fake_python))
+    followed = start(spec, small_disk / "runs").until_trained(10)
     fill(small_disk, leave=8192)
     followed.until_over()
     assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED]

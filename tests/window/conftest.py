@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from gui.plots.base import Plot
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _fake_framework(fake_python: Path) -> Iterator[None]:
+    """The runs of windows train with the fake worker: no framework is loaded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINYARD_PYTHON_PYTORCH", str(fake_python))
+        patch.setenv("TRAINYARD_PYTHON_TENSORFLOW", str(fake_python))
+        yield
+
+
 @pytest.fixture
 def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
     """Opens windows on the test's runs; at the end closes them, and ends the runs that still go on."""

@@ -20,13 +20,11 @@ import time
 
 print("a leg begins", flush=True)
 
-class Slow(nn.Linear):
-    def forward(self, x):
+def loss():
+    def measure(weight, items):
         time.sleep(0.01)
-        return super().forward(x)
-
-def model():
-    return Slow(4, 2)
+        return weight
+    return measure
 """
 """One step an epoch, of a hundredth of a second."""
 

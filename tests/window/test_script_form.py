@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPlainTextEdit, QPus
 from core.config import presets
 from core.runs.states import RunState
 from gui.widgets.name_dialog import NameDialog
-from tests.support.running import LONG, make_spec, script_spec, start, train, write_recipe
+from tests.support.running import LONG, LONG_PYTORCH, make_spec, script_spec, start, train, write_recipe
 
 TRAINS = """\
 import os
@@ -177,7 +177,7 @@ def test_what_is_dropped_on_the_window_is_chosen_for_what_it_is(drive, script, t
     drop(panel, script)
     assert is_script(panel)
     assert panel.window.findChild(QLineEdit, "scriptPath").text() == str(script)
-    recipe = write_recipe(tmp_path, LONG, "dropped")
+    recipe = write_recipe(tmp_path, LONG_PYTORCH, "dropped")
     drop(panel, recipe)
     assert not is_script(panel)
     assert panel.recipe.currentData() == recipe

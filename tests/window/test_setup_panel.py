@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
 
 from core.config import validation
 from core.schema.settings import ReleaseWatch
-from tests.support.running import LONG, write_recipe
+from tests.support.running import LONG_PYTORCH, write_recipe
 
 
 def test_nothing_is_ticked_at_first_and_start_says_so(drive):
@@ -147,7 +147,7 @@ def test_the_learning_rate_is_the_recipes_until_it_is_edited(drive, tmp_path):
     panel = drive()
     rate = panel.window.findChild(QLineEdit, "rateEdit")
     assert rate.text() == "0.05"
-    panel.open_recipe(write_recipe(tmp_path, LONG))
+    panel.open_recipe(write_recipe(tmp_path, LONG_PYTORCH))
     assert rate.text() == "0.001"
     rate.setText("0.3")
     panel.choose(panel.recipe, "digits_cnn")
@@ -155,7 +155,7 @@ def test_the_learning_rate_is_the_recipes_until_it_is_edited(drive, tmp_path):
 
 
 def test_the_settings_of_a_recipe_are_a_form(drive, tmp_path):
-    source = LONG.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
+    source = LONG_PYTORCH.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
     panel = drive()
     panel.tick("cpu:0")
     path = write_recipe(tmp_path, source)
@@ -176,7 +176,7 @@ def test_the_settings_of_a_recipe_are_a_form(drive, tmp_path):
 
 def test_a_recipe_file_is_dropped(drive, tmp_path):
     panel = drive()
-    path = write_recipe(tmp_path, LONG, "dropped")
+    path = write_recipe(tmp_path, LONG_PYTORCH, "dropped")
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(path)])
     event = QDropEvent(

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QSpinBox
 
 from core.schema.settings import Checkpoints, Training
 from gui.widgets.forms.strategy_delegate import SECOND_LINE
-from tests.support.running import LONG, write_recipe
+from tests.support.running import LONG_PYTORCH, write_recipe
 
 
 def offered(panel) -> tuple[list[str], dict[str, str]]:
@@ -95,7 +95,7 @@ def test_each_framework_keeps_its_choices(drive, tmp_path):
 def test_a_recipe_of_another_framework_is_refused_in_a_sentence(drive, tmp_path):
     panel = drive()
     panel.tick("cpu:0")
-    panel.open_recipe(write_recipe(tmp_path, LONG, "mine"))
+    panel.open_recipe(write_recipe(tmp_path, LONG_PYTORCH, "mine"))
     panel.choose(panel.framework, "keras")
     panel.until(lambda: "Recipe mine imports torch: it is for PyTorch" in panel.verdict.text())
     assert panel.recipe.currentText() == "mine.py"

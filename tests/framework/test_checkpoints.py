@@ -1,0 +1,210 @@
+"""Checkpoints of PyTorch: resumed to the bit, whole after any kill, refused where they are of another model."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import textwrap
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from core.runs.directory import new_directory
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema import checkpoint
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
+from core.schema.spec import read_spec, write_spec
+from core.series.run_series import RunSeries
+from core.system import processes
+from tests.support.running import Followed, make_spec, train, train_both, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from core.schema.spec import RunSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+
+DROPS = """
+    import torch
+    from torch import nn
+
+    def model(width=16):
+        return nn.Sequential(
+            nn.Linear(6, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5), nn.Linear(width, 3)
+        )
+
+    def train_data(items=70):
+        generator = torch.Generator().manual_seed(7)
+        return torch.randn(items, 6, generator=generator), torch.randint(0, 3, (items,), generator=generator)
+
+    def val_data():
+        return train_data(items=21)
+
+    def optimizer(params, learning_rate=0.01):
+        return torch.optim.Adam(params, lr=learning_rate)
+"""
+"""70 items in batches of 16: the last has 6. Dropout draws random numbers, Adam and BatchNorm keep states."""
+
+
+@pytest.fixture
+def drops(tmp_path: Path) -> str:
+    return write_recipe(tmp_path, DROPS, "drops")
+
+
+def names(run: Run) -> list[str]:
+    return sorted(path.name for path in (run.dir / "checkpoints").iterdir())
+
+
+def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
+    """A copy of a run as if its supervisor had been killed when the checkpoint of this step was its last."""
+    supervisor = followed.run.facts.supervisor
+    assert supervisor is not None
+    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have tidied up")
+    # Its name is the tag of its processes: nobody else's, also where several tests go on with the same run.
+    run_dir = runs_root / f"{followed.run.id}-from-{after_step}-{secrets.token_hex(4)}"
+    shutil.copytree(followed.run.dir, run_dir)
+    log = run_dir / EVENTS / "supervisor.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    last = next(at for at, line in enumerate(lines) if '"state": "running"' in line)
+    log.write_text("".join(lines[: last + 1]))
+    for path in checkpoint.folders(run_dir):
+        if checkpoint.read(path).step > after_step:
+            shutil.rmtree(path)
+    Followed(Run.attach(run_dir)).until(RunState.LOST)
+    return run_dir
+
+
+def resumed(run_dir: Path) -> Followed:
+    """The run gone on to its end."""
+    Followed(Run.resume(run_dir)).until_over()
+    followed = Followed(Run.attach(run_dir))
+    followed.book.fold(followed.run.catch_up())
+    return followed
+
+
+EVERY_STEP = {"unit": "steps", "every": 1, "keep": 1000}
+SETTINGS = {
+    "epochs": 3,
+    "batch_size": 16,
+    "schedule": "cosine",
+    "warmup_steps": 4,
+    "weight_decay": 0.1,
+    "gradient_clip": 0.5,
+}
+
+
+def whole_and_stepwise(spec_of: Callable[..., RunSpec], source: str, root: Path) -> tuple[Followed, Followed]:
+    """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
+    recipe = write_recipe(root, source, "drops")
+    return train_both(
+        spec_of(recipe, checkpoints={"unit": "never"}, devices="cpu:0"),
+        spec_of(recipe, checkpoints=EVERY_STEP, devices="cpu:1"),
+        root / "runs",
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Followed]:
+    return whole_and_stepwise(partial(make_spec, **SETTINGS), DROPS, tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def stepwise(finished: tuple[Followed, Followed]) -> Followed:
+    return finished[1]
+
+
+@pytest.fixture
+def recipe(stepwise: Followed) -> Iterator[Path]:
+    """The recipe of `stepwise`, which a test may change: afterwards it is what it was."""
+    path = Path(read_spec(stepwise.run.dir).recipe.path)
+    yield path
+    path.write_text(textwrap.dedent(DROPS))
+
+
+def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
+    """From the middle of an epoch, from its end, and from the next epoch."""
+    whole, stepwise = finished
+    assert names(whole.run) == []
+    assert stepwise.losses() == whole.losses()  # writing checkpoints changes nothing
+    for step in (3, 5, 7):
+        again = resumed(broken_off(stepwise, step, runs_root))
+        assert again.states[2:] == [RunState.LOST, *stepwise.states], again.run.facts.error
+        for metric, series in whole.book.metrics.items():
+            assert again.book.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
+            assert again.book.metrics[metric].steps.tolist() == series.steps.tolist(), (step, metric)
+
+
+def test_two_ranks_resume_within_rounding(runs_root: Path, drops: str) -> None:
+    """Each rank has random states of its own: with dropout, both have to come back."""
+    settings = SETTINGS | {"devices": "cpu:0,cpu:1"}
+    stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **settings), runs_root)
+    again = resumed(broken_off(stepwise, 7, runs_root))
+    assert again.losses() == pytest.approx(stepwise.losses(), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) -> None:
+    """A model of some megabytes, a checkpoint after every step: each life goes on where the last whole one is."""
+    heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
+    settings = {"epochs": 50, "batch_size": 16, "learning_rate": 1e-4}
+    whole = train(make_spec(heavy, checkpoints={"unit": "never"}, **settings), runs_root)
+    spec = make_spec(heavy, checkpoints={"unit": "steps", "every": 1, "keep": 2}, **settings)
+    run_dir = new_directory(runs_root, "killed")
+    write_spec(run_dir, spec)
+    command = [sys.executable, "-m", "tests.core.killing", str(run_dir), "50"]
+    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    assert told["exit"] == 0, (run_dir / "log.txt").read_text()
+    assert len(told["lives"]) == 50
+    assert sum(bool(life["half"]) for life in told["lives"]) >= 10  # how many, depends on the disk and the load
+    assert all(life["then"] >= life["from"] for life in told["lives"])
+    book = RunSeries()
+    book.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
+    assert book.metrics["loss"].values.tolist() == whole.losses()
+    assert not [name for name in names(Run(run_dir)) if name.startswith(".")]
+
+
+def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(
+    runs_root: Path, stepwise: Followed, recipe: Path
+) -> None:
+    run_dir = broken_off(stepwise, 7, runs_root)
+    recipe.write_text(recipe.read_text().replace("nn.Linear(6, width)", "nn.Linear(6, width, bias=False)"))
+    failed = resumed(run_dir)
+    assert "Checkpoint step-00000007 is of another model or optimizer" in str(failed.run.facts.error)
+    assert "Set the recipe back to what it was, or start a new run." in str(failed.run.facts.error)
+    recipe.write_text(textwrap.dedent(DROPS).replace("    generator = ", "    items += 20\n    generator = "))
+    assert "5 steps per epoch, and now there are 6: the data have changed" in str(resumed(run_dir).run.facts.error)
+    recipe.write_text(textwrap.dedent(DROPS))
+    assert resumed(run_dir).losses() == stepwise.losses()
+
+
+def test_a_checkpoint_holds_no_code(runs_root: Path, stepwise: Followed) -> None:
+    """A pickle that would run a command is refused by the loader, though its CRC is right."""
+    run_dir = broken_off(stepwise, 7, runs_root)
+    folder = run_dir / "checkpoints" / "step-00000007"
+    torch.save({"evil": _Evil(run_dir / "ran")}, folder / "model.pt")
+    manifest = json.loads((folder / "checkpoint.json").read_text())
+    content = (folder / "model.pt").read_bytes()
+    manifest["files"]["model.pt"] = {"bytes": len(content), "crc32": zlib.crc32(content)}
+    (folder / "checkpoint.json").write_text(json.dumps(manifest))
+    assert resumed(run_dir).state is RunState.FAILED
+    assert not (run_dir / "ran").exists()
+
+
+class _Evil:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.system, (f"touch {self._path}",)

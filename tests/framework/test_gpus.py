@@ -1,0 +1,45 @@
+"""Workers of PyTorch on GPUs of the stand-in: they see exactly what was ticked, and say so when torch cannot use it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from core.config import validation
+from core.devices.sampler import Sampler
+from core.runs.states import RunState
+from tests.nvml.standin import uuid
+from tests.process.test_gpu_run import REPORTING_ENVIRONMENT, seen
+from tests.support.running import LONG_PYTORCH, make_spec, train, write_recipe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.nvml.standin import StandIn
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine's own GPUs would answer for those of the stand-in")
+def test_two_ticked_gpus_are_the_two_that_every_worker_sees(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+    nvml.write(gpus=8)
+    ticked = (uuid(5), uuid(2))
+    recipe = write_recipe(tmp_path / "recipes", LONG_PYTORCH + REPORTING_ENVIRONMENT)
+    spec = replace(make_spec(recipe, batch_size=64), devices=ticked, strategy="ddp")
+    with Sampler() as sampler:
+        assert validation.problems(spec, sampler.survey(20).devices) == []
+    followed = train(spec, runs_root)
+    expected = {
+        "CUDA_VISIBLE_DEVICES": ",".join(ticked),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "TRAINYARD_RUN": followed.run.id,
+    }
+    workers = seen(tmp_path / "recipes")
+    assert workers
+    assert all(worker == expected for worker in workers)
+    assert followed.states[-2:] == [RunState.RELEASING, RunState.FAILED]
+    assert f"This worker sees 0 CUDA devices where 2 were ticked ({ticked[0]}, {ticked[1]})" in str(
+        followed.run.facts.error
+    )
+    assert [worker.devices for _, worker in sorted(followed.run.facts.workers.items())] == [(ticked[0],), (ticked[1],)]

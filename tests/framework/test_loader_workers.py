@@ -1,0 +1,59 @@
+"""Data-loader workers of PyTorch that sleep for an hour and hear no signal end with their run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.runs.states import RunState
+from tests.process.test_stubborn_workers import GONE_IN_S, SOON, WORKERS, nothing_left, sleepers
+from tests.support.running import make_spec, start, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STUBBORN = """
+import os, signal, time
+from pathlib import Path
+
+import torch
+from torch import nn
+
+def model():
+    return nn.Linear(4, 2)
+
+class Stubborn(torch.utils.data.Dataset):
+    served = 0
+
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        self.served += 1
+        if self.served > 32:  # a few batches, so that training is under way
+            self.sleep()
+        return torch.zeros(4), 1
+
+    def sleep(self):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        (Path(__file__).parent / f"asleep-{os.getpid()}").touch()
+        while True:
+            time.sleep(3600)
+
+def train_data():
+    return Stubborn()
+"""
+
+
+def test_after_stop_nothing_is_left_and_they_are_named(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path / "recipe", STUBBORN, "stubborn")
+    spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
+    followed = start(spec, runs_root).until_trained(1)
+    wait_until(lambda: len(sleepers(tmp_path)) == WORKERS, 30, "the data-loader workers to be asleep")
+    pids = sleepers(tmp_path)
+    followed.run.request("stop")
+    wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
+    followed.until_over()
+    assert followed.state is RunState.STOPPED
+    assert {each.pid for each in followed.run.facts.ended_processes} == pids

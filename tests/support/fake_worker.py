@@ -1,0 +1,218 @@
+"""The worker of a run, with a loop of plain Python in the place of the framework's: a run takes a third of a second.
+
+`install` makes an executable to be named as the Python of a run (`RunSpec.python`, `TRAINYARD_PYTHON_PYTORCH`). Started
+as a worker, it runs the real `core.worker`: boot, main, Context, TrainingController, MetricsReporter, CheckpointStore,
+dead-man switch. Only the strategy's module and its framework are played, under whatever names they have. Started as
+anything else (asked which packages it has, say), it is the tests' own Python.
+
+A recipe is imported and called as by a real loop: `model()` returns a text that goes into every checkpoint,
+`train_data()` a sequence of items, `val_data()` the loss of each epoch's validation, `loss()` a function of (weight,
+items). One that imports a framework (`digits_mlp`) gets a dummy of it and is not called: it has as many items as the
+digits. Ranks meet at a socket.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import random
+import runpy
+import socket
+import sys
+import time
+import types
+from pathlib import Path
+
+STEP_S = 0.0005
+"""Seconds that a step sleeps, so that runs that go on until they are ended leave the processor to others."""
+DIGITS = 1437
+"""How many items the digits have."""
+FRAMEWORKS = ("pytorch", "tensorflow", "keras")
+STRATEGIES = tuple(f"_trainyard.worker.{framework}" for framework in FRAMEWORKS)
+DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
+
+
+def install(folder: Path) -> Path:
+    """Make the executable, in a folder that looks like an environment with all frameworks; returns its path."""
+    for name in ("torch", "tensorflow", "keras"):
+        package = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / name
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("raise SystemExit('a fake worker has no framework')\n")
+    python = folder / "bin" / "python"
+    python.parent.mkdir()
+    start = f"import runpy; runpy.run_path({__file__!r}, run_name='__main__')"
+    python.write_text(f"#!{sys.executable} -S\n{start}\n", encoding="utf-8")
+    python.chmod(0o755)
+    return python
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the played strategies and the dummies of frameworks before anything real is looked for."""
+
+    def find_spec(self, name, path=None, target=None):
+        played = any(name == package or name.startswith(f"{package}.") for package in STRATEGIES)
+        if not played and name.partition(".")[0] not in DUMMIES:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return Dummy(spec.name) if spec.name.partition(".")[0] in DUMMIES else None
+
+    def exec_module(self, module):
+        if not isinstance(module, Dummy):
+            module.train = train
+            module.explain = lambda error, context: None
+
+
+class Dummy(types.ModuleType):
+    """A module in which every name is a class."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Dummy(name) if name == "nn" else type(name, (), {"__init__": lambda self, *_, **__: None})
+
+
+def train(recipe, context):
+    """The loop, in the form of those below `core/worker`."""
+    if context.spec.strategy == "parameter_server" and context.placement.role != "chief":
+        time.sleep(3600)  # it only serves the chief
+    controller_of = importlib.import_module("_trainyard.worker.controller").TrainingController
+    task = Task(recipe, context)
+    state = State(context, task.model)
+    meter = make_meter(context)
+    controller = controller_of(context, meter, state, **task.size)
+    rate = context.training.learning_rate or 0.01
+    controller.begin(rate)
+    for epoch in controller.epochs():
+        for step in range(controller.done_in_epoch, task.steps):
+            loss = task.loss(state.step(rate), task.batch(step))
+            time.sleep(STEP_S)
+            if controller.stepped(loss, 1 / context.world_size):
+                return
+        controller.epoch_trained(rate)
+        if controller.validated(task.validation(state.weight, epoch)):
+            return
+    controller.end()
+
+
+class Task:
+    """What a recipe says, or what is assumed of one that is of a real framework."""
+
+    def __init__(self, recipe, context):
+        self._plain = not any(isinstance(module, Dummy) for module in list(sys.modules.values()))
+        self._batch_size = context.training.batch_size
+        self._validates = recipe.has("val_data")
+        self._measures = recipe.has("metrics")
+        self._data, self._validation, self.model = range(DIGITS), None, ""
+        self.loss = lambda weight, _: weight
+        if self._plain:
+            self.model, self._data = recipe.call("model"), recipe.call("train_data")
+            self._validation = recipe.call("val_data") if self._validates else None
+            if recipe.has("loss"):
+                self.loss = recipe.call("loss")
+        self.steps = -(-len(self._data) // self._batch_size)
+
+    @property
+    def size(self):
+        return {"steps_per_epoch": self.steps, "samples_per_epoch": len(self._data), "validates": self._validates}
+
+    def batch(self, step):
+        if not self._plain:
+            return []
+        first = step * self._batch_size
+        return [self._data[at] for at in range(first, min(first + self._batch_size, len(self._data)))]
+
+    def validation(self, weight, epoch):
+        if not self._validates:
+            return {}
+        loss = self._validation[epoch] if self._validation else 1.1 * weight
+        return {"val_loss": [loss], **({"val_accuracy": [1 - loss]} if self._measures else {})}
+
+
+class State:
+    """A weight that falls, with some noise on it: goes into checkpoints as a model and its optimizer do."""
+
+    def __init__(self, context, model):
+        self._context, self._model = context, model
+        self._chance, self.weight = random.Random(context.training.seed), 0.9
+
+    def step(self, rate):
+        self.weight *= 1 - min(rate, 0.05)
+        return self.weight + 0.001 * self._chance.random()
+
+    def save(self, folder):
+        _, internal, _ = self._chance.getstate()
+        text = json.dumps({"model": self._model, "weight": self.weight, "random": internal})
+        (folder / f"state-{self._context.rank}.json").write_text(text)
+
+    def load(self, folder):
+        state = json.loads((folder / f"state-{self._context.rank}.json").read_text())
+        self.weight = state["weight"]
+        self._chance.setstate((3, tuple(state["random"]), None))
+
+
+def make_meter(context):
+    """One process' reporter, or one that adds up over all ranks."""
+    reporters = importlib.import_module("_trainyard.worker.metrics_reporter")
+    if context.world_size == 1 or context.placement.role == "chief":
+        return reporters.MetricsReporter(context)
+
+    class Shared(reporters.RankedMetricsReporter):
+        def __init__(self, context):
+            super().__init__(context)
+            self._peers = meet(context)
+
+        def _reduce(self, losses, shares, numbers):
+            mine = [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
+            if self._context.rank:
+                self._peers[0].sendall(json.dumps(mine).encode() + b"\n")
+                return receive(self._peers[0])
+            sums = [sum(column) for column in zip(mine, *map(receive, self._peers), strict=True)]
+            for peer in self._peers:
+                peer.sendall(json.dumps(sums).encode() + b"\n")
+            return sums
+
+    return Shared(context)
+
+
+def meet(context):
+    """Rank 0 has a connection to every other rank, each of which has one to rank 0."""
+    address = f"\0trainyard-{context.run_dir.name}"
+    if context.rank == 0:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(address)
+        listener.listen(context.world_size)
+        return [listener.accept()[0] for _ in range(context.world_size - 1)]
+    peer = socket.socket(socket.AF_UNIX)
+    while peer.connect_ex(address):  # until rank 0 listens
+        time.sleep(0.01)
+    return [peer]
+
+
+def receive(peer):
+    data = b""
+    while not data.endswith(b"\n"):
+        part = peer.recv(1 << 16)
+        if not part:
+            raise RuntimeError("Connection closed by peer")
+        data += part
+    return json.loads(data)
+
+
+def main():
+    """Become the worker, or the real Python."""
+    command = sys.argv[1:]
+    if len(command) != 3 or Path(command[0]).name != "boot.py":
+        os.execv(sys.executable, [sys.executable, *command])
+    sys.argv = command
+    sys.meta_path.insert(0, Finder())
+    sys.path[0] = str(Path(command[0]).parent)  # as Python has it, which boot takes off again
+    runpy.run_path(command[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
