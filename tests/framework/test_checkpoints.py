@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -20,19 +18,16 @@ import torch
 from core.runs.directory import new_directory
 from core.runs.run import Run
 from core.runs.states import RunState
-from core.schema import checkpoint
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec, write_spec
 from core.series.run_series import RunSeries
-from core.system import processes
-from tests.support.running import Followed, make_spec, train, train_both, write_recipe
-from tests.support.waiting import wait_until
+from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
+from tests.support.running import Followed, make_spec, train, write_recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from core.schema.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,34 +62,6 @@ def names(run: Run) -> list[str]:
     return sorted(path.name for path in (run.dir / "checkpoints").iterdir())
 
 
-def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
-    """A copy of a run as if its supervisor had been killed when the checkpoint of this step was its last."""
-    supervisor = followed.run.facts.supervisor
-    assert supervisor is not None
-    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have tidied up")
-    # Its name is the tag of its processes: nobody else's, also where several tests go on with the same run.
-    run_dir = runs_root / f"{followed.run.id}-from-{after_step}-{secrets.token_hex(4)}"
-    shutil.copytree(followed.run.dir, run_dir)
-    log = run_dir / EVENTS / "supervisor.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    last = next(at for at, line in enumerate(lines) if '"state": "running"' in line)
-    log.write_text("".join(lines[: last + 1]))
-    for path in checkpoint.folders(run_dir):
-        if checkpoint.read(path).step > after_step:
-            shutil.rmtree(path)
-    Followed(Run.attach(run_dir)).until(RunState.LOST)
-    return run_dir
-
-
-def resumed(run_dir: Path) -> Followed:
-    """The run gone on to its end."""
-    Followed(Run.resume(run_dir)).until_over()
-    followed = Followed(Run.attach(run_dir))
-    followed.book.fold(followed.run.catch_up())
-    return followed
-
-
-EVERY_STEP = {"unit": "steps", "every": 1, "keep": 1000}
 SETTINGS = {
     "epochs": 3,
     "batch_size": 16,
@@ -103,16 +70,6 @@ SETTINGS = {
     "weight_decay": 0.1,
     "gradient_clip": 0.5,
 }
-
-
-def whole_and_stepwise(spec_of: Callable[..., RunSpec], source: str, root: Path) -> tuple[Followed, Followed]:
-    """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
-    recipe = write_recipe(root, source, "drops")
-    return train_both(
-        spec_of(recipe, checkpoints={"unit": "never"}, devices="cpu:0"),
-        spec_of(recipe, checkpoints=EVERY_STEP, devices="cpu:1"),
-        root / "runs",
-    )
 
 
 @pytest.fixture(scope="module")

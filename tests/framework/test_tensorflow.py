@@ -17,7 +17,7 @@ from core.runs.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec
-from tests.process.test_checkpoints import EVERY_STEP, broken_off, resumed, whole_and_stepwise
+from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
 from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:

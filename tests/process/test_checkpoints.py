@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from pathlib import Path
 
@@ -10,11 +9,8 @@ import pytest
 
 from core.runs.run import Run
 from core.runs.states import RunState
-from core.schema import checkpoint
-from core.schema.paths import EVENTS
-from core.system import processes
+from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
-from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,34 +40,6 @@ def notices(followed: Followed) -> str:
     return " ".join(followed.run.facts.notices)
 
 
-def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
-    """A copy of a run as if its supervisor had been killed when the checkpoint of this step was its last."""
-    supervisor = followed.run.facts.supervisor
-    assert supervisor is not None
-    wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have tidied up")
-    # Its name is the tag of its processes: nobody else's, also where several tests go on with the same run.
-    run_dir = runs_root / f"{followed.run.id}-from-{after_step}-{secrets.token_hex(4)}"
-    shutil.copytree(followed.run.dir, run_dir)
-    log = run_dir / EVENTS / "supervisor.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    last = next(at for at, line in enumerate(lines) if '"state": "running"' in line)
-    log.write_text("".join(lines[: last + 1]))
-    for path in checkpoint.folders(run_dir):
-        if checkpoint.read(path).step > after_step:
-            shutil.rmtree(path)
-    Followed(Run.attach(run_dir)).until(RunState.LOST)
-    return run_dir
-
-
-def resumed(run_dir: Path) -> Followed:
-    """The run gone on to its end."""
-    Followed(Run.resume(run_dir)).until_over()
-    followed = Followed(Run.attach(run_dir))
-    followed.book.fold(followed.run.catch_up())
-    return followed
-
-
-EVERY_STEP = {"unit": "steps", "every": 1, "keep": 1000}
 SETTINGS = {
     "epochs": 3,
     "batch_size": 16,
