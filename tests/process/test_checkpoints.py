@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from core.runs.run import Run
 from core.runs.states import RunState
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from core.runs.run import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 
