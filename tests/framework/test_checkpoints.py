@@ -120,7 +120,7 @@ def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) 
     spec = make_spec(heavy, checkpoints={"unit": "steps", "every": 1, "keep": 2}, **settings)
     run_dir = new_directory(runs_root, "killed")
     write_spec(run_dir, spec)
-    command = [sys.executable, "-m", "tests.core.killing", str(run_dir), "50"]
+    command = [sys.executable, "-m", "tests.support.killing", str(run_dir), "50"]
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
     assert told["exit"] == 0, (run_dir / "log.txt").read_text()
     assert len(told["lives"]) == 50

@@ -21,8 +21,9 @@ from core.series.run_series import RunSeries
 from core.worker.context import Context
 from core.worker.controller import TrainingController
 from core.worker.metrics_reporter import RankedMetricsReporter
+from tests.framework.test_checkpoints import DROPS
 from tests.framework.test_numbers import AWKWARD, assert_close
-from tests.process.test_checkpoints import DROPS, resumed
+from tests.support.resuming import resumed
 from tests.support.running import make_spec, train, write_recipe
 
 if TYPE_CHECKING:

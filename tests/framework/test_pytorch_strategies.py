@@ -19,8 +19,9 @@ from core.worker.pytorch.stages.crossing import Crossed
 from core.worker.pytorch.stages.cut import Uncuttable, evenly, may_begin, or_before
 from core.worker.pytorch.stages.sources import Row
 from core.worker.pytorch.stages.trace import traced_stage
+from tests.framework.test_checkpoints import DROPS, SETTINGS
 from tests.framework.test_numbers import AWKWARD, assert_close
-from tests.process.test_checkpoints import DROPS, EVERY_STEP, SETTINGS, broken_off, resumed
+from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import FOREVER, Followed, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from core.runs.states import RunState
 from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import Followed, make_spec, train, write_recipe
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from core.runs.run import Run

@@ -1,6 +1,6 @@
 """Kills a training process again and again while it writes checkpoints, and lets it go on each time.
 
-    python -m tests.core.killing RUN_DIR KILLS
+    python -m tests.support.killing RUN_DIR KILLS
 
 The worker is the real one, forked from a process that has loaded the framework, so that fifty lives
 take seconds. Prints one JSON document: for each life the step it went on from, and what was half written.
