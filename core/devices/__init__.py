@@ -1,9 +1,10 @@
-"""The devices of this machine: what they are, and what they read at a moment.
+"""The devices of this machine and their readings.
 
-- `device`, `reader`: what a device, a sample and a reader of a device kind are
+- `sampler`: the devices and readings of all kinds, for the supervisor and the window
+- `source`: read one kind, in this process or in a helper process
+- `helper`: the helper process, and what it exchanges with its client
+- `device`, `reader`: what a device, a sample and the reader of a kind are
 - `kinds`: one row per device kind
 - `cpu`, `cores`, `process_memory`: CPU devices
 - `nvidia`: NVIDIA GPUs
-- `sampler`: readings of all devices, for the supervisor and the window
-- `source`, `helper_source`, `helper`, `protocol`, `readings_store`: read a kind here, or in a helper process
 """

@@ -1,4 +1,4 @@
-"""Which cores the CPU devices are made of, and how they are dealt among them."""
+"""Divide the cores of this machine among the CPU devices."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 COUNT_VARIABLE = "TRAINYARD_CPU_DEVICES"
 CORES_VARIABLE = "TRAINYARD_CPU_CORES"
 PART = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
-"""A core, or a range of them, the last included."""
+"""A core, or a range of cores including the last."""
 
 
 def shares(environ: Mapping[str, str] = os.environ) -> list[tuple[int, ...]]:
-    """The cores of each CPU device. Raises `ValueError` for a bad setting of one of the two variables."""
-    cores = wanted(environ.get(CORES_VARIABLE), os.sched_getaffinity(0))
-    return deal(cores, device_count(environ.get(COUNT_VARIABLE), len(cores)))
+    """Return the cores of each CPU device. Raises `ValueError` if one of the two variables has a bad value."""
+    cores = usable_cores(environ.get(CORES_VARIABLE), os.sched_getaffinity(0))
+    return divide(cores, device_count(environ.get(COUNT_VARIABLE), len(cores)))
 
 
-def wanted(setting: str | None, usable: Collection[int]) -> list[int]:
-    """The cores to be dealt, in this order: those of the setting, else all that are usable.
+def usable_cores(setting: str | None, usable: Collection[int]) -> list[int]:
+    """Return the cores to divide, in order: those of the setting, or all usable ones without it.
 
-    `setting`: a list as `taskset --cpu-list` takes it, `1,0` or `2-7`. Raises `ValueError` where it cannot be followed.
+    `setting`: a list as for `taskset --cpu-list`, `1,0` or `2-7`. Raises `ValueError` if it does not fit the machine.
     """
     if setting is None:
         return sorted(usable)
@@ -40,10 +40,10 @@ def wanted(setting: str | None, usable: Collection[int]) -> list[int]:
 
 
 def device_count(setting: str | None, cores: int) -> int:
-    """How many CPU devices there are to be. Raises `ValueError` for a setting that cannot be followed."""
+    """Return the number of CPU devices. Raises `ValueError` if the setting does not fit the machine."""
     if setting is None:
         return min(2, cores)
-    # Not int() alone: it would take "+2", "1_0" and " 2 ".
+    # int() alone would accept "+2", "1_0" and " 2 ".
     count = int(setting) if setting.isascii() and setting.isdecimal() else 0
     if not 1 <= count <= cores:
         raise ValueError(
@@ -53,8 +53,8 @@ def device_count(setting: str | None, cores: int) -> int:
     return count
 
 
-def deal(cores: Sequence[int], count: int) -> list[tuple[int, ...]]:
-    """Cores in `count` neighbouring shares whose sizes differ by one at most, the larger ones first."""
+def divide(cores: Sequence[int], count: int) -> list[tuple[int, ...]]:
+    """Divide cores into `count` contiguous shares whose sizes differ by one at most, the larger ones first."""
     size, larger = divmod(len(cores), count)
     remaining = iter(cores)
     return [tuple(islice(remaining, size + (number < larger))) for number in range(count)]
@@ -62,10 +62,10 @@ def deal(cores: Sequence[int], count: int) -> list[tuple[int, ...]]:
 
 def _listed(cores: Sequence[int]) -> str:
     """`0-3,8`."""
-    runs: list[list[int]] = []
+    ranges: list[list[int]] = []
     for core in cores:
-        if runs and core == runs[-1][-1] + 1:
-            runs[-1].append(core)
+        if ranges and core == ranges[-1][-1] + 1:
+            ranges[-1].append(core)
         else:
-            runs.append([core])
-    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+            ranges.append([core])
+    return ",".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in ranges)

@@ -1,4 +1,4 @@
-"""CPU devices: the cores this process may use, dealt into devices, so that all works without a GPU."""
+"""CPU devices: the cores that this process may use, divided into devices, so that all works without a GPU."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ STAT = Path("/proc/stat")
 CPUINFO = Path("/proc/cpuinfo")
 
 Ticks = tuple[int, int]
-"""Busy and total time of some cores since the machine's start, in the kernel's ticks."""
+"""Busy and total time of cores since the machine's start, in the kernel's ticks."""
 
 
 def open_reader(options: Options) -> CpuReader:
-    """A reader of the CPU devices. Raises `ValueError` as `cpu_devices` does."""
+    """Return a reader of the CPU devices. Raises `ValueError` as `cpu_devices`."""
     return CpuReader([device for device in cpu_devices() if options.wants(device.id)])
 
 
 def cpu_devices() -> list[Device]:
-    """The CPU devices of this process. Raises `ValueError` for a bad setting of which cores they have."""
+    """Return the CPU devices of this process. Raises `ValueError` for a bad setting of their cores."""
     model = _model_name()
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return [_device(number, share, model, total) for number, share in enumerate(shares())]
@@ -46,14 +46,14 @@ def _device(number: int, cores: tuple[int, ...], model: str, memory_total_bytes:
 
 
 def _model_name() -> str:
-    # Not every architecture has the line: many ARM machines name no model.
+    # Many ARM machines have no such line.
     lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, "") or os.uname().machine
 
 
 class CpuReader:
-    """Reads CPU devices: the utilisation of their cores, and the memory of the runs on them."""
+    """Reads the utilisation of CPU devices' cores, and the memory of the runs on them."""
 
     banner: str | None = None
 
@@ -63,18 +63,18 @@ class CpuReader:
         self._memory: dict[str, ProcessMemory] = {}
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
-        """By device id, the processes of runs on it; a device that is not named is not watched any more."""
+        """By device id, set the processes of runs on it; for other devices no memory is read any more."""
         self._memory = {device_id: self._watched(device_id, wanted) for device_id, wanted in pids.items()}
 
     def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
-        """A sample of each device at `now`, unix seconds; utilisation is that since the last reading."""
+        """Return a sample of each device at `now`, unix seconds; utilisation is that since the last reading."""
         if Tier.LOAD not in tiers:
             return []
         ticks = core_ticks()
         return [self._sample(device, now, ticks) for device in self.devices]
 
     def _watched(self, device_id: str, pids: Sequence[int]) -> ProcessMemory:
-        # What is watched already is kept: which processes the pids mean was settled while they lived.
+        # Keep what is watched already: it identified the processes while they were running.
         known = self._memory.get(device_id)
         return known if known and known.pids == frozenset(pids) else ProcessMemory(pids)
 
@@ -97,14 +97,14 @@ class CpuReader:
 
 def _percent(earlier: Ticks, latest: Ticks) -> float | None:
     busy, total = latest[0] - earlier[0], latest[1] - earlier[1]
-    # No tick between, or a core that was taken away: no reading. Idle time may run backwards by a tick.
+    # Without a tick in between, or with a core gone offline, there is no reading. Idle time may drop by a tick.
     return min(max(100.0 * busy / total, 0.0), 100.0) if total > 0 else None
 
 
 def core_ticks() -> dict[int, Ticks]:
-    """Busy and total time of each core, from `/proc/stat` as proc(5) describes it.
+    """Return busy and total time of each core, from `/proc/stat` as described in proc(5).
 
-    Not from `psutil.cpu_times(percpu=True)`: it numbers the cores that are online, whatever they are called.
+    `psutil.cpu_times(percpu=True)` would not do: it renumbers the cores that are online.
     """
     ticks = {}
     with STAT.open(encoding="ascii") as file:
@@ -112,7 +112,7 @@ def core_ticks() -> dict[int, Ticks]:
             if not line.startswith("cpu"):
                 break
             name, *values = line.split()
-            # What follows the eighth is time of guests, counted under user already.
+            # The values after the eighth are time of guests, which is part of user already.
             user, nice, system, idle, iowait, *interrupts = map(int, values[:8])
             busy = user + nice + system + sum(interrupts)
             ticks[int(name[3:])] = (busy, busy + idle + iowait)

@@ -1,4 +1,4 @@
-"""A device is what it is; a sample is a reading of it at a time."""
+"""A device and its properties; a sample, which is a reading at a time; and a survey of all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 ASLEEP_PREFIX = "PCI-"
-"""How the id of a GPU begins that sleeps and was not woken up to tell its UUID: its address follows."""
+"""Prefix of the id of a GPU that sleeps and was not woken up to read its UUID; its PCI address follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,38 +19,38 @@ class Device:
     """One device that training can run on."""
 
     id: str
-    """`cpu:0`, or a GPU's full UUID: never an index that could come to mean another card."""
+    """`cpu:0`, or a GPU's full UUID; never an index, which could come to mean another GPU."""
     kind: str
     """`cpu` or `nvidia`."""
     label: str
-    """What people read: `CPU 0`, `GPU 0`."""
+    """Short name for users: `CPU 0`, `GPU 0`."""
     name: str
     """The product's name."""
     memory_total_bytes: int | None = None
     pci_bus_id: str | None = None
     cores: tuple[int, ...] = ()
-    """For a CPU device: the machine's logical cores that were dealt to it."""
+    """For a CPU device: its share of the machine's logical cores."""
     minor: int | None = None
-    """For a GPU: the N of its `/dev/nvidiaN`, where the driver tells it."""
+    """For a GPU: the N of its `/dev/nvidiaN`, if the driver reports it."""
     shared_memory: bool = False
-    """One memory for the host and the device (Jetson, GB10): no reading says whose it is."""
+    """Whether host and device share one memory (Jetson, GB10), so that readings cannot be attributed."""
     blocked: str | None = None
-    """Why it cannot be ticked, in a sentence: it lies outside an inherited CUDA_VISIBLE_DEVICES, ..."""
+    """A sentence why it cannot be ticked, such as that an inherited CUDA_VISIBLE_DEVICES hides it."""
 
     @property
     def short_name(self) -> str:
-        """What can be typed for it: `cpu:0`, `gpu:0`, `gpu:0:mig:1`."""
+        """Its name on the command line: `cpu:0`, `gpu:0`, `gpu:0:mig:1`."""
         return self.label.lower().replace(" ", ":")
 
     @property
     def is_mig(self) -> bool:
-        """Whether it is a part of a GPU, which has the same `pci_bus_id`."""
+        """Whether it is a MIG part of a GPU, which has the same `pci_bus_id`."""
         return self.id.startswith("MIG-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process that holds memory of a device, as the device's driver names it."""
+    """A process that uses memory of a device, as listed by the device's driver."""
 
     pid: int
     memory_used_bytes: int | None = None
@@ -58,7 +58,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A reading of one device. None is "no reading", never zero."""
+    """A reading of one device. None means no reading."""
 
     device_id: str
     time: float
@@ -68,21 +68,21 @@ class Sample:
     temperature_celsius: float | None = None
     power_watts: float | None = None
     clock_reasons: tuple[str, ...] = ()
-    """Why the clocks are lower than they could be, in words."""
+    """The reasons for clocks below their maximum, in words."""
     processes: tuple[Process, ...] | None = None
     lost: str | None = None
-    """A sentence, when the device no longer answers."""
+    """A sentence if the device does not answer."""
     asleep: bool = False
-    """It sleeps, and was not asked, since that would wake it up."""
+    """Whether it sleeps, and was not read because that would wake it up."""
 
     @property
     def reading(self) -> tuple[object, ...]:
-        """All of it but the time: two samples with the same one read the same."""
+        """All fields except the time."""
         return _READING(self)
 
     def at(self, time: float) -> Sample:
-        """The same reading at another time, unix seconds."""
-        # Written out: `dataclasses.replace` takes several times as long, twice a second for each device.
+        """Return this reading with another time, in unix seconds."""
+        # `dataclasses.replace` takes several times as long, twice a second for each device.
         return Sample(
             device_id=self.device_id,
             time=time,
@@ -104,17 +104,17 @@ _READING: Callable[[Sample], tuple[object, ...]] = attrgetter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """All that is known of the devices at a moment."""
+    """The devices and their latest readings at a moment."""
 
     devices: tuple[Device, ...] = ()
     samples: tuple[Sample, ...] = ()
     """The latest reading of each device that has one, in the order of `devices`."""
     banner: str | None = None
-    """A sentence, when a driver cannot be asked at all: what it said, and the cure."""
+    """Sentences about drivers that cannot be used: their errors and the remedies."""
     arrived: Mapping[str, float] = field(default_factory=dict)
-    """By device id, when its latest reading came in, by `time.monotonic()`: no clock that is set changes it."""
+    """By device id, when its latest reading arrived, by the sampler's clock (`time.monotonic` by default)."""
 
     def age_s(self, device_id: str, now: float) -> float | None:
-        """How old the latest reading of a device is at `now` (`time.monotonic()`); None when it has none."""
+        """Return the age of a device's latest reading at `now`, by the sampler's clock; None if it has none."""
         arrived = self.arrived.get(device_id)
         return None if arrived is None else max(0.0, now - arrived)

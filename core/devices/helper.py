@@ -1,9 +1,13 @@
-"""The helper process: reads one kind of device and writes an answer per reading to its stdout.
+"""The helper process: read one kind of device and write an answer per reading to stdout, as a line of JSON.
 
     python -m core.devices.helper TARGET OPTIONS     (see `start_command`)
 
-It ends at the end of its stdin, at once and whatever it is doing: its client is gone. It ends by itself
-when there is nothing to read; a later one, in a fresh process, gets a fresh session with the driver.
+It ends at the end of its stdin, whatever it is doing, because its client is gone. It ends on its own when there is
+nothing to read: a later helper, in a fresh process, gets a fresh session with the driver.
+
+A device that reads as it did in the previous answer, as idle ones do, is not described again. In the place of its
+sample stands `null`: the sample at this place of the previous answer, read again at `time`. Both sides therefore keep
+the previous answer. Fields that are None are left out.
 """
 
 from __future__ import annotations
@@ -12,118 +16,209 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from importlib import import_module
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from core.devices.protocol import ALIVE, HelperAnswer, to_line
+from core.devices.device import Device, Process, Sample
 from core.devices.reader import DriverError, NoDevices, Options, ReadIntervals, ReadSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from types import TracebackType
 
-    from core.devices.device import Device, Sample
     from core.devices.reader import Reader
 
+ALIVE = b"{}"
+"""The line that means: still reading, the driver is slow."""
+ALIVE_S = 1.0
+"""Seconds without an answer after which `ALIVE` is written at the driver's next return."""
 STDIN, STDOUT, STDERR = 0, 1, 2
-ANSWERS = 63  # where nothing else is
-BEAT_S = 1.0  # after so long without an answer it is said that the driver is slow, but answers
-FAILED = 1  # the exit status after an error of our own; 0: ask again later
+ANSWERS = 63
+"""The descriptor for answers: a number that nothing else uses."""
+FAILED = 1
+"""Exit status after an error of our own; 0 means: try again later."""
 
 
-def start_command(target: str, options: Options, pace: ReadIntervals) -> list[str]:
-    """The command line of a helper that reads a kind; it is to be run in the folder that holds `core`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelperAnswer:
+    """One answer of a helper process."""
+
+    devices: tuple[Device, ...] | None = None
+    """The devices of the kind; None if they have not changed."""
+    samples: tuple[Sample, ...] = ()
+    banner: str | None = None
+    absent: bool = False
+    """Whether the machine has no device of the kind, so that asking again is useless."""
+
+
+# -- both sides ------------------------------------------------------------------------------------
+
+_DEVICE = tuple(field.name for field in fields(Device))
+_SAMPLE = tuple(field.name for field in fields(Sample))
+
+
+def to_line(answer: HelperAnswer, previous: Sequence[Sample] = ()) -> bytes:
+    """Return an answer as a line, newline included. `previous`: the samples of the answer before it."""
+    samples = answer.samples
+    now = samples[0].time if samples else 0.0
+    padded = [*previous[: len(samples)], *[None] * (len(samples) - len(previous))]
+    document: dict[str, Any] = {
+        "time": now,
+        "samples": [
+            None if was is not None and sample.time == now and sample.reading == was.reading else _pack(sample, _SAMPLE)
+            for sample, was in zip(samples, padded, strict=True)
+        ],
+    }
+    if answer.devices is not None:
+        document["devices"] = [_pack(device, _DEVICE) for device in answer.devices]
+    if answer.banner is not None:
+        document["banner"] = answer.banner
+    if answer.absent:
+        document["absent"] = True
+    return json.dumps(document, separators=(",", ":"), default=_pack_process).encode() + b"\n"
+
+
+def from_line(line: bytes, previous: Sequence[Sample] = ()) -> HelperAnswer:
+    """Return the answer that `to_line` wrote. `previous`: the samples of the answer before it.
+
+    Raises `ValueError`, `LookupError` or `TypeError` for anything else.
+    """
+    document = json.loads(line)
+    devices, now = document.get("devices"), document["time"]
+    return HelperAnswer(
+        devices=None if devices is None else tuple(_device(packed) for packed in devices),
+        samples=tuple(
+            [
+                previous[place].at(now) if packed is None else _sample(packed)
+                for place, packed in enumerate(document["samples"])
+            ]
+        ),
+        banner=document.get("banner"),
+        absent=document.get("absent", False),
+    )
+
+
+def _pack(record: object, names: Iterable[str]) -> dict[str, Any]:
+    # dataclasses.asdict copies deeply and takes ten times as long, once a second for each device.
+    return {name: value for name in names if (value := getattr(record, name)) is not None}
+
+
+def _pack_process(process: object) -> list[int | None]:
+    assert isinstance(process, Process)
+    return [process.pid, process.memory_used_bytes]
+
+
+def _device(packed: dict[str, Any]) -> Device:
+    return Device(**{**packed, "cores": tuple(packed["cores"])})
+
+
+def _sample(packed: dict[str, Any]) -> Sample:
+    packed["clock_reasons"] = tuple(packed["clock_reasons"])
+    if (processes := packed.get("processes")) is not None:
+        packed["processes"] = tuple(Process(pid=pid, memory_used_bytes=used) for pid, used in processes)
+    return Sample(**packed)
+
+
+# -- the client ------------------------------------------------------------------------------------
+
+
+def start_command(target: str, options: Options, intervals: ReadIntervals) -> list[str]:
+    """Return the command line of a helper that reads a kind; its working folder must be the one that holds `core`."""
     only = None if options.only is None else sorted(options.only)
-    terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "pace": asdict(pace)}
+    terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "intervals": asdict(intervals)}
     return [sys.executable, "-m", __name__, target, json.dumps(terms)]
 
 
-def intervals_line(pace: ReadIntervals) -> bytes:
-    """What the client writes to a helper's stdin to change its pace."""
-    return json.dumps(asdict(pace)).encode() + b"\n"
+def intervals_line(intervals: ReadIntervals) -> bytes:
+    """Return the line that changes the intervals of a running helper."""
+    return json.dumps(asdict(intervals)).encode() + b"\n"
+
+
+# -- the helper process ----------------------------------------------------------------------------
 
 
 class HelperInput:
-    """What the client says. A thread listens, so that the end is heard while the driver hangs."""
+    """Reads stdin on a thread, so that its end is noticed while the driver hangs."""
 
-    def __init__(self, pace: ReadIntervals) -> None:
-        self.pace = pace
-        self._news = Event()
+    def __init__(self, intervals: ReadIntervals) -> None:
+        self.intervals = intervals
+        self._changed = Event()
 
-    def listen(self) -> None:
-        """Start listening; the end of stdin ends the process."""
+    def start(self) -> None:
+        """Start the thread, which exits the process at the end of stdin."""
         Thread(target=self._follow, daemon=True).start()
 
     def wait(self, timeout_s: float) -> None:
-        """Return when the time is over, or earlier when the pace was changed."""
-        self._news.wait(timeout_s)
-        self._news.clear()
+        """Return after `timeout_s` seconds, or earlier if the intervals were changed."""
+        self._changed.wait(timeout_s)
+        self._changed.clear()
 
     def _follow(self) -> None:
         with os.fdopen(STDIN, "rb", closefd=False) as stdin:
             for line in stdin:
-                self.pace = ReadIntervals(**json.loads(line))
-                self._news.set()
-        os._exit(0)  # no clean-up: shutting the driver's library down under a running call crashes
+                self.intervals = ReadIntervals(**json.loads(line))
+                self._changed.set()
+        os._exit(0)  # no clean-up: shutting the driver's library down during a call crashes
 
 
 class HelperOutput:
-    """What is told to the client."""
+    """Writes answers and signs of life to the client."""
 
     def __init__(self) -> None:
-        self._spoke_at = time.monotonic()
-        self._said: Sequence[Sample] = ()
-        """The samples of the last answer: what reads the same is not said again."""
+        self._wrote_at = time.monotonic()
+        self._previous: Sequence[Sample] = ()
 
-    def say(self, answer: HelperAnswer) -> None:
-        """An answer."""
-        self._speak(to_line(answer, self._said))
-        self._said = answer.samples
+    def answer(self, answer: HelperAnswer) -> None:
+        """Write an answer."""
+        self._write(to_line(answer, self._previous))
+        self._previous = answer.samples
 
-    def beat(self) -> None:
-        """A driver's call has come back: tell so, unless something was told just now."""
-        if time.monotonic() - self._spoke_at > BEAT_S:
-            self._speak(ALIVE + b"\n")
+    def report_alive(self) -> None:
+        """Write `ALIVE` if nothing was written for `ALIVE_S`; called whenever the driver returns from a call."""
+        if time.monotonic() - self._wrote_at > ALIVE_S:
+            self._write(ALIVE + b"\n")
 
-    def _speak(self, line: bytes) -> None:
+    def _write(self, line: bytes) -> None:
         _write(line)
-        self._spoke_at = time.monotonic()
+        self._wrote_at = time.monotonic()
 
 
-def serve(reader: Reader, control: HelperInput, voice: HelperOutput) -> None:
-    """Read and write until no device is left that answers."""
-    schedule = ReadSchedule(control.pace)
+def serve(reader: Reader, requests: HelperInput, output: HelperOutput) -> None:
+    """Read and write until no device answers."""
+    schedule = ReadSchedule(requests.intervals)
     known: tuple[Device, ...] | None = None
     while True:
-        schedule.change(control.pace)
+        schedule.change(requests.intervals)
         tiers = schedule.take(time.monotonic())
         if tiers:
             samples = reader.read(time.time(), tiers)
             devices = reader.devices
             changed = devices if devices != known else None
-            voice.say(HelperAnswer(devices=changed, samples=tuple(samples), banner=reader.banner))
+            output.answer(HelperAnswer(devices=changed, samples=tuple(samples), banner=reader.banner))
             known = devices
             if all(sample.lost for sample in samples):
-                return  # none, or all of them lost: then only a fresh session with the driver can help
-        control.wait(schedule.wait_s(time.monotonic()))
+                return  # only a fresh session with the driver can find a device again
+        requests.wait(schedule.wait_s(time.monotonic()))
 
 
 def main(arguments: Collection[str]) -> None:
-    """Open the kind's reader and serve. Never returns."""
+    """Open the reader of the kind and serve. Never returns."""
     target, text = arguments
     terms = json.loads(text)
     only = None if terms["only"] is None else frozenset(terms["only"])
-    control, voice = HelperInput(ReadIntervals(**terms["pace"])), HelperOutput()
-    control.listen()
-    options = Options(only=only, retry_s=terms["retry_s"], wake=frozenset(terms["wake"]), beat=voice.beat)
+    requests, output = HelperInput(ReadIntervals(**terms["intervals"])), HelperOutput()
+    requests.start()
+    options = Options(
+        only=only, retry_s=terms["retry_s"], wake=frozenset(terms["wake"]), report_alive=output.report_alive
+    )
     try:
-        serve(import_module(target).open_reader(options), control, voice)
+        serve(import_module(target).open_reader(options), requests, output)
     except NoDevices:
-        voice.say(HelperAnswer(devices=(), absent=True))
-    except DriverError as trouble:
-        voice.say(HelperAnswer(devices=(), banner=str(trouble)))
+        output.answer(HelperAnswer(devices=(), absent=True))
+    except DriverError as error:
+        output.answer(HelperAnswer(devices=(), banner=str(error)))
     os._exit(0)
 
 
@@ -132,8 +227,8 @@ def _write(line: bytes) -> None:
         line = line[os.write(ANSWERS, line) :]
 
 
-def _tell_and_end(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
-    # What goes wrong here goes wrong in the client's sight: nobody reads a helper's stderr.
+def _report_and_exit(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
+    # An error is shown by the client: a helper's stderr is read by nothing.
     if not isinstance(error, BrokenPipeError):
         _write(to_line(HelperAnswer(banner=f"Reading the devices failed: {kind.__name__}: {error}.")))
     os._exit(FAILED)
@@ -141,6 +236,6 @@ def _tell_and_end(kind: type[BaseException], error: BaseException, _: TracebackT
 
 if __name__ == "__main__":
     os.dup2(STDOUT, ANSWERS)
-    os.dup2(STDERR, STDOUT)  # driver libraries print now and then: no word of theirs may stand among the answers
-    sys.excepthook = _tell_and_end
+    os.dup2(STDERR, STDOUT)  # driver libraries print now and then, which must not mix with the answers
+    sys.excepthook = _report_and_exit
     main(sys.argv[1:])

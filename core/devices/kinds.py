@@ -1,4 +1,4 @@
-"""The kinds of devices: one row each, naming the module that reads it."""
+"""The kinds of devices: one row each."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class Kind:
     """One kind of device."""
 
     name: str
-    """What `Device.kind` says."""
+    """The value of `Device.kind`."""
     title: str
-    """The same for people."""
+    """Its name for users."""
     isolated: bool
-    """Read in a process of its own, because what answers can hang or crash."""
+    """Whether to read it in a helper process, because its driver can hang or crash."""
     target: str
-    """The module to import where the kind is read: a string, so that naming a kind loads no driver."""
+    """The module that reads it: a string, so that importing this table loads no driver."""
     id_prefixes: tuple[str, ...]
-    """How the ids of its devices begin: nothing is asked about a kind of which no device is wanted."""
+    """Prefixes of its devices' ids. A kind without a wanted device is not read."""
 
 
 KINDS: tuple[Kind, ...] = (

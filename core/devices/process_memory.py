@@ -1,4 +1,4 @@
-"""Memory of processes and all their descendants, from `/proc`, cheaply enough to ask twice a second."""
+"""Memory of processes and all their descendants, read from `/proc` cheaply enough for twice a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-TREE_S = 2.0  # how long a list of descendants is good: finding them costs far more than reading their memory
+TREE_S = 2.0
+"""Seconds for which a list of descendants is reused: finding them costs far more than reading their memory."""
 
 
 class ProcessMemory:
@@ -25,7 +26,7 @@ class ProcessMemory:
         self._tree_until = 0.0
 
     def resident_bytes(self) -> int:
-        """The sum of the resident sets; 0 when all have ended. Pages that several share count for each."""
+        """Return the sum of the resident sets, 0 if all have ended. Shared pages count once per process."""
         now = time.monotonic()
         if now >= self._tree_until:
             self._tree = descendants(self._living())
@@ -33,12 +34,12 @@ class ProcessMemory:
         return sum(procfs.resident_bytes(pid) or 0 for pid in self._tree)
 
     def _living(self) -> list[int]:
-        # A pid alone is never trusted: the number may have been given to a process of somebody else.
+        # A pid alone is not trusted: the number may belong to another process by now.
         return [pid for pid, started in self._roots.items() if _started(pid) == started]
 
 
 def descendants(pids: Iterable[int]) -> set[int]:
-    """The processes themselves, their children, the children's children, and so on."""
+    """Return the processes, their children, their children's children, and so on."""
     children = _children_of_tasks if (PROC / "thread-self" / "children").exists() else _children_by_scan()
     found: set[int] = set()
     todo = list(pids)
@@ -51,12 +52,12 @@ def descendants(pids: Iterable[int]) -> set[int]:
 
 
 def _children_of_tasks(pid: int) -> list[int]:
-    """By the kernel's own lists, one per thread, where it was built with them."""
+    """Read the kernel's own lists, one per thread; not every kernel was built with them."""
     return [int(child) for file in PROC.glob(f"{pid}/task/*/children") for child in _text(file).split()]
 
 
 def _children_by_scan() -> Callable[[int], list[int]]:
-    """By asking every process for its parent, once for all."""
+    """Read the parent of every process once, and return the look-up."""
     children: dict[int, list[int]] = {}
     for pid in procfs.pids():
         if (stat := procfs.stat(pid)) is not None:
@@ -73,4 +74,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return ""  # the process has ended, which is no error
+        return ""  # the process has ended

@@ -1,4 +1,4 @@
-"""What every device kind offers: a reader; and when which of its readings are due."""
+"""The interface of a device kind's reader, and when which of its readings are due."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ if TYPE_CHECKING:
     from core.devices.device import Device, Sample
 
 
-PROCESSES_S = 5.0  # seconds between two process lists, when nobody is waiting for a process to let go
+PROCESSES_S = 5.0
+"""Seconds between two process lists, unless something waits for a process to release memory."""
 KERNEL_LOG = "Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps."
-"""What to do about a driver that fails, where nothing better is known."""
+"""What to do about a driver that fails, if nothing more specific is known."""
 
 
-class NoDevices(Exception):  # noqa: N818 (nothing is wrong: the machine has no device of this kind)
-    """This machine has nothing of the kind, and will not have it soon."""
+class NoDevices(Exception):  # noqa: N818 (nothing is wrong)
+    """The machine has no device of the kind."""
 
 
 class DriverError(Exception):
-    """The driver cannot be asked. `str()` is a sentence for people: what it said, and the cure."""
+    """The driver cannot be used. `str()` is a sentence for users: the driver's error and the remedy."""
 
 
 class Tier(Enum):
-    """Readings that are taken together, because they cost alike."""
+    """Readings of similar cost, which are taken together."""
 
     LOAD = "load"
     """Utilisation and memory."""
     HEAT = "heat"
-    """Temperature, power, and why the clocks are low."""
+    """Temperature, power, and the reasons for low clocks."""
     PROCESSES = "processes"
-    """Who holds memory: milliseconds per device, and the driver's lock is taken from the training."""
+    """The processes that use memory: takes milliseconds per device, and the driver's lock from the training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadIntervals:
-    """How often each tier is read, in seconds; the fields are named after the tiers."""
+    """Seconds between two readings of each tier; the fields are named after the tiers."""
 
     load: float = 1.0
     heat: float = 2.0
@@ -51,79 +52,79 @@ class ReadIntervals:
                 raise ValueError(f"Devices cannot be read every {value} s ({each.name}); give more than 0.")
 
     def period_s(self, tier: Tier) -> float:
-        """Seconds between two readings of a tier."""
+        """Return the seconds between two readings of a tier."""
         period: float = getattr(self, tier.value)
         return period
 
 
 class ReadSchedule:
-    """Says which tiers are due. Times are those of any one steady clock, in seconds."""
+    """Decides which tiers are due. Times are those of one steady clock, in seconds."""
 
-    def __init__(self, pace: ReadIntervals) -> None:
-        self._pace = pace
+    def __init__(self, intervals: ReadIntervals) -> None:
+        self._intervals = intervals
         self._last: dict[Tier, float] = {}
 
-    def change(self, pace: ReadIntervals) -> None:
-        """Go on at another pace, counted from the last readings."""
-        self._pace = pace
+    def change(self, intervals: ReadIntervals) -> None:
+        """Use other intervals, counted from the last readings."""
+        self._intervals = intervals
 
     def wait_s(self, now: float) -> float:
-        """Seconds until something is due."""
+        """Return the seconds until a tier is due."""
         return max(0.0, self._due(Tier.LOAD) - now)
 
     def take(self, now: float) -> frozenset[Tier]:
-        """The tiers to read now, none before the load is due; they count as read."""
+        """Return the tiers to read now and count them as read; none before the load is due."""
         if now < self._due(Tier.LOAD):
             return frozenset()
-        # The slower tiers ride along with the load: half a period early rather than half a period late.
-        reach = now + self._pace.load / 2
+        # The slower tiers are read together with the load, up to half its interval early.
+        reach = now + self._intervals.load / 2
         tiers = frozenset(tier for tier in Tier if self._due(tier) <= reach)
         self._last.update(dict.fromkeys(tiers, now))
         return tiers
 
     def _due(self, tier: Tier) -> float:
         last = self._last.get(tier)
-        return float("-inf") if last is None else last + self._pace.period_s(tier)
+        return float("-inf") if last is None else last + self._intervals.period_s(tier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a reader is opened with."""
+    """The options of a reader."""
 
     only: frozenset[str] | None = None
-    """Ids of the devices to list and to read; None: all."""
+    """Ids of the devices to list and to read; None for all."""
     retry_s: float = 10.0
-    """Seconds after which a device or a driver that failed is asked again."""
+    """Seconds after which a device or a driver that failed is tried again."""
     wake: frozenset[str] = frozenset()
-    """Ids of devices that a run is about to use: if one is not among those that are awake, the others are woken up."""
-    beat: Callable[[], None] = field(default=lambda: None, compare=False)
-    """Called after each question to a driver: slow answers are told from none at all."""
+    """Ids of devices that a run is about to use: if one of them is not awake, sleeping devices are woken up."""
+    report_alive: Callable[[], None] = field(default=lambda: None, compare=False)
+    """Called after each call of a driver, so that a slow driver is told from one that hangs."""
 
     def wants(self, device_id: str) -> bool:
-        """Whether a device is to be listed and read."""
+        """Return whether a device is to be listed and read."""
         return self.only is None or device_id in self.only
 
 
 class Reader(Protocol):
-    """Reads all wanted devices of one kind."""
+    """Reads the wanted devices of one kind."""
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The devices, in the order of their labels. One that was listed stays listed."""
+        """The devices in the order of their labels. A device that was listed once stays listed."""
 
     @property
     def banner(self) -> str | None:
-        """A sentence, when a part of the devices cannot be listed."""
+        """A sentence if some of the devices cannot be listed."""
 
     def read(self, now: float, tiers: Collection[Tier]) -> list[Sample]:
-        """One sample of each device, in the order of `devices`, with `now` (unix seconds) as its time.
+        """Return one sample of each device, in the order of `devices`, with the time `now` (unix seconds).
 
-        Readings of tiers that are not asked for are those of the last time they were.
+        Readings of tiers that are not among `tiers` keep their last values.
         """
 
 
 class LocalReader(Reader, Protocol):
-    """A reader that is used in the process which shows or records its readings."""
+    """A reader that needs no helper process."""
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
-        """By device id, the processes of runs whose memory (with their descendants') is the device's."""
+        """By device id, set the processes of runs on it: the device's memory is theirs and their descendants'."""

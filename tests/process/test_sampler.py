@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import itertools
 import os
 import signal
 import subprocess
@@ -15,13 +16,13 @@ import psutil
 import pytest
 
 from core.devices.device import Device, Process, Sample
+from core.devices.helper import HelperAnswer, from_line, to_line
 from core.devices.kinds import KINDS
-from core.devices.protocol import HelperAnswer, from_line, to_line
-from core.devices.readings_store import ReadingsStore
 from core.devices.sampler import Sampler
-from core.devices.source import HelperTimeouts
+from core.devices.source import HelperTimeouts, ReadingsStore
 from core.system import processes
 from tests.nvml.standin import uuid
+from tests.support.helper_pids import helper_pids
 from tests.support.waiting import wait_until
 
 QUICK = HelperTimeouts(stale_s=0.3, hang_s=0.6, start_s=5, retry_s=0.2, backoff_s=0.05, notice_s=30)
@@ -30,22 +31,54 @@ ROOT = Path(__file__).parents[2]
 P = Process(pid=4711, memory_used_bytes=5)
 
 
+class Clock:
+    """Real time that a test can put forward, instead of waiting for it to pass."""
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._ahead_s
+
+    def step(self, seconds: float) -> None:
+        self._ahead_s += seconds
+
+
 @pytest.fixture
-def sampler(nvml):
-    with Sampler(kinds=NVIDIA, period_s=0.05, patience=QUICK) as sampler:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sampler(nvml, clock):
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=QUICK, clock=clock) as sampler:
         yield sampler
-        helpers = sampler.helper_pids()
+        helpers = helper_pids()
     assert not any(psutil.pid_exists(pid) for pid in helpers)
 
 
 def helper(sampler: Sampler) -> psutil.Process:
-    (pid,) = wait_until(lambda: sampler.poll() and sampler.helper_pids(), what="a helper process")
+    (pid,) = wait_until(lambda: sampler.poll() and helper_pids(), what="a helper process")
     return psutil.Process(pid)
 
 
 def wait_for(sampler: Sampler, condition, what: str):
     """The first survey of which the condition is true."""
     return wait_until(lambda: (survey := sampler.poll()) and condition(survey) and survey, what=what)
+
+
+def fall_silent(sampler: Sampler) -> None:
+    """Poll until no reading of GPU 0 has come for six intervals."""
+    heard_at = time.monotonic()
+
+    def silent() -> bool:
+        nonlocal heard_at
+        sampler.poll()
+        if any(sample.device_id == uuid(0) for sample in sampler.new_samples()):
+            heard_at = time.monotonic()
+        return time.monotonic() - heard_at > 0.3
+
+    wait_until(silent, what="the readings to stop")
 
 
 def all_well(survey) -> bool:
@@ -165,49 +198,62 @@ def test_a_helper_that_is_killed_is_started_again(nvml, sampler):
     assert not psutil.pid_exists(first.pid), "no zombie is left"
 
 
-def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, sampler):
+def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, clock):
     nvml.write(gpus=1)
-    sampler.survey(10)
-    hanging = helper(sampler)
-    nvml.write(slow_ms=60_000)
-    survey = wait_for(sampler, lambda survey: "s old" in (survey.banner or ""), "the readings to be called old")
-    assert "NVIDIA devices do not answer: their readings are " in survey.banner
-    wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), what="the hanging helper to be ended")
-    nvml.write(slow_ms=None)
-    replaced_at = time.time()
-    survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
-    assert survey.banner.endswith("did not answer and was ended; it is started again.")
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=HelperTimeouts(start_s=30), clock=clock) as sampler:
+        sampler.survey(10)
+        hanging = helper(sampler)
+        nvml.write(slow_ms=60_000)
+        fall_silent(sampler)
+        clock.step(5)
+        assert sampler.poll().banner.startswith("NVIDIA devices do not answer: their readings are 5 s old")
+        clock.step(12)
+        wait_until(lambda: sampler.poll() and not psutil.pid_exists(hanging.pid), what="the hanging helper to be ended")
+        nvml.write(slow_ms=None)
+        replaced_at = time.time()
+        clock.step(0.5)  # before the first restart
+        survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
+        assert (
+            survey.banner == "The helper that reads NVIDIA devices did not answer and was ended; it is started again."
+        )
 
 
-def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_age(nvml):
-    # A round of readings takes longer than may pass without a sign of life; no call does.
-    patience = HelperTimeouts(stale_s=0.5, hang_s=3, start_s=30, retry_s=30)
-    nvml.write(gpus=1, slow_ms=400)
-    with Sampler(kinds=NVIDIA, period_s=0.05, patience=patience) as sampler:
-        survey = sampler.survey(60)
+def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_age(nvml, clock):
+    nvml.write(gpus=1)
+    timeouts = HelperTimeouts(stale_s=1.5, hang_s=60, start_s=30, retry_s=30)
+    with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=timeouts, clock=clock) as sampler:
+        sampler.survey(10)
         patient = helper(sampler)
-        seen = survey.samples[0].time
+        sampler.set_period(0.05, processes_s=0.05)
+        nvml.write(slow_ms=400)  # a round of readings takes two seconds
+        fall_silent(sampler)
+        clock.step(50)
         survey = wait_for(sampler, lambda survey: "slowly" in (survey.banner or ""), "the slowness to be told")
-        assert survey.banner.startswith("NVIDIA devices answer slowly: their readings are ")
+        assert survey.banner.startswith("NVIDIA devices answer slowly: their readings are 5")
+        clock.step(50)  # more than `hang_s` since the last answer, less since the last sign of life
+        seen = sampler.poll().samples[0].time
         wait_for(sampler, lambda survey: survey.samples[0].time > seen, "the next readings")
         assert helper(sampler) == patient, "it was not taken for one that hangs"
 
 
-def test_the_age_of_each_reading_is_known_while_one_call_of_the_driver_hangs(nvml):
+def test_the_age_of_each_reading_is_known_while_one_call_of_the_driver_hangs(nvml, clock):
     nvml.write(gpus=2)
-    with Sampler(period_s=0.05, patience=HelperTimeouts(stale_s=0.3, hang_s=60)) as sampler:
-        assert sampler.survey(20).age_s("GPU-unknown", time.monotonic()) is None
+    timeouts = HelperTimeouts(stale_s=0.3, hang_s=60)
+    with Sampler(period_s=0.05, timeouts=timeouts, clock=clock) as sampler:
+        assert sampler.survey(20).age_s("GPU-unknown", clock()) is None
         nvml.write(**{"slow_ms.nvmlDeviceGetUtilizationRates": 60_000})
-        survey = wait_for(sampler, lambda each: (each.age_s(uuid(1), time.monotonic()) or 0) > 1, "an old reading")
-        now = time.monotonic()
+        fall_silent(sampler)
+        clock.step(2)
+        survey = wait_for(sampler, lambda each: each.age_s("cpu:0", clock()) < 1, "a reading of the CPU")
+        now = clock()
         assert survey.age_s("cpu:0", now) < survey.age_s(uuid(0), now), "the CPU is read on"
-        assert survey.age_s(uuid(0), now) >= 1
+        assert survey.age_s(uuid(0), now) >= 2
         ages = [survey.age_s(uuid(0), now + later) for later in (0, 5)]
         assert ages[1] - ages[0] == pytest.approx(5)
 
 
 def test_no_poll_waits_for_a_driver_whose_every_call_takes_long(nvml):
-    nvml.write(gpus=2, slow_ms=100)
+    nvml.write(gpus=1, slow_ms=100)
     polls = 0
     with Sampler(kinds=NVIDIA, period_s=0.05) as sampler:
 
@@ -216,37 +262,37 @@ def test_no_poll_waits_for_a_driver_whose_every_call_takes_long(nvml):
             polls += 1
             return sampler.poll().samples
 
-        assert len(wait_until(polled, 60, "the first readings")) == 2
+        assert len(wait_until(polled, 60, "the first readings")) == 1
     assert polls > nvml.calls().total(), "more polls than calls: none of them took as long as one"
 
 
 def test_a_sleeping_gpu_that_woke_up_takes_the_place_of_its_row():
-    ledger = ReadingsStore()
+    store = ReadingsStore()
     asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
-    ledger.enter(HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)))
+    store.add(HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)), 0.0)
     awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
-    ledger.enter(HelperAnswer(devices=(awake,)))
-    assert list(ledger.devices) == ["GPU-1"]
-    assert not ledger.latest
+    store.add(HelperAnswer(devices=(awake,)), 0.0)
+    assert list(store.devices) == ["GPU-1"]
+    assert not store.latest
 
 
 def test_a_gpu_that_fell_asleep_before_its_helper_was_started_anew_keeps_its_row():
     """The new helper does not wake it up to ask for its id."""
-    ledger = ReadingsStore()
+    store = ReadingsStore()
     awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
-    ledger.enter(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)))
+    store.add(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)), 0.0)
     asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
     for answer in (
         HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=2.0, asleep=True),)),
         HelperAnswer(samples=(Sample(device_id=asleep.id, time=3.0, asleep=True),)),
     ):
-        ledger.enter(answer)
-        assert ledger.devices == {"GPU-1": awake}
-        assert list(ledger.latest) == ["GPU-1"]
-        assert (ledger.latest["GPU-1"].asleep, ledger.latest["GPU-1"].lost) == (True, None)
-    ledger.enter(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=4.0, memory_used_bytes=6),)))
-    assert list(ledger.devices) == ["GPU-1"]
-    assert ledger.latest["GPU-1"].memory_used_bytes == 6
+        store.add(answer, 0.0)
+        assert store.devices == {"GPU-1": awake}
+        assert list(store.latest) == ["GPU-1"]
+        assert (store.latest["GPU-1"].asleep, store.latest["GPU-1"].lost) == (True, None)
+    store.add(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=4.0, memory_used_bytes=6),)), 0.0)
+    assert list(store.devices) == ["GPU-1"]
+    assert store.latest["GPU-1"].memory_used_bytes == 6
 
 
 def test_what_a_device_is_reaches_the_client_whole():
@@ -319,7 +365,7 @@ def test_readings_that_stay_the_same_go_on_coming_and_so_they_do_after_a_restart
     wait_for(sampler, lambda survey: survey.samples[1].utilisation_percent == 42, "the change")
 
 
-def test_a_stopped_helper_delays_nobody(nvml, sampler):
+def test_a_stopped_helper_delays_nobody(nvml, sampler, clock):
     nvml.write(gpus=1)
     sampler.survey(10)
     stopped = helper(sampler)
@@ -328,9 +374,12 @@ def test_a_stopped_helper_delays_nobody(nvml, sampler):
     sampler.poll()
     while sampler.new_samples():
         sampler.poll()
-    survey = wait_for(sampler, lambda survey: "s old" in (survey.banner or ""), "the readings to be called old")
+    clock.step(0.5)
+    survey = sampler.poll()
+    assert "s old" in survey.banner
     assert sampler.new_samples() == []
-    assert survey.samples[0].time < time.time() - QUICK.stale_s, "the reading keeps its time"
+    assert survey.age_s(uuid(0), clock()) >= 0.5, "the reading keeps its time"
+    stopped.kill()  # or its end would be waited for in vain, twice
 
 
 def test_close_ends_a_helper_that_is_stopped_and_may_be_called_twice(nvml, sampler):
@@ -342,7 +391,7 @@ def test_close_ends_a_helper_that_is_stopped_and_may_be_called_twice(nvml, sampl
     assert not psutil.pid_exists(stopped.pid)
     sampler.close()
     assert sampler.poll().devices
-    assert sampler.helper_pids() == [], "a closed sampler starts nothing"
+    assert helper_pids() == [], "a closed sampler starts nothing"
 
 
 def test_a_helper_in_a_hanging_driver_ends_with_its_client(nvml):
@@ -350,9 +399,10 @@ def test_a_helper_in_a_hanging_driver_ends_with_its_client(nvml):
     code = """
 import os, sys
 from core.devices.sampler import Sampler
+from tests.support.helper_pids import helper_pids
 sampler = Sampler()
 sampler.survey(10)
-print(*sampler.helper_pids(), flush=True)
+print(*helper_pids(), flush=True)
 sys.stdin.readline()
 os.abort()
 """
@@ -389,22 +439,22 @@ def test_no_driver_answers_in_time(nvml):
 
 
 @pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has the real library")
-def test_a_machine_without_the_library_has_no_banner_and_keeps_no_helper():
-    with Sampler(patience=QUICK) as sampler:
+def test_a_machine_without_the_library_has_no_banner_and_keeps_no_helper(clock):
+    with Sampler(timeouts=QUICK, clock=clock) as sampler:
         survey = sampler.survey(10)
         assert {device.kind for device in survey.devices} == {"cpu"}
         assert survey.banner is None
-        wait_until(lambda: sampler.poll() and not sampler.helper_pids(), what="the helper to end")
-        time.sleep(2 * QUICK.retry_s)  # nothing is to happen, so there is nothing to wait for
+        wait_until(lambda: sampler.poll() and not helper_pids(), what="the helper to end")
+        clock.step(2 * QUICK.retry_s)
         sampler.poll()
-        assert sampler.helper_pids() == []
+        assert helper_pids() == []
 
 
 def test_a_kind_of_which_nothing_is_wanted_starts_no_helper(nvml):
     nvml.write(gpus=1)
     with Sampler(only=["cpu:0"]) as sampler:
         assert [device.id for device in sampler.survey(10).devices] == ["cpu:0"]
-        assert sampler.helper_pids() == []
+        assert helper_pids() == []
 
 
 def test_gpus_are_listed_before_the_cpu_and_memory_is_that_of_watched_processes(nvml):
@@ -431,6 +481,7 @@ def test_a_period_of_nothing_is_refused(period_s):
 
 def test_a_driver_that_never_answered_is_told_once(nvml):
     nvml.write(gpus=1, slow_ms=60_000)
-    with Sampler(kinds=NVIDIA, period_s=0.05, patience=HelperTimeouts(stale_s=0.1)) as sampler:
-        banner = sampler.survey(0.5).banner
+    seconds = itertools.count()
+    with Sampler(kinds=NVIDIA, period_s=0.05, clock=lambda: float(next(seconds))) as sampler:
+        banner = sampler.survey(10).banner
     assert banner.count("have not answered") == 1

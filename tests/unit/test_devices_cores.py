@@ -6,14 +6,14 @@ import os
 
 import pytest
 
-from core.devices.cores import CORES_VARIABLE, COUNT_VARIABLE, deal, device_count, shares, wanted
+from core.devices.cores import CORES_VARIABLE, COUNT_VARIABLE, device_count, divide, shares, usable_cores
 
 CORES = sorted(os.sched_getaffinity(0))
 
 
 def test_cores_are_dealt_contiguously_and_completely():
-    assert deal([0, 1, 2, 3, 4, 5, 6], 2) == [(0, 1, 2, 3), (4, 5, 6)]
-    assert deal([4, 5, 8], 3) == [(4,), (5,), (8,)]
+    assert divide([0, 1, 2, 3, 4, 5, 6], 2) == [(0, 1, 2, 3), (4, 5, 6)]
+    assert divide([4, 5, 8], 3) == [(4,), (5,), (8,)]
 
 
 def test_there_are_two_devices_where_there_are_two_cores_or_more():
@@ -28,15 +28,15 @@ def test_a_bad_setting_is_refused_with_value_and_remedy(setting):
 
 
 def test_all_that_may_be_used_are_dealt_unless_some_are_named():
-    assert wanted(None, {8, 0, 2}) == [0, 2, 8]
-    assert wanted("2-4,0", range(8)) == [2, 3, 4, 0]
-    assert wanted("7", range(8)) == [7]
+    assert usable_cores(None, {8, 0, 2}) == [0, 2, 8]
+    assert usable_cores("2-4,0", range(8)) == [2, 3, 4, 0]
+    assert usable_cores("7", range(8)) == [7]
 
 
 @pytest.mark.parametrize("setting", ["", "8", "0,8", "1,1", "0-2,1", "3-2", "-1", "1-", "one", "0;1", " 1", "٣"])
 def test_cores_that_cannot_be_had_are_refused_with_value_and_remedy(setting):
     with pytest.raises(ValueError, match=rf"^{CORES_VARIABLE}={setting} .* as in 2-5 or 1,0, of 0-3,5, or unset it\.$"):
-        wanted(setting, {0, 1, 2, 3, 5})
+        usable_cores(setting, {0, 1, 2, 3, 5})
 
 
 def test_the_last_core_may_come_first():

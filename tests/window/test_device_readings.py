@@ -22,6 +22,7 @@ from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices,
 from gui.viewmodels.devices.device_selection import obstacles
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.acting import played
+from tests.support.helper_pids import helper_pids
 from tests.support.running import LONG, start, write_recipe
 
 GB = 2**30
@@ -173,7 +174,7 @@ def test_the_window_waits_for_no_slow_call_and_outlives_its_helper(drive, nvml):
     beats = []
     panel.window.services.poll_timer.timeout.connect(lambda: beats.append(nvml.calls().total()))
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the first reading")
-    (pid,) = panel.window.services.device_monitor.sampler.helper_pids()
+    (pid,) = helper_pids()
     assert pid not in {os.getpid(), os.getppid()}
     os.kill(pid, signal.SIGKILL)
     panel.until(lambda: "signal KILL" in panel.window.panels.devices.banner.text(), "the helper's end to be told")

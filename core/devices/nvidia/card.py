@@ -73,7 +73,7 @@ class Card:
         )
 
     def _refresh(self, due: Sequence[NvmlReading]) -> None:
-        values, beat, listed = self._values, self._options.beat, False
+        values, beat, listed = self._values, self._options.report_alive, False
         for reading in due:
             values[reading.name] = self._ask(reading)
             listed = listed or reading.tier is Tier.PROCESSES
@@ -125,7 +125,7 @@ class Card:
         if time.monotonic() < self._retry_at:
             return ()
         self._handle = pynvml.nvmlDeviceGetHandleByUUID(self.device.id)
-        self._options.beat()
+        self._options.report_alive()
         self._lost = None
         return READINGS
 

@@ -128,7 +128,7 @@ class NvidiaReader:
                 raise NoDevices from error
             raise trouble(error) from error
         self._opened = True
-        self._options.beat()
+        self._options.report_alive()
 
     def _list_gpus(self, sleeping: Collection[str]) -> list[str | None]:
         failures = self._list_by_address(sleeping) if sleeping else self._list_by_index()
@@ -140,7 +140,7 @@ class NvidiaReader:
             count = int(pynvml.nvmlDeviceGetCount())
         except pynvml.NVMLError as error:
             raise trouble(error) from error
-        self._options.beat()
+        self._options.report_alive()
         listed = {index for index, number in self._order.values() if number == WHOLE}
         return [self._list_one(index) for index in range(count) if index not in listed]
 
@@ -148,8 +148,8 @@ class NvidiaReader:
         """Add the GPU of an index. Returns a sentence when that fails: without its UUID it has no row."""
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            self._options.beat()
-            self._add(describe(index, handle, self._options.beat), handle, (index, WHOLE))
+            self._options.report_alive()
+            self._add(describe(index, handle, self._options.report_alive), handle, (index, WHOLE))
         except pynvml.NVMLError as error:
             return f"GPU {index} cannot be listed: the driver says “{words(error)}”. {OTHER_CURE}"
         return None
@@ -163,10 +163,10 @@ class NvidiaReader:
     def _list_awake(self, address: str) -> str | None:
         try:
             handle = pynvml.nvmlDeviceGetHandleByPciBusId(address)
-            self._options.beat()
+            self._options.report_alive()
             index = int(pynvml.nvmlDeviceGetIndex(handle))
-            self._options.beat()
-            self._add(describe(index, handle, self._options.beat), handle, (index, WHOLE))
+            self._options.report_alive()
+            self._add(describe(index, handle, self._options.report_alive), handle, (index, WHOLE))
         except pynvml.NVMLError as error:
             if error.value in NO_SUCH:
                 return None  # not ours to use: a container shows more on the bus than it lets in
@@ -181,9 +181,9 @@ class NvidiaReader:
                 continue
             try:
                 on = in_mig_mode(card.handle)
-                self._options.beat()
+                self._options.report_alive()
                 card.device = with_mig_mode(card.device, index, on)
-                self._compare_mig_devices(index, dict(mig_devices(card, self._options.beat)) if on else {})
+                self._compare_mig_devices(index, dict(mig_devices(card, self._options.report_alive)) if on else {})
             except pynvml.NVMLError as error:
                 card.lose(error)
 
