@@ -42,7 +42,7 @@ class RunPresenter:
         present, spec = self._monitor.survey.devices, self._session.spec
         colours = device_colours(present, spec.devices if spec else (), self._theme)
         labels = device_labels(present, self._session.facts)
-        self._panes.plots.show_books(self._session.book, self._monitor.book, colours, labels)
+        self._panes.plots.show_series(self._session.book, self._monitor.book, colours, labels)
 
     def show_facts(self) -> None:
         """What has become of it."""
@@ -51,7 +51,7 @@ class RunPresenter:
         panes.details.log.show_over(over=session.run is not None and state_info(facts.state).over)
         message = run_message(facts, session.spec_problem, time.time())
         panes.run_message.show_message(message.text, message.tone, details=message.details)
-        panes.plots.show_verdict(*note(facts, device_labels(self._monitor.survey.devices, facts)))
+        panes.plots.show_memory_note(*note(facts, device_labels(self._monitor.survey.devices, facts)))
         panes.plots.show_facts(facts)
         told = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
         panes.details.show_error("\n\n".join(text for text in told if text))

@@ -1,1 +1,1 @@
-"""The plots of the window: one module each, and one row in `registry`."""
+"""Plots: `registry` lists them, `plot_area` stacks them, `items` holds what they draw with."""

@@ -1,4 +1,4 @@
-"""What every plot has: a card with a title, a read-out and a drawing area, and how it keeps up with a run."""
+"""The base class of all plots: a card with a title, a read-out and a drawing area that follows a run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QPushButton,
+    QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
 )
@@ -21,10 +22,10 @@ from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
 
-from .side_label import SideLabel
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from PySide6.QtGui import QPaintEvent
 
     from core.series.min_max_tree import Floats
     from core.series.run_series import RunSeries
@@ -33,146 +34,148 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
 AFTER_END_SHARE = 0.03
-"""Of the time until the end of training, so much is shown after it at least: there is seen what became of it."""
+"""Minimum share of the training time to show after its end, where the memory is released."""
 MANY_LINES = 32
-"""More of them are drawn the less often, when it is not urgent."""
+"""With more lines than this, new readings are drawn less often."""
 FARTHEST = 1e300
-"""No axis reaches farther: what computes with the ends of a range must not overflow."""
+"""Largest absolute end of an axis: computing with the ends of a range must not overflow."""
 
 Span = tuple[float, float]
 
 
 class Plot(QFrame):
-    """A card that draws one aspect of a book; `redraw`, called at every tick, is done at once when nothing changed.
+    """A card that draws one aspect of a run. `redraw` is called at every tick and returns at once if nothing changed.
 
-    It follows its run, showing all of it, until it is panned or zoomed by hand.
+    The plot follows its run, showing all of it, until the user pans or zooms.
     """
 
     follow_changed = Signal(bool)
     axis_changed = Signal()
-    """The x axis has come to mean something else."""
+    """The quantity on the x axis has changed."""
 
     unit: ClassVar[str] = ""
-    nothing_yet: ClassVar[str] = "No measurements yet"
-    no_book: ClassVar[str] = "Start a run, or choose one"
+    no_data_yet: ClassVar[str] = "No measurements yet"
+    no_run: ClassVar[str] = "Start a run or select one"
     y_by_hand: ClassVar[bool] = False
-    """Whether the mouse moves the y axis too."""
-    tells_end: ClassVar[bool] = False
-    """Whether the words "training ended" stand at the line that marks it."""
+    """True if the mouse also moves the y axis."""
+    labels_end: ClassVar[bool] = False
+    """True if the line at the end of training has a label."""
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         super().__init__()
         self.setObjectName(name)
         self.setProperty("card", True)
         self.setAccessibleName(f"{title} plot")
-        self.book: RunSeries | None = None
+        self.run_series: RunSeries | None = None
         self.theme = theme
         self.colours: Mapping[str, str] = {}
         self.labels: Mapping[str, str] = {}
         self._follow = True
         self._followed: Span | None = None
         self.resumed: tuple[float, ...] = ()
-        """When the run was resumed, unix seconds."""
-        self._end_words = ENDED
+        """Times at which the run was resumed, in unix seconds."""
+        self._end_text = ENDED
         self.min_s = 0.0
-        """Between two drawings of new readings."""
-        self._seen: tuple[object, ...] | None = None
+        """Minimum seconds between two drawings of new readings."""
+        self._drawn: tuple[object, ...] | None = None
         self._drawn_at = 0.0
         self.canvas = Canvas(y_by_hand=self.y_by_hand)
-        self.canvas.setAccessibleName(f"{title}, drawn. Arrows pan, plus and minus zoom, A shows all.")
-        self.end = EndMark(self.canvas, words=self.tells_end)
-        self.hover = HoverReadout(self.canvas, self.read, theme)
+        self.canvas.setAccessibleName(f"{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole run.")
+        self.end = EndMark(self.canvas, labelled=self.labels_end)
+        self.hover = HoverReadout(self.canvas, self.reading_at, theme)
         self._build(title)
         self.canvas.moved_by_hand.connect(lambda: self.set_follow(False))
         self.canvas.follow_asked.connect(lambda: self.set_follow(True))
 
-    # What a kind of plot says about itself.
+    # What subclasses define.
 
     def curves(self) -> dict[str, tuple[Floats, Floats]]:
-        """What is drawn now: by name, positions and values, shape (n,) each."""
+        """Return the drawn positions and values of each line by name, shape (n,) each."""
         return {name: (line.x, line.y) for name, line in self.lines().items() if len(line.x)}
 
     def lines(self) -> Mapping[str, Shown]:
-        """The lines, by name."""
+        """Return the lines by name."""
         raise NotImplementedError
 
-    def read(self, x: float) -> HoverReading | None:
-        """What there is at a place of the x axis; None when nothing."""
+    def reading_at(self, x: float) -> HoverReading | None:
+        """Return the measurements at a position of the x axis; None if there are none."""
         raise NotImplementedError
 
     def axis_name(self) -> str:
-        """What the x axis is: `time`, `step` or `epoch`."""
+        """Return the quantity on the x axis: `time`, `step` or `epoch`."""
         return "time"
 
-    def _has_something(self, book: RunSeries) -> bool:
+    def _has_data(self, run_series: RunSeries) -> bool:
         raise NotImplementedError
 
-    def _draw(self, book: RunSeries, span: Span, pixels: int) -> None:
-        """Put into the lines what is to be seen of `book` over `span`."""
+    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
+        """Give the lines what `run_series` has over `span`, for a width of `pixels`."""
         raise NotImplementedError
 
-    def _wear(self, theme: Theme) -> None:
-        """Give the lines their colours."""
+    def _apply_theme(self, theme: Theme) -> None:
+        """Set the colours of the lines."""
         raise NotImplementedError
 
-    def _readout(self, book: RunSeries) -> Sequence[HoverRow]:
-        """The newest values."""
+    def _readout(self, run_series: RunSeries) -> Sequence[HoverRow]:
+        """Return the newest values, for the title."""
         raise NotImplementedError
 
-    def _whole_span(self, book: RunSeries) -> Span:
-        """All there is of the x axis; the end of training, which is marked, may be later than the last reading."""
-        marked = book.training_ended - book.started if book.training_ended and book.started else 0.0
-        return 0.0, max(book.duration_s, marked * (1 + AFTER_END_SHARE), 1.0)
+    def _whole_span(self, run_series: RunSeries) -> Span:
+        """Return the full range of the x axis. The marked end of training may be later than the last reading."""
+        marked = (
+            run_series.training_ended - run_series.started if run_series.training_ended and run_series.started else 0.0
+        )
+        return 0.0, max(run_series.duration_s, marked * (1 + AFTER_END_SHARE), 1.0)
 
     def _y_span(self) -> Span | None:
-        """What to show of the y axis for the lines as they are; None leaves it."""
+        """Return the range of the y axis that suits the current lines; None keeps the range."""
         raise NotImplementedError
 
     def _y_always_fits(self) -> bool:
         return not self.y_by_hand
 
-    # What the window says to a plot.
+    # What the window calls.
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.theme = theme
         self.canvas.set_theme(theme)
         self.hover.set_theme(theme)
         self.end.set_theme(theme)
-        self._wear(theme)
-        self.outdate()
+        self._apply_theme(theme)
+        self.invalidate()
 
-    def show_book(
-        self, book: RunSeries | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str]
+    def show_series(
+        self, run_series: RunSeries | None, device_colours: Mapping[str, str], device_labels: Mapping[str, str]
     ) -> None:
-        """Draw this book from the next `redraw` on; the mappings give the devices their colours and names."""
-        another = book is not self.book
-        self.book, self.colours, self.labels = book, device_colours, device_labels
-        self._wear(self.theme)
-        self.outdate()
-        if another:
+        """Draw this run from the next `redraw` on. The mappings give colours and labels by device id."""
+        is_other = run_series is not self.run_series
+        self.run_series, self.colours, self.labels = run_series, device_colours, device_labels
+        self._apply_theme(self.theme)
+        self.invalidate()
+        if is_other:
             self.set_note("")
             self.set_follow(True)
 
     def set_note(self, text: str, tone: str = "") -> None:
-        """Say something in the place of the read-out (`tone`: good, warn, bad); no text takes it back."""
+        """Show a text instead of the read-out (`tone`: good, warn, bad); the empty string removes it."""
         self._note.setText(text)
         mark(self._note, tone=tone)
         self._note.setVisible(bool(text))
         self._values.setVisible(not text)
 
-    def show_story(self, end_words: str, resumed: tuple[float, ...]) -> None:
-        """What to call the end of training, and when the run was resumed, unix seconds."""
-        if (end_words, resumed) != (self._end_words, self.resumed):
-            self._end_words, self.resumed = end_words, resumed
-            self.end.say(end_words)
-            self.outdate()
+    def show_training_end(self, end_text: str, resumed: tuple[float, ...]) -> None:
+        """Set the label of the end of training, and the times at which the run was resumed (unix seconds)."""
+        if (end_text, resumed) != (self._end_text, self.resumed):
+            self._end_text, self.resumed = end_text, resumed
+            self.end.set_text(end_text)
+            self.invalidate()
 
     def set_follow(self, follow: bool) -> None:
-        """Show all of the run as it grows, or stay where the user has gone."""
+        """Show all of the run as it grows, or keep the range that the user chose."""
         if follow:
             self._followed = None
-            self.outdate()
+            self.invalidate()
         if follow != self._follow:
             self._follow = follow
             self._follow_button.setVisible(not follow)
@@ -180,71 +183,75 @@ class Plot(QFrame):
 
     @property
     def follows(self) -> bool:
-        """Whether all of the run is shown as it grows."""
+        """True if the plot shows all of the run as it grows."""
         return self._follow
 
-    def outdate(self) -> None:
-        """Make the next `redraw` draw, whatever it finds."""
-        self._seen = None
+    def invalidate(self) -> None:
+        """Make the next `redraw` draw even if nothing changed."""
+        self._drawn = None
 
     def redraw(self) -> None:
-        """Bring the drawing up to date with the book, the range and the size; at once done when it is.
+        """Draw if the run, the range or the size has changed since the last drawing.
 
-        New readings alone wait until the last drawing is `least_s` old, with very many lines for longer.
+        New readings alone wait until the last drawing is `min_s` old, or longer with very many lines.
         """
-        look = self._look()
-        if self._seen == look:
+        inputs = self._inputs()
+        if self._drawn == inputs:
             return
         now = time.monotonic()
         pause_s = self.min_s * max(1.0, len(self.lines()) / MANY_LINES)
-        if self._seen is not None and self._seen[1:] == look[1:] and now - self._drawn_at < pause_s:
+        if self._drawn is not None and self._drawn[1:] == inputs[1:] and now - self._drawn_at < pause_s:
             return
         self._drawn_at = now
-        book = self.book
-        if book is None or not self._has_something(book):
-            self._show_nothing()
+        run_series = self.run_series
+        if run_series is None or not self._has_data(run_series):
+            self._show_empty()
         else:
             self._stack.setCurrentWidget(self.canvas)
-            self._follow_x(book)
-            self._draw(book, self.canvas.x_range, self.canvas.pixels)
-            self._mark_end(book)
+            self._follow_x(run_series)
+            self._draw(run_series, self.canvas.x_range, self.canvas.pixels)
+            self._mark_end(run_series)
             self._fit_y()
             self.end.place()
-            newest = (row.html(self.theme) for row in self._readout(book))
+            newest = (row.html(self.theme) for row in self._readout(run_series))
             self._values.setText("&nbsp;&nbsp;&nbsp; ".join(newest))
             self.hover.refresh()
-            # Else pyqtgraph does so while it paints, finds that all has moved, and paints once more.
+            # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
             self.canvas.scene().prepareForPaint()
-        self._seen = self._look()
+        self._drawn = self._inputs()
 
-    def _look(self) -> tuple[object, ...]:
-        """All that the drawing depends on and that changes without being announced."""
-        version = self.book.version if self.book else -1
+    def _inputs(self) -> tuple[object, ...]:
+        """Return everything that the drawing depends on and that changes without a signal."""
+        version = self.run_series.version if self.run_series else -1
         return version, self.canvas.view.viewRange(), self.canvas.pixels, self.canvas.view.height()
 
-    def _show_nothing(self) -> None:
+    def _show_empty(self) -> None:
         for line in self.lines().values():
             line.clear()
         self._values.setText("")
-        self.empty.setText(self._why_nothing())
+        self.empty.setText(self._empty_text())
         self._stack.setCurrentWidget(self.empty)
 
-    def _why_nothing(self) -> str:
-        if self.book is None:
-            return self.no_book
-        return self.nothing_yet.removesuffix(" yet") if self.book.training_ended else self.nothing_yet
+    def _empty_text(self) -> str:
+        if self.run_series is None:
+            return self.no_run
+        return self.no_data_yet.removesuffix(" yet") if self.run_series.training_ended else self.no_data_yet
 
-    def _follow_x(self, book: RunSeries) -> None:
-        span = self._whole_span(book)
-        # Compared with what was asked for, not with what is seen: linked plots round each other's ranges.
+    def _follow_x(self, run_series: RunSeries) -> None:
+        span = self._whole_span(run_series)
+        # Compare with the range that was set, not with the visible one: linked plots round each other's ranges.
         if self._follow and span != self._followed:
             self._followed = span
             self.canvas.view.setXRange(*span, padding=0)
 
-    def _mark_end(self, book: RunSeries) -> None:
-        """Only over time: what follows the end of training has no steps."""
-        over_time = self.axis_name() == "time" and book.training_ended is not None
-        self.end.show(book.training_ended - self.axis(book).origin if over_time and book.training_ended else None)
+    def _mark_end(self, run_series: RunSeries) -> None:
+        """Mark the end of training on a time axis only: nothing after it has a step."""
+        over_time = self.axis_name() == "time" and run_series.training_ended is not None
+        self.end.show(
+            run_series.training_ended - self.axis(run_series).origin
+            if over_time and run_series.training_ended
+            else None
+        )
 
     def _fit_y(self) -> None:
         if self._follow or self._y_always_fits():
@@ -255,19 +262,19 @@ class Plot(QFrame):
             if [lo, hi] != self.canvas.view.viewRange()[1]:
                 self.canvas.view.setYRange(lo, hi, padding=0)
 
-    def axis(self, book: RunSeries) -> Axis:
-        """The x axis, in the book's terms."""
-        return book.axes[self.axis_name()]
+    def axis(self, run_series: RunSeries) -> Axis:
+        """Return the x axis of the run."""
+        return run_series.axes[self.axis_name()]
 
-    # How it is put together.
+    # Layout.
 
     def _build(self, title: str) -> None:
         self.title = QLabel(f"{title}  {self.unit}".rstrip())
         self.title.setProperty("role", "title")
-        self._values = _beside_title(SideLabel())
-        self._note = _beside_title(ElidedLabel())  # words may be cut; numbers may not
+        self._values = _beside_title(ReadoutLabel())
+        self._note = _beside_title(ElidedLabel())  # text may be cut, numbers may not
         self._note.hide()
-        self.empty = QLabel(self.no_book)
+        self.empty = QLabel(self.no_run)
         self.empty.setProperty("role", "empty")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
@@ -305,3 +312,16 @@ def _beside_title(label: QLabel) -> QLabel:
     label.setProperty("role", "muted")
     label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
     return label
+
+
+class ReadoutLabel(QLabel):
+    """A label that never widens its card. If it lacks room it is blank: half a number is a wrong number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
+        """Paint the whole text or nothing."""
+        if self.sizeHint().width() <= self.width():
+            super().paintEvent(event)

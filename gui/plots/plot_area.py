@@ -1,4 +1,4 @@
-"""The plots, one above the other, on one axis of time."""
+"""All plots, stacked, with linked time axes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from PySide6.QtWidgets import QSplitter
 
 from core.runs.states import RunState
 from gui.plots.items.end_mark import ENDED, PAUSED
-from gui.widgets.forms.fields import select
 
-from .link import TimeLink
 from .registry import PLOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from core.runs.facts import RunFacts
     from core.series.run_series import RunSeries
@@ -25,14 +23,14 @@ if TYPE_CHECKING:
     from .loss import LossPlot
 
 SHARES = (17, 10, 10)
-"""Of the height, from above; further plots get as much as the last."""
+"""Shares of the height from top to bottom; further plots get the last share."""
 MIN_HEIGHT_PX = 110
 IDLE_S = 4.0
-"""Between two drawings while nothing trains: minutes are shown, of which a pixel is about a second, all day long."""
+"""Seconds between two drawings while no run is shown: one pixel is then about a second."""
 
 
 class PlotArea(QSplitter):
-    """All plots of the registry."""
+    """The plots of the registry in a vertical splitter."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(Qt.Orientation.Vertical)
@@ -46,47 +44,70 @@ class PlotArea(QSplitter):
         self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
         self._link = TimeLink(list(self.plots.values()))
 
-    def show_books(
+    def show_series(
         self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str]
     ) -> None:
-        """Draw the run; without one, the devices as they are now."""
+        """Draw the run, or the present readings of the devices (`live`) if there is no run."""
         for name, plot in self.plots.items():
             plot.min_s = IDLE_S if run is None else 0.0
-            plot.show_book(run if run is not None or name == "lossPlot" else live, colours, labels)
+            plot.show_series(run if run is not None or name == "lossPlot" else live, colours, labels)
 
-    def show_verdict(self, text: str, tone: str) -> None:
-        """Say beside the plot of memory what became of it; no text takes it back."""
+    def show_memory_note(self, text: str, tone: str) -> None:
+        """Show the memory verdict in the head of the memory plot; the empty string removes it."""
         self.plots["memoryPlot"].set_note(text, tone)
 
     def show_facts(self, facts: RunFacts) -> None:
-        """Tell the plots how training ended, and when it was resumed."""
-        begun = [time for time, state in facts.history if state is RunState.STARTING]
+        """Mark how training ended and when the run was resumed."""
+        starts = [time for time, state in facts.history if state is RunState.STARTING]
         for plot in self.plots.values():
-            plot.show_story(PAUSED if facts.state is RunState.PAUSED else ENDED, tuple(begun[1:]))
+            plot.show_training_end(PAUSED if facts.state is RunState.PAUSED else ENDED, tuple(starts[1:]))
 
     def redraw(self) -> None:
-        """Bring all drawings up to date."""
+        """Redraw the plots that have changed."""
         for plot in self.plots.values():
             plot.redraw()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         for plot in self.plots.values():
             plot.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
-        """How the loss is drawn, for another day."""
-        controls = self._loss.controls
-        return {"axis": controls.axis, "smoothing": controls.smoothing, "logarithmic": controls.logarithmic}
+        """Return how the loss is drawn, for the settings file."""
+        return self._loss.controls.remember()
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Draw as was remembered; what makes no sense is left out."""
-        controls = self._loss.controls
-        for box, name, kind in ((controls.axis_box, "axis", str), (controls.smoothing_box, "smoothing", int)):
-            if isinstance(kept.get(name), kind):
-                select(box, kept[name])
-        controls.log_box.setChecked(kept.get("logarithmic") is True)
+        """Restore how the loss is drawn; invalid values are ignored."""
+        self._loss.controls.restore(kept)
 
     @property
     def _loss(self) -> LossPlot:
-        return self.plots["lossPlot"]  # type: ignore[return-value]  # the registry's row says so
+        return self.plots["lossPlot"]  # type: ignore[return-value]  # as the registry has it
+
+
+class TimeLink:
+    """Pans, zooms and follows the plots over time together. Links again whenever a plot changes its x axis."""
+
+    def __init__(self, plots: Sequence[Plot]) -> None:
+        self._plots = tuple(plots)
+        for plot in self._plots:
+            plot.axis_changed.connect(self.relink)
+            plot.follow_changed.connect(lambda follow, plot=plot: self._follow(plot, follow))
+        self.relink()
+
+    def relink(self) -> None:
+        """Link the plots that are drawn over time, and unlink the others."""
+        linked = self._over_time()
+        for plot in self._plots:
+            leader = linked[0] if plot in linked[1:] else None
+            plot.canvas.view.setXLink(leader.canvas.view if leader else None)
+            plot.set_follow(True)
+
+    def _over_time(self) -> list[Plot]:
+        return [plot for plot in self._plots if plot.axis_name() == "time"]
+
+    def _follow(self, origin: Plot, follow: bool) -> None:
+        linked = self._over_time()
+        for plot in linked if origin in linked else ():
+            if plot is not origin:
+                plot.set_follow(follow)

@@ -1,4 +1,4 @@
-"""What several ranks measured of the same thing, put together: their mean, and from the least to the greatest."""
+"""Combine what several ranks measured of one metric: mean, minimum and maximum."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .base import Span
 
 RANKED = re.compile(r"(.+)@[1-9]\d{0,5}\Z")
-"""The name of a metric of another rank than 0; also `recall@10`, which is only told apart by what else there is."""
+"""Name of a metric of a rank other than 0. `recall@10` matches too; `own_name` tells them apart by the other names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Positions, and there the mean, the least and the greatest, shape (n,) each; NaN where no rank has a number."""
+    """Positions with mean, minimum and maximum, shape (n,) each; NaN where no rank has a number."""
 
     x: Floats
     mean: Floats
@@ -33,25 +33,25 @@ class Spread:
 
 
 def own_name(name: str, known: Iterable[str]) -> str:
-    """The name under which rank 0 has this metric, where it has; else the name itself."""
+    """Return the name that rank 0 uses for this metric, or the name itself if rank 0 lacks it."""
     found = RANKED.match(name)
     return found[1] if found and found[1] in known else name
 
 
 def of_ranks(metrics: Mapping[str, Series], name: str) -> list[Series]:
-    """A metric of every rank that has measured it, rank 0 first."""
+    """Return a metric of every rank that has measured it, rank 0 first."""
     found = {other: series for other, series in metrics.items() if len(series) and own_name(other, metrics) == name}
     return [found[other] for other in sorted(found, key=lambda other: (len(other), other))]
 
 
-def together(
+def combine(
     ranks: Sequence[Series], axis: Axis, span: Span, pixels: int, window: int, *, positive: bool = False
 ) -> Spread:
-    """What a drawing over `span` needs, however many steps there are: at most two points a pixel.
+    """Return at most two points per pixel to draw over `span`, however many steps there are.
 
-    The mean is that of the ranks' means of the last `window` values; least and greatest are of single values. Ranks
-    are compared step by step, since none of them is at a step at the very time of another. With `positive` (a
-    logarithmic scale), values at or below zero are gaps.
+    The mean averages the ranks' means of the last `window` values; minimum and maximum are of single values. Ranks
+    are compared by step, because they reach a step at different times. With `positive` (a logarithmic scale),
+    values at or below zero are gaps.
     """
     guide = max(ranks, key=lambda series: float(series.steps[-1]))
     lo, hi = _step_span(guide, axis, span)
@@ -71,13 +71,13 @@ def together(
 
 
 def at_step(ranks: Sequence[Series], step: int) -> list[Point]:
-    """What every rank measured at this step; nothing of one that did not."""
+    """Return what each rank measured at this step; ranks without a value are left out."""
     points = [series.nearest(STEP, step) for series in ranks]
     return [point for point in points if point is not None and point.step == step]
 
 
 def mean_of(values: Iterable[float]) -> float:
-    """Of those that are numbers; NaN when none is."""
+    """Return the mean of the finite values; NaN if there are none."""
     return float(_mean(np.array(list(values), dtype=np.float64)))
 
 
@@ -92,7 +92,7 @@ def _step_span(guide: Series, axis: Axis, span: Span) -> Span:
 
 
 def _columns(means: Sequence[tuple[Floats, Floats]], lo: float, hi: float, pixels: int) -> Floats:
-    """The last steps of the pixel columns that hold any, shape (m,), and one beyond either end where there is one."""
+    """Return the last step of each pixel column, shape (m,), and one step beyond either end if there is one."""
     steps = np.unique(np.concatenate([x for x, _ in means]))
     column = np.floor((steps - lo) / max(hi - lo, 1.0) * pixels)
     last = np.append(np.diff(column) > 0, True)
@@ -101,7 +101,7 @@ def _columns(means: Sequence[tuple[Floats, Floats]], lo: float, hi: float, pixel
 
 
 def _at(steps: Floats, x: Floats, y: Floats, reduce: np.ufunc) -> Floats:
-    """Of each stretch of steps that ends at one of `steps`, the least or the greatest value there is; else NaN."""
+    """Reduce the values of each interval of steps that ends at one of `steps`; NaN for an empty interval."""
     found = np.full(len(steps), np.nan)
     place = np.searchsorted(steps, x)
     inside = place < len(steps)
@@ -110,7 +110,7 @@ def _at(steps: Floats, x: Floats, y: Floats, reduce: np.ufunc) -> Floats:
 
 
 def _mean(values: Floats) -> Floats:
-    """Along the first axis, of what is finite."""
+    """Return the mean of the finite values along the first axis."""
     finite = np.isfinite(values)
     count = finite.sum(axis=0)
     with np.errstate(over="ignore"):

@@ -1,13 +1,12 @@
-"""The plots of the window. Another plot is another file and another row here."""
+"""The plots of the window, one row each, from top to bottom."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .device_plots import MemoryPlot, UtilisationPlot
 from .loss import LossPlot
-from .memory import MemoryPlot
-from .utilisation import UtilisationPlot
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
@@ -20,12 +19,12 @@ class PlotRow:
     """One plot of the window."""
 
     name: str
-    """Its object name."""
+    """Object name of the widget."""
     title: str
     target: type[Plot]
 
     def make(self, theme: Theme) -> Plot:
-        """The plot itself; it shows nothing until it is given a book."""
+        """Create the plot; it is empty until it gets a run."""
         return self.target(name=self.name, title=self.title, theme=theme)
 
 

@@ -102,7 +102,7 @@ class _Ours:
         self.plot = PLOTS[0].make(DARK)
         self.plot.resize(SIZE_PX[0] + 24, SIZE_PX[1] + 40)  # the drawing area as large as the others'
         self.plot.show()
-        self.plot.show_book(self.book, {}, {})
+        self.plot.show_series(self.book, {}, {})
         loss = self.book.metrics["loss"]
         loss.append(np.arange(2.0, points + 1), np.linspace(1, 1000, points - 1), values[1:points])
         self.shown = points

@@ -81,7 +81,7 @@ def in_the_window(run_dir: Path) -> float:
     began = time.perf_counter()
     book = RunSeries()
     book.fold(Run.attach(run_dir).catch_up())
-    plot.show_book(book, {}, {})
+    plot.show_series(book, {}, {})
     plot.redraw()
     plot.grab()
     seconds = time.perf_counter() - began

@@ -70,7 +70,7 @@ def another_leg(step: int) -> list[dict]:
 def draw(book: RunSeries | None, *plots: Plot) -> None:
     """Give the plots this book, as the window does, and let them draw."""
     for plot in plots:
-        plot.show_book(book, COLOURS, LABELS)
+        plot.show_series(book, COLOURS, LABELS)
     for plot in plots:
         plot.redraw()
 

@@ -9,8 +9,8 @@ import pytest
 from PySide6.QtGui import QImage
 
 from core.series.run_series import RunSeries
-from gui.plots.items.bundle import bends
 from gui.plots.items.end_mark import PAUSED
+from gui.plots.items.multi_line import drop_constant_points
 from tests.window.plotted import COLOURS, LABELS, START, draw, events
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def test_training_that_is_paused_has_not_ended(plots, book) -> None:
     memory = plots["memoryPlot"]
     draw(book, memory)
     assert memory.end.label.toPlainText() == "training ended"
-    memory.show_story(PAUSED, ())
+    memory.show_training_end(PAUSED, ())
     memory.redraw()
     assert memory.end.label.toPlainText() == "training paused"
 
@@ -48,8 +48,8 @@ def test_a_note_that_has_no_room_is_cut_and_its_tooltip_has_all_of_it(plots, boo
 
 def test_the_mouse_reads_every_device(plots, book) -> None:
     draw(book, *plots.values())
-    utilisation = plots["utilisationPlot"].read(25.1)
-    memory = plots["memoryPlot"].read(25.1)
+    utilisation = plots["utilisationPlot"].reading_at(25.1)
+    memory = plots["memoryPlot"].reading_at(25.1)
     assert utilisation is not None
     assert utilisation.text.splitlines() == ["0:25", "CPU 0 80\u2009%", "CPU 1 \u2013"]
     assert memory is not None
@@ -114,7 +114,7 @@ def painted(plot: Plot, device: str) -> np.ndarray:
 
 
 def draw_purely(book: RunSeries, plot: Plot) -> None:
-    plot.show_book(book, PURE, LABELS)
+    plot.show_series(book, PURE, LABELS)
     plot.redraw()
 
 
@@ -158,8 +158,8 @@ def test_a_device_that_is_gone_has_no_line(plots) -> None:
 def test_of_a_level_stretch_the_two_ends_are_left_and_all_bends_and_gaps() -> None:
     nan = np.nan
     y = np.array([5.0, 5, 5, 7, 7, 7, 7, nan, nan, 7, 7, 7, 8])
-    x, kept = bends(np.arange(13.0), y)
+    x, kept = drop_constant_points(np.arange(13.0), y)
     np.testing.assert_array_equal(x, [0, 2, 3, 6, 7, 8, 9, 11, 12])
     np.testing.assert_array_equal(kept, y[[0, 2, 3, 6, 7, 8, 9, 11, 12]])
     for few in (y[:0], y[:1], y[:2]):
-        np.testing.assert_array_equal(bends(np.arange(float(len(few))), few)[1], few)
+        np.testing.assert_array_equal(drop_constant_points(np.arange(float(len(few))), few)[1], few)

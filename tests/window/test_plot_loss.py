@@ -114,7 +114,7 @@ def test_a_run_that_goes_on_from_an_older_step_is_drawn_from_there(plots, book, 
     np.testing.assert_array_equal(curves["loss"][1], [*losses()[:step], *[7.0] * 30])
     assert (np.diff(curves["loss"][0]) > 0).all()
     np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, step + 1, PER_EPOCH) / 100)
-    assert loss.read(loss.canvas.x_range[1]).text.splitlines()[1] == "train 7"
+    assert loss.reading_at(loss.canvas.x_range[1]).text.splitlines()[1] == "train 7"
     assert plots["memoryPlot"].end.line.isVisible() is False
 
 
@@ -129,7 +129,7 @@ def test_nothing_is_drawn_across_a_pause(plots, book) -> None:
     book.fold(another_leg(step))
     draw(book, loss)
     assert gaps(loss, past=20) == []
-    loss.show_story(ENDED, (START + 100,))
+    loss.show_training_end(ENDED, (START + 100,))
     loss.redraw()
     assert gaps(loss, past=20) == [100, 100], "in the line of every step and in their mean"
     choose(loss, "axis_box", "step")
@@ -180,7 +180,7 @@ def test_a_run_that_begins_anew_keeps_the_chosen_metric(plots, book) -> None:
 def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
     loss = plots["lossPlot"]
     draw(book, loss)
-    reading = loss.read(46.2)
+    reading = loss.reading_at(46.2)
     assert reading is not None
     assert reading.x == 46
     assert reading.text.splitlines() == [

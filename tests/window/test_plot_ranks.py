@@ -89,8 +89,8 @@ def test_a_metric_at_a_rank_of_results_is_no_rank_of_the_run(plots) -> None:
 def test_the_mouse_reads_the_mean_and_how_far_ranks_are_apart(plots) -> None:
     loss = plots["lossPlot"]
     draw(ranked([1.0, 2.0, 3.0], [3.0, 4.0, float("nan")]), loss)
-    assert [row.value for row in loss.read(2.1).rows[1:]] == ["3 (2 to 4)"]
-    assert [row.value for row in loss.read(3.4).rows[1:]] == ["3"]
+    assert [row.value for row in loss.reading_at(2.1).rows[1:]] == ["3 (2 to 4)"]
+    assert [row.value for row in loss.reading_at(3.4).rows[1:]] == ["3"]
 
 
 def test_on_a_logarithmic_scale_a_band_ends_where_nothing_is_positive(plots) -> None:

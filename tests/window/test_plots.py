@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 
 from core.series.run_series import RunSeries
-from gui.plots.link import TimeLink
+from gui.plots.plot_area import TimeLink
 from gui.plots.registry import PLOTS
 from gui.style.theme import DARK, LIGHT
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events, losses

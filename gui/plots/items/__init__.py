@@ -1,1 +1,1 @@
-"""Parts of plots: lines, bands, axes, marks."""
+"""Parts of plots: canvas, axes, lines, bands, marks, the read-out under the mouse."""

@@ -1,4 +1,4 @@
-"""The axes of the plots: round numbers at a readable distance, with labels for people."""
+"""The axes of the plots: ticks at round numbers, at a readable distance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LABEL_MARGIN_PX = 8
 
 
 class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
-    """Steps, epochs, or seconds since the run's start as `12:30`."""
+    """Shows steps, epochs, or seconds since the start of the run as `12:30`."""
 
     def __init__(self) -> None:
         super().__init__("bottom")
@@ -28,87 +28,87 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         """`step`, `time` or `epoch`."""
 
     def show_kind(self, kind: str) -> None:
-        """Label what the positions are: `step`, `time` or `epoch`."""
+        """Set what the positions are: `step`, `time` or `epoch`."""
         if kind != self.kind:
             self.kind = kind
-            self.picture = None  # the labels change even where the range happens not to
+            self.picture = None  # redraw the labels even if the range stays
             self.update()
 
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:  # noqa: N802, N803
-        """One level of ticks (pyqtgraph asks for (spacing, offset) pairs)."""
-        least = (maxVal - minVal) * LABEL_DISTANCE_PX / max(size, 1)
+        """Return one level of ticks as a (spacing, offset) pair."""
+        minimum = (maxVal - minVal) * LABEL_DISTANCE_PX / max(size, 1)
         match self.kind:
             case "time":
-                spacing = time_spacing(least)
+                spacing = time_spacing(minimum)
             case "step":
-                spacing = math.ceil(round_spacing(max(least, 1.0)))
+                spacing = math.ceil(round_spacing(max(minimum, 1.0)))
             case _:
-                spacing = round_spacing(least)
+                spacing = round_spacing(minimum)
         return [(spacing, 0)]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002, N802
-        """The labels of some positions."""
+        """Return the labels of positions."""
         label = clock if self.kind == "time" else number
         return [label(value, spacing) for value in values]
 
 
 class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
-    """Values; on a logarithmic scale, where positions are powers of ten, their decades."""
+    """Shows values. On a logarithmic scale, positions are powers of ten."""
 
     def __init__(self) -> None:
         super().__init__("left")
         self.logarithmic = False
 
     def show_logarithmic(self, logarithmic: bool) -> None:
-        """Label positions as values, or as powers of ten."""
+        """Set whether positions are powers of ten."""
         if logarithmic != self.logarithmic:
             self.logarithmic = logarithmic
             self.picture = None
             self.update()
 
     def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
-        """The axis and half a label beyond either end: with a grid pyqtgraph would leave those labels out."""
+        """Return the axis and half a label beyond either end: with a grid, pyqtgraph would omit those labels."""
         return super().boundingRect().adjusted(0, -LABEL_MARGIN_PX, 0, LABEL_MARGIN_PX)  # type: ignore[no-any-return]
 
     def tickSpacing(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, float]]:  # noqa: N802, N803
-        """One level of ticks (pyqtgraph asks for (spacing, offset) pairs)."""
+        """Return one level of ticks as a (spacing, offset) pair."""
         return [(round_spacing((maxVal - minVal) * ROW_DISTANCE_PX / max(size, 1)), 0)]
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float | None, Any]]:  # noqa: N802, N803
-        """Where the ticks are: pairs of spacing and positions."""
+        """Return the ticks as pairs of spacing and positions."""
         if not self.logarithmic:
             return super().tickValues(minVal, maxVal, size)  # type: ignore[no-any-return]
         return [(None, log_positions(minVal, maxVal, int(max(size, 1) / ROW_DISTANCE_PX)))]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float | None) -> list[str]:  # noqa: ARG002, N802
-        """The labels of some positions."""
+        """Return the labels of positions."""
         if spacing is None or self.logarithmic:
             return [f"{10**value:.3g}" for value in values]
         return [number(value, spacing) for value in values]
 
 
-def round_spacing(least: float) -> float:
-    """The smallest of 1, 2, 2.5, 5, 10, 20, ... (and their fractions) that is at least `least`."""
-    if not (least > 0 and math.isfinite(least)):
+def round_spacing(minimum: float) -> float:
+    """Return the smallest of 1, 2, 2.5, 5, 10, 20, ... (and their fractions) that is at minimum `minimum`."""
+    if not (minimum > 0 and math.isfinite(minimum)):
         return 1.0
-    decade = 10.0 ** math.floor(math.log10(least))
-    return next((factor * decade for factor in (1.0, 2.0, 2.5, 5.0) if factor * decade >= least), 10 * decade)
+    decade = 10.0 ** math.floor(math.log10(minimum))
+    return next((factor * decade for factor in (1.0, 2.0, 2.5, 5.0) if factor * decade >= minimum), 10 * decade)
 
 
 def time_spacing(min_s: float) -> float:
-    """The smallest round number of seconds, minutes, hours or days that is at least `least_s`."""
+    """Return the smallest round number of seconds, minutes, hours or days that is at minimum `min_s`."""
     if min_s <= 1:
         return round_spacing(min_s)
     day = 86400
     return next((step for step in TIME_STEPS_S if step >= min_s), day * round_spacing(min_s / day))
 
 
-def log_positions(lo: float, hi: float, most: int) -> list[float]:
-    """Up to about `most` places between `lo` and `hi`: powers of ten with 2 and 5 between, all, or every n-th."""
+def log_positions(lo: float, hi: float, limit: int) -> list[float]:
+    """Return up to about `limit` positions between `lo` and `hi`: powers of ten, with 2 and 5 if there is room."""
     first, last = math.floor(lo), math.ceil(hi)
     decades = max(last - first, 1)
-    factors = (1, 2, 5) if 3 * (hi - lo) <= most else (1,)
-    stride = max(1, math.ceil(decades / max(most, 1)))
-    places = (decade + math.log10(factor) for decade in range(first, last + 1, stride) for factor in factors)
-    inside = [place for place in places if lo <= place <= hi]
+    factors = (1, 2, 5) if 3 * (hi - lo) <= limit else (1,)
+    stride = max(1, math.ceil(decades / max(limit, 1)))
+    positions = (decade + math.log10(factor) for decade in range(first, last + 1, stride) for factor in factors)
+    inside = [position for position in positions if lo <= position <= hi]
     return inside if len(inside) >= 2 else [lo + (hi - lo) * part for part in (0.1, 0.5, 0.9)]

@@ -1,4 +1,4 @@
-"""A band of a plot, from a least to a greatest value, which remembers what it shows."""
+"""A band between a lower and an upper line of a plot."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from core.series.min_max_tree import Floats
 
 ALPHA = 76
-"""Of 255: the lines over it stay what is seen first."""
+"""Opacity out of 255, faint enough for the lines on top."""
 
 
 class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
-    """The polygons of a band, one for each stretch without a gap."""
+    """The polygons of a band, one per interval without a gap."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no type
         self.update()
 
     def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
-        """All of it, in the data's terms."""
+        """Return the area in data coordinates."""
         whole = QRectF()
         for polygon in self.polygons:
             whole = whole.united(polygon.boundingRect())
@@ -46,7 +46,7 @@ class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no type
         option: QStyleOptionGraphicsItem,  # noqa: ARG002
         widget: QWidget | None = None,  # noqa: ARG002
     ) -> None:
-        """Fill it, without an outline."""
+        """Fill the polygons, without an outline."""
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self.colour)
         for polygon in self.polygons:
@@ -54,7 +54,7 @@ class _Area(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no type
 
 
 class BandItem:
-    """`x` and `y` are what is shown now: the positions twice, first with the least values and then the greatest."""
+    """`x` and `y` are the shown points: all positions with the lower values, then all with the upper values."""
 
     def __init__(self, plot: pg.PlotItem, *, depth: int = 0) -> None:
         self.x, self.y = NOTHING, NOTHING
@@ -63,7 +63,7 @@ class BandItem:
         plot.addItem(self._area, ignoreBounds=True)
 
     def paint_in(self, colour: str) -> None:
-        """Set the colour, `#rrggbb`; the band is much fainter."""
+        """Set the colour, `#rrggbb`; it is painted with `ALPHA`."""
         self._area.colour = QColor(colour)
         self._area.colour.setAlpha(ALPHA)
         self._area.update()

@@ -1,4 +1,4 @@
-"""The drawing area of a plot: axes, colours, and what mouse and keyboard do to them."""
+"""The drawing area of a plot: axes, colours, mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
-LEFT_AXIS_WIDTH_PX = 52  # the same in every plot, so that their time axes stand exactly below each other
+LEFT_AXIS_WIDTH_PX = 52  # the same in every plot, to align the time axes
 RIGHT_MARGIN_PX = 20  # room for half of the last label
 TOP_MARGIN_PX = 6
 
@@ -27,9 +27,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
 
     moved_by_hand = Signal()
     follow_asked = Signal()
-    """Double click, or the key A."""
+    """Emitted on a double click or the key A."""
     pointed = Signal(object)
-    """The position under the mouse on the x axis, as a float; None when the mouse has left."""
+    """Position of the mouse on the x axis (float); None if the mouse has left."""
 
     def __init__(self, *, y_by_hand: bool) -> None:
         self.bottom, self.left = BottomAxis(), LeftAxis()
@@ -41,23 +41,23 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         self._shape_axes()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.view.sigRangeChangedManually.connect(lambda *_: self.moved_by_hand.emit())
-        self.scene().sigMouseClicked.connect(self._clicked)
-        self.scene().sigMouseMoved.connect(self._mouse_at)
+        self.scene().sigMouseClicked.connect(self._on_clicked)
+        self.scene().sigMouseMoved.connect(self._on_mouse_moved)
         self.viewport().installEventFilter(self)
 
     @property
     def x_range(self) -> tuple[float, float]:
-        """What is seen of the x axis."""
+        """The visible range of the x axis."""
         (lo, hi), _ = self.view.viewRange()
         return lo, hi
 
     @property
     def pixels(self) -> int:
-        """How many columns of pixels the drawing area has."""
+        """Width of the drawing area in device pixels."""
         return max(int(self.view.width() * self.devicePixelRatioF()), 16)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.setBackground(theme.panel)
         for axis in (self.bottom, self.left):
             axis.setPen(theme.panel_border)
@@ -65,30 +65,30 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
             axis.setTextPen(theme.muted)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Notice that the mouse leaves."""
+        """Report that the mouse has left."""
         if event.type() == QEvent.Type.Leave:
             self.pointed.emit(None)
         return bool(super().eventFilter(watched, event))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Pan with the arrows, zoom with + and -, follow with A."""
+        """Pan with the arrow keys, zoom with + and -, follow with A."""
         lo, hi = self.x_range
         step = (hi - lo) / 10
         match event.key():
             case Qt.Key.Key_A:
                 self.follow_asked.emit()
             case Qt.Key.Key_Left:
-                self._go(lo - step, hi - step)
+                self._move_to(lo - step, hi - step)
             case Qt.Key.Key_Right:
-                self._go(lo + step, hi + step)
+                self._move_to(lo + step, hi + step)
             case Qt.Key.Key_Plus | Qt.Key.Key_Equal:
-                self._go(lo + step, hi - step)
+                self._move_to(lo + step, hi - step)
             case Qt.Key.Key_Minus:
-                self._go(lo - step, hi + step)
+                self._move_to(lo - step, hi + step)
             case _:
                 super().keyPressEvent(event)
 
-    def _go(self, lo: float, hi: float) -> None:
+    def _move_to(self, lo: float, hi: float) -> None:
         self.moved_by_hand.emit()
         self.view.setXRange(lo, hi, padding=0)
 
@@ -97,7 +97,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         font.setPixelSize(12)
         for axis in (self.bottom, self.left):
             axis.setTickFont(font)
-            # Labels may stand over the ends of an axis by this much, or the first and the last would be missing.
+            # Let labels reach beyond the axis by this much, or the first and the last would be missing.
             axis.setStyle(tickLength=0, tickTextOffset=8, hideOverlappingLabels=RIGHT_MARGIN_PX)
             axis.setZValue(-1000)  # grid lines behind the curves
             axis.enableAutoSIPrefix(False)
@@ -105,10 +105,10 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         self.left.setGrid(255)
         self.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, RIGHT_MARGIN_PX, 0)
 
-    def _clicked(self, event: MouseClickEvent) -> None:
+    def _on_clicked(self, event: MouseClickEvent) -> None:
         if event.double():
             self.follow_asked.emit()
 
-    def _mouse_at(self, position: QPointF) -> None:
+    def _on_mouse_moved(self, position: QPointF) -> None:
         inside = self.view.sceneBoundingRect().contains(position)
         self.pointed.emit(self.view.mapSceneToView(position).x() if inside else None)

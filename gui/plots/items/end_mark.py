@@ -1,4 +1,4 @@
-"""Where training ended: a dashed line across a plot over time, with words where they have room."""
+"""The mark at the end of training: a dashed vertical line, with a label if there is room."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
 
 ENDED, PAUSED = "training ended", "training paused"
 HEIGHT_PX = 24
-"""Kept free above the lines for the words, by plots that have them."""
+"""Height to keep free above the lines in plots with a label."""
 DEPTH = 10
 
 
 class EndMark:
-    """On one canvas; hidden until it is told where."""
+    """A mark on one canvas; hidden until `show` gets a position."""
 
-    def __init__(self, canvas: Canvas, *, words: bool) -> None:
+    def __init__(self, canvas: Canvas, *, labelled: bool) -> None:
         self._canvas = canvas
         self.line = pg.InfiniteLine(angle=90, movable=False)
         self.label = pg.TextItem(ENDED, anchor=(1, 0))
-        self._words = words
+        self._labelled = labelled
         for item in (self.line, self.label):
             item.setZValue(DEPTH)
             item.hide()
             canvas.addItem(item, ignoreBounds=True)
 
     def show(self, at: float | None) -> None:
-        """Mark this place of the x axis; None takes the mark back."""
+        """Mark this position of the x axis; None hides the mark."""
         self.line.setVisible(at is not None)
-        self.label.setVisible(at is not None and self._words)
+        self.label.setVisible(at is not None and self._labelled)
         if at is not None:
             self.line.setValue(at)
 
-    def say(self, words: str) -> None:
-        """The words at the mark."""
-        if words != self.label.toPlainText():
-            self.label.setPlainText(words)
+    def set_text(self, text: str) -> None:
+        """Set the label of the mark."""
+        if text != self.label.toPlainText():
+            self.label.setPlainText(text)
 
     def place(self) -> None:
-        """Put the words at the top of what is seen: left of the line, or right of it where there is no room."""
+        """Put the label at the top of the view: left of the line, or right of it if there is no room."""
         (left, right), (_, top) = self._canvas.view.viewRange()
         at = self.line.value()
         room = (at - left) / max(right - left, 1e-9) * self._canvas.pixels / self._canvas.devicePixelRatioF()
@@ -53,6 +53,6 @@ class EndMark:
         self.label.setPos(at, top)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.line.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DashLine))
         self.label.setColor(theme.muted)

@@ -1,4 +1,4 @@
-"""The read-out under the mouse: a vertical line at the nearest measurement, and what was measured there."""
+"""The read-out under the mouse: a vertical line at the nearest measurement, and the values there."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoverRow:
-    """A name and what was measured, or just words."""
+    """A name with a measured value, or only a text."""
 
     label: str
     value: str = ""
     colour: str | None = None
-    """`#rrggbb` of the line it belongs to; None: of no line."""
+    """`#rrggbb` of its line; None if it belongs to no line."""
 
     @property
     def text(self) -> str:
-        """Both as plain text."""
+        """Label and value as plain text."""
         return f"{self.label} {self.value}".strip()
 
     def html(self, theme: Theme) -> str:
-        """Both as rich text, with a square in the line's colour."""
+        """Return label and value as rich text, with a square in the colour of the line."""
         mark = f'<span style="color:{self.colour}">\u25a0</span>&nbsp;' if self.colour else ""
         label = f'<span style="color:{theme.muted}">{escape(self.label)}</span>'
         value = f'&nbsp;&nbsp;<span style="color:{theme.text}">{escape(self.value)}</span>'
@@ -42,24 +42,24 @@ class HoverRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoverReading:
-    """What there is at a place of the x axis."""
+    """The measurements at a position of the x axis."""
 
     x: float
     rows: tuple[HoverRow, ...]
 
     @property
     def text(self) -> str:
-        """The rows as plain text, one a line."""
+        """The rows as plain text, one per line."""
         return "\n".join(row.text for row in self.rows)
 
 
 class HoverReadout:
-    """Shows the reading next to the mouse, on one canvas."""
+    """Shows the measurements next to the mouse on one canvas."""
 
-    def __init__(self, canvas: Canvas, read: Callable[[float], HoverReading | None], theme: Theme) -> None:
+    def __init__(self, canvas: Canvas, reading_at: Callable[[float], HoverReading | None], theme: Theme) -> None:
         self._canvas = canvas
         self._theme = theme
-        self._read = read
+        self._reading_at = reading_at
         self._at: float | None = None
         self._line = pg.InfiniteLine(angle=90, movable=False)
         self._line.setZValue(20)
@@ -71,18 +71,18 @@ class HoverReadout:
         canvas.pointed.connect(self.point)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
         self._line.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DotLine))
 
     def point(self, x: float | None) -> None:
-        """Show what is at `x`; None hides it."""
+        """Show the measurements at `x`; None hides them."""
         self._at = x
         self.refresh()
 
     def refresh(self) -> None:
-        """Show it anew: there may be more to read by now."""
-        reading = None if self._at is None else self._read(self._at)
+        """Show the present measurements at the position of the mouse."""
+        reading = None if self._at is None else self._reading_at(self._at)
         if reading is None:
             self._hide()
             return
@@ -98,7 +98,7 @@ class HoverReadout:
         self.label.hide()
 
     def _place(self, x: float) -> None:
-        """Right of the line, or left of it where there is no room."""
+        """Put the label right of the line, or left of it if there is no room."""
         view = self._canvas.view
         at = int(self._canvas.mapFromScene(view.mapViewToScene(pg.Point(x, view.viewRange()[1][1]))).x())
         fits = at + 12 + self.label.width() <= self._canvas.width()

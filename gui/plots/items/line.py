@@ -1,4 +1,4 @@
-"""A line of a plot, which remembers what it shows."""
+"""A line of a plot."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 NOTHING: Floats = np.empty(0)
 MARKS_UP_TO = 50
-"""Points that are told apart by a marker each; more of them would be a thick line."""
+"""Maximum number of points with a marker each; more would look like a thick line."""
 SMOOTH_EDGES_UP_TO = 1500
-"""Points of one line that are drawn with antialiasing; beyond it costs more than it shows."""
+"""Maximum number of points of a line that is drawn with antialiasing, which is slow."""
 MARK_PX = 6
 
 
 class Shown(Protocol):
-    """A line as others see it: what it shows, positions and values, shape (n,) each."""
+    """Anything that shows positions and values, shape (n,) each."""
 
     x: Floats
     y: Floats
@@ -32,10 +32,10 @@ class Shown(Protocol):
 
 
 class _Curve(pg.PlotCurveItem):  # type: ignore[misc]  # pyqtgraph ships no types
-    """A curve whose ends are known beforehand: Qt asks for them at every change, and pyqtgraph searches the data."""
+    """A curve with precomputed bounds: Qt asks at every change, and pyqtgraph would search all points."""
 
     ends: tuple[tuple[float | None, float | None], tuple[float | None, float | None]] = ((None, None), (None, None))
-    """The least and the greatest finite position, and value; None of none."""
+    """Minimum and maximum of the positions, and of the finite values; None if there are none."""
 
     def dataBounds(  # noqa: N802 (pyqtgraph's name)
         self,
@@ -43,22 +43,21 @@ class _Curve(pg.PlotCurveItem):  # type: ignore[misc]  # pyqtgraph ships no type
         frac: float = 1.0,  # noqa: ARG002
         orthoRange: tuple[float, float] | None = None,  # noqa: ARG002, N803
     ) -> tuple[float | None, float | None]:
-        """The ends along an axis. No line of ours has a pen that is measured in data, or is asked for parts."""
+        """Return the bounds along an axis. `frac` and `orthoRange` are never used here."""
         return self.ends[ax]
 
 
 class LineItem:
-    """One curve. A point without neighbours gets a marker, or it could not be seen; so do all, if `marked`.
+    """One curve. A point without neighbours gets a marker to be visible; with `marked`, each point gets one.
 
-    `x` and `y` are what is shown now, `y` as it was measured, also on a logarithmic scale.
+    `x` and `y` are the shown points; `y` is the measured value, also on a logarithmic scale.
     """
 
     def __init__(self, plot: pg.PlotItem, *, depth: int = 0, dashed: bool = False, marked: bool = False) -> None:
         self.x, self.y = NOTHING, NOTHING
-        self._plot = plot
         self._marked = marked
         self._style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
-        # Straight to the curve: what PlotDataItem would scale and thin out, the series has done already.
+        # Not a PlotDataItem: the series has already scaled and reduced the points.
         self._curve = _Curve()
         self._marks = pg.ScatterPlotItem(size=MARK_PX, pen=None)
         for item in (self._curve, self._marks):
@@ -68,7 +67,7 @@ class LineItem:
     def paint_in(self, colour: str, width: float = 1.0) -> None:
         """Set the colour, `#rrggbb`, and the width in pixels. One pixel is by far the fastest to draw."""
         self._curve.setPen(pg.mkPen(colour, width=width, style=self._style))
-        # Stroking a wide path as a whole takes up to four times as long as its segments, which look the same.
+        # Stroking a wide path takes up to four times as long as its segments, which look the same.
         dashed = self._style is not Qt.PenStyle.SolidLine  # dashes need the whole path
         self._curve.setSegmentedLineMode("auto" if dashed or width <= 1 else "on")
         self._marks.setBrush(pg.mkBrush(colour))
@@ -87,32 +86,27 @@ class LineItem:
             skipFiniteCheck=complete,
             antialias=len(x) <= SMOOTH_EDGES_UP_TO,
         )
-        seen = finite if self._marked and len(x) <= MARKS_UP_TO else alone(finite)
+        seen = finite if self._marked and len(x) <= MARKS_UP_TO else isolated_points(finite)
         marked = bool(seen.any())
         if marked:
             self._marks.setData(x[seen], height[seen])
-        self._marks.setVisible(marked)  # none of them would take as long to set and to paint as the curve
+        self._marks.setVisible(marked)  # setting and painting no markers would cost as much as the curve
 
     def clear(self) -> None:
         """Show nothing."""
         if len(self.x):
             self.show(NOTHING, NOTHING)
 
-    def remove(self) -> None:
-        """Take the line out of its plot for good."""
-        self._plot.removeItem(self._curve)
-        self._plot.removeItem(self._marks)
-
 
 def _ends(x: Floats, finite: Floats) -> tuple[tuple[float | None, float | None], tuple[float | None, float | None]]:
-    """Of positions, which rise, and of finite values, each the least and the greatest."""
+    """Return minimum and maximum of rising positions and of finite values."""
     if not len(finite):
         return (None, None), (None, None)
     return (float(x[0]), float(x[-1])), (float(finite.min()), float(finite.max()))
 
 
-def alone(finite: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which points are finite and have no finite neighbour, shape (n,) -> (n,)."""
+def isolated_points(finite: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which points are finite without a finite neighbour, shape (n,) -> (n,)."""
     padded = np.concatenate([[False], finite, [False]])
     found: NDArray[np.bool_] = finite & ~padded[:-2] & ~padded[2:]
     return found
