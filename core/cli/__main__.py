@@ -1,4 +1,4 @@
-"""The command line: the same core without a window.
+"""The command line. Without a command it opens the window.
 
 Exit codes: 0 finished, 1 failed, 2 wrong use (one sentence on stderr), 3 stopped or paused, 4 lost.
 """
@@ -10,17 +10,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from core.cli.commands import exporting, facts, keeping, pythons, removing, running, sweeping
-from core.cli.options import (
-    WRONG_USE,
-    Parser,
-    add_detach,
-    add_export_options,
-    add_expression,
-    add_force,
-    add_run_options,
-    common,
-)
+from core.cli.commands import catalog, control, devices, export, pythons, remove, runs, setups, start, sweep
+from core.cli.options import WRONG_USE, Parser, add_detach, add_run_options, common
 from core.cli.output import warn
 from core.errors import RunError
 from core.runs import index
@@ -30,15 +21,16 @@ if TYPE_CHECKING:
 
     Command = Callable[[argparse.Namespace], int]
 
-RUN = "its name, the beginning of it, or its folder; `trainyard runs` lists them"
-INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+RUN = "name of the run, the beginning of it, or its folder; `trainyard runs` lists them"
+INTERRUPTED = 130
+"""The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command, and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = _parsed(words)
+        options = _parse(words)
         command: Command = options.command
         return command(options)
     except (ValueError, RunError) as error:
@@ -48,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warn("interrupted. Runs are not affected.")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone (`trainyard runs | head`): nothing more to say, to nobody.
+        # The reader of the output has gone, as in `trainyard runs | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -56,15 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USE
 
 
-def _parsed(words: list[str]) -> argparse.Namespace:
-    # Given, not set as a default: that would be the default of `--runs` behind each command, too, and take its place.
-    cut = words.index("--") if "--" in words else len(words)  # what follows is not for us, whatever it looks like
-    given = argparse.Namespace(runs=index.default_root(), arguments=words[cut + 1 :])
-    return _parser().parse_args(words[:cut], given)
+def _parse(words: list[str]) -> argparse.Namespace:
+    end = words.index("--") if "--" in words else len(words)  # the words after it belong to the script
+    # The namespace has the default of `--runs`: a default of the option would overwrite one before the command.
+    given = argparse.Namespace(runs=index.default_root(), arguments=words[end + 1 :])
+    return _parser().parse_args(words[:end], given)
 
 
 def window(options: argparse.Namespace) -> int:
-    """Open the panel."""
+    """Open the window."""
     from gui.app import main as open_window
 
     return open_window(options.runs)
@@ -72,43 +64,44 @@ def window(options: argparse.Namespace) -> int:
 
 def _parser() -> Parser:
     shared = common()
-    facts_options = Parser(add_help=False, parents=[shared])
-    facts_options.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    parser = Parser(prog="trainyard", description="Train on the devices you tick. Without a command: the window.",
-                    parents=[shared])  # fmt: skip
+    with_json = Parser(add_help=False, parents=[shared])
+    with_json.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+    parser = Parser(
+        prog="trainyard",
+        description="Train on the devices you choose. Without a command, the window opens.",
+        parents=[shared],
+    )
     parser.set_defaults(command=window)
     commands = parser.add_subparsers(metavar="COMMAND")
 
     def add(name: str, command: Command, *, of_run: bool = False) -> argparse.ArgumentParser:
         summary = (command.__doc__ or "").strip()
-        made = commands.add_parser(name, help=summary, description=summary, parents=[facts_options])
-        made.set_defaults(command=command)
+        added = commands.add_parser(name, help=summary, description=summary, parents=[with_json])
+        added.set_defaults(command=command)
         if of_run:
-            made.add_argument("run", metavar="RUN", help=RUN)
-        return made
+            added.add_argument("run", metavar="RUN", help=RUN)
+        return added
 
-    add("devices", facts.devices)
-    add("catalog", facts.show_catalog)
-    add("recipes", facts.show_recipes)
+    add("devices", devices.devices)
+    add("catalog", catalog.show_catalog)
+    add("recipes", catalog.show_recipes)
     pythons.add_options(add("pythons", pythons.pythons))
-    add_run_options(add("run", running.run))
-    add("runs", facts.list_runs)
-    add("show", facts.show, of_run=True)
-    add("attach", running.attach, of_run=True)
-    add_force(add("stop", running.stop, of_run=True))
-    add("pause", running.pause, of_run=True)
-    add_detach(add("resume", running.resume, of_run=True))
-    add_detach(add("again", running.again, of_run=True))
-    add("save", running.save, of_run=True)
-    add_expression(add("try", keeping.try_expression, of_run=True))
-    add("command", keeping.command, of_run=True)
-    add("keep", keeping.keep, of_run=True).add_argument(
-        "name", metavar="NAME", help="of the setup; or the path of a file"
-    )
-    add("setups", keeping.list_setups)
-    add_export_options(add("export", exporting.export, of_run=True))
-    add("sweep", sweeping.sweep).add_argument("--end", action="store_true", help="end them without being asked")
-    removing.add_options(add("remove", removing.remove))
+    add_run_options(add("run", start.run))
+    add("runs", runs.list_runs)
+    add("show", runs.show, of_run=True)
+    add("attach", start.attach, of_run=True)
+    control.add_force(add("stop", control.stop, of_run=True))
+    add("pause", control.pause, of_run=True)
+    add_detach(add("resume", start.resume, of_run=True))
+    add_detach(add("again", start.again, of_run=True))
+    add("save", control.save, of_run=True)
+    runs.add_expression(add("try", runs.try_expression, of_run=True))
+    add("command", setups.command, of_run=True)
+    setups.add_name(add("keep", setups.keep, of_run=True))
+    add("setups", setups.list_setups)
+    export.add_options(add("export", export.export, of_run=True))
+    sweep.add_options(add("sweep", sweep.sweep))
+    remove.add_options(add("remove", remove.remove))
     return parser
 
 

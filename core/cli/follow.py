@@ -1,4 +1,4 @@
-"""Follow a run to its end on a terminal: one line of progress; Ctrl-C asks it to stop."""
+"""Follow a run to its end on a terminal, with one line of progress; Ctrl-C stops the run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from core.metrics.common.reading import IN_EPOCH
 from core.runs.states import state_info
 from core.runs.verdicts import Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
+from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -19,22 +20,23 @@ if TYPE_CHECKING:
     from core.runs.run import Run
 
 POLL_S = 0.1
-SELDOM_POLL_S = 0.25
-"""Where no line is rewritten: nobody sees it come later."""
-ASKED = {"pause": "pausing", "save": "saving"}
-NAMED = 5
-"""So many of the processes that had to be ended are named, the others counted."""
-LINE_EVERY_S = 5.0  # into a file or a pipe; a terminal's line is rewritten at every poll
+SLOW_POLL_S = 0.25
+"""Seconds between polls if no terminal shows the progress."""
+LINE_EVERY_S = 5.0
+"""Seconds between lines of progress in a file or a pipe. On a terminal each poll rewrites the line."""
+REQUEST_WORDS = {"pause": "pausing", "save": "saving"}
+MAX_NAMES = 5
+"""Ended processes that are named; the others are counted."""
 
 
 def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
-    """Return when the run is over, with the last loss that was seen. `out`: where progress goes; None for silence.
+    """Wait until the run is over, and return the last loss. `out`: where progress is written; None for silence.
 
-    With `stops` the first Ctrl-C asks the run to stop and the second forces it, or the end of the waiting for its
-    devices' memory; without, Ctrl-C is the caller's.
+    With `stops`, the first Ctrl-C stops the run; the next one forces the end of the workers, or of the wait for device
+    memory. Without, Ctrl-C raises `KeyboardInterrupt`.
     """
     progress = _Progress(run, out)
-    while not _followed(run, progress):
+    while not _until_over(run, progress):
         if not stops:
             progress.end()
             raise KeyboardInterrupt
@@ -45,8 +47,8 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
     return progress.loss
 
 
-def _followed(run: Run, progress: _Progress) -> bool:
-    """Follow until the run is over; False when Ctrl-C came first."""
+def _until_over(run: Run, progress: _Progress) -> bool:
+    """Show progress until the run is over; return False on Ctrl-C."""
     try:
         while not state_info(run.facts.state).over:
             progress.fold(run.poll())
@@ -57,49 +59,40 @@ def _followed(run: Run, progress: _Progress) -> bool:
     return True
 
 
-class Stopping:
-    """What a run that is being ended is waiting for: each thing in a sentence, once."""
+class StopMessages:
+    """What a run does and waits for while it stops: each sentence once."""
 
     def __init__(self, facts: RunFacts) -> None:
-        """What `facts` tell is known already, but for the rung that the run is on."""
-        self._rungs = max(0, len(facts.rungs) - 1)
+        """Skip the steps before the latest one in `facts`."""
+        self._steps = max(0, len(facts.rungs) - 1)
         self._waiting: str | None = None
 
-    def news(self, facts: RunFacts) -> list[str]:
-        """What is new in `facts`."""
-        told = [_rung_sentence(rung) for rung in facts.rungs[self._rungs :]]
-        self._rungs = max(self._rungs, len(facts.rungs))
+    def new(self, facts: RunFacts) -> list[str]:
+        """Return the sentences that are new in `facts`."""
+        sentences = [_step_sentence(step) for step in facts.rungs[self._steps :]]
+        self._steps = max(self._steps, len(facts.rungs))
         if facts.waiting and facts.waiting != self._waiting:
-            told.append(facts.waiting)
+            sentences.append(facts.waiting)
         self._waiting = facts.waiting or self._waiting
-        return told
+        return sentences
 
 
-def _rung_sentence(rung: EscalationStep) -> str:
-    done = "the workers were asked to stop" if rung.name == "asked" else f"{rung.name} was sent to the workers"
-    following = dict(pairwise(name for name, _, _ in escalation_steps(StopTimeouts()))).get(rung.name)
-    after = f"; {following} follows in {rung.grace_s:g} s" if following and rung.grace_s is not None else ""
+def _step_sentence(step: EscalationStep) -> str:
+    done = "the workers were asked to stop" if step.name == "asked" else f"{step.name} was sent to the workers"
+    following = dict(pairwise(name for name, _, _ in escalation_steps(StopTimeouts()))).get(step.name)
+    after = f"; {following} follows in {step.grace_s:g} s" if following and step.grace_s is not None else ""
     return f"{done}{after}."
 
 
-def _far(progress: RunProgress) -> str:
-    """`step 340/1000`, in whole numbers where they are; without what it counts where that is not known."""
-    if progress.unit == IN_EPOCH:
-        return f"{progress.done:g}/{progress.total:g} {IN_EPOCH}"
-    unit = progress.unit.removesuffix("s")
-    return f"{unit} {progress.done:g}/{progress.total:g}".strip()
-
-
 def hard_end(facts: RunFacts) -> str | None:
-    """What was killed, or was left over and ended, in a sentence; None when all ended by itself."""
+    """Return which processes were killed or outlived their worker, in a sentence; None if there were none."""
     parts = []
-    if any(rung.name == "SIGKILL" for rung in facts.rungs):
+    if any(step.name == "SIGKILL" for step in facts.rungs):
         parts.append("the workers were killed (SIGKILL)")
     if facts.ended_processes:
-        first = [f"pid {each.pid} {each.name or ''}".rstrip() for each in facts.ended_processes[:NAMED]]
-        more = len(facts.ended_processes) - NAMED
-        signals = " and ".join(sorted({each.signal for each in facts.ended_processes}))
-        parts.append(f"left over and ended ({signals}): {', '.join(first)}{f' and {more} more' if more > 0 else ''}")
+        names = [f"pid {each.pid} {each.name or ''}".rstrip() for each in facts.ended_processes]
+        signals = join_names(sorted({each.signal for each in facts.ended_processes}))
+        parts.append(f"left over and ended ({signals}): {join_names(first_names(names, MAX_NAMES))}")
     return "; ".join(parts) + "." if parts else None
 
 
@@ -108,37 +101,34 @@ class _Progress:
         self._run, self._out = run, out
         self._terminal = out is not None and out.isatty()
         self.loss: float | None = None
-        self.poll_s = POLL_S if self._terminal else SELDOM_POLL_S
+        self.poll_s = POLL_S if self._terminal else SLOW_POLL_S
         self._shown_at = 0.0
         self._notices = 0
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     def fold(self, events: list[dict[str, object]]) -> None:
         for event in events:
             values = event.get("values")
             if event["kind"] == "metrics" and isinstance(values, dict) and values.get("loss"):
                 self.loss = float(values["loss"][-1])
-        for text in self._run.facts.notices[self._notices :]:
-            self.say(text)
-        self._notices = len(self._run.facts.notices)
-        for sentence in self._new_findings():
-            self.say(sentence)
-
-    def _new_findings(self) -> list[str]:
-        """That no step ends, what is waited for at the end, and of the devices' memory what people must know."""
         facts = self._run.facts
-        bad = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
-        unticked = [use.sentence for use in facts.unticked_device_uses]
-        every = (*unticked, facts.stalled, facts.waiting, *bad)
-        told = [sentence for sentence in every if sentence and sentence not in self._told]
-        self._told.update(told)
-        return told
+        for text in facts.notices[self._notices :]:
+            self.say(text)
+        self._notices = len(facts.notices)
+        not_released = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
+        for sentence in (facts.stalled, facts.waiting, *not_released):
+            if sentence and sentence not in self._shown:
+                self._shown.add(sentence)
+                self.say(sentence)
 
     def show(self) -> None:
         if self._out is None or (not self._terminal and time.monotonic() - self._shown_at < LINE_EVERY_S):
             return
         self._shown_at = time.monotonic()
-        self._out.write(f"\r\033[K{self._fitting(self._line())}" if self._terminal else f"{self._line()}\n")
+        line = self._line()
+        if self._terminal:  # cut to the width: of a line that wraps, only the last row could be rewritten
+            line = f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}"
+        self._out.write(line if self._terminal else f"{line}\n")
         self._out.flush()
 
     def say(self, text: str) -> None:
@@ -149,18 +139,14 @@ class _Progress:
         if self._terminal and self._out is not None:
             self._out.write("\r\033[K")
 
-    def _fitting(self, line: str) -> str:
-        """Cut to the terminal's width: of a line that wraps, only the last row could be rewritten."""
-        return line[: shutil.get_terminal_size().columns - 1]
-
     def _line(self) -> str:
         facts = self._run.facts
-        parts = [ASKED.get(facts.asked) or state_info(facts.state).label.lower()]
+        parts = [REQUEST_WORDS.get(facts.asked) or state_info(facts.state).label.lower()]
         if facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
             parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]
         elif facts.progress is not None:
-            parts.append(_far(facts.progress))
+            parts.append(_progress_words(facts.progress))
         elif facts.step:
             parts.append(f"step {facts.step}")
         if self.loss is not None:
@@ -168,3 +154,11 @@ class _Progress:
         if facts.rungs:
             parts.append(f"stop: {facts.rungs[-1].name}")
         return " · ".join(parts)
+
+
+def _progress_words(progress: RunProgress) -> str:
+    """Return `step 340/1000`, without the unit if that is not known."""
+    if progress.unit == IN_EPOCH:
+        return f"{progress.done:g}/{progress.total:g} {IN_EPOCH}"
+    unit = progress.unit.removesuffix("s")
+    return f"{unit} {progress.done:g}/{progress.total:g}".strip()

@@ -1,16 +1,19 @@
-"""The options of the command line. What they mean as choices is in `core.cli.parse_choices`."""
+"""The options of the command line. `core.cli.parse_choices` turns those of `run` into choices."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from core.catalog import frameworks, strategies
-from core.catalog.strategies import LAUNCH_MODES
+from core.catalog.frameworks import FRAMEWORKS
+from core.catalog.strategies import LAUNCH_MODES, strategies_of
 from core.runs import index
 from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
 from core.text import join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 WRONG_USE = 2
 TRAINING = (
@@ -21,32 +24,28 @@ TRAINING = (
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence instead of a page of usage."""
+    """A parser that reports an error in one sentence, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Leave with the sentence."""
+        """Exit with the sentence."""
         if message.startswith("unrecognized arguments"):
-            message += ". What is meant for a script of your own goes behind --"
+            message += ". Arguments for your own script come after --"
         self.exit(WRONG_USE, f"trainyard: {message}. See {self.prog} --help.\n")
 
 
 def common() -> Parser:
-    """What all commands take. Suppressed here, so that it may stand before or after the command: see `core.cli`."""
+    """Return the options of all commands. They have no default here, so that they may also precede the command."""
     parser = Parser(add_help=False)
     parser.add_argument(
-        "--runs",
-        type=Path,
-        default=argparse.SUPPRESS,
-        metavar="DIR",
-        help=f"where runs are kept ({index.default_root()})",
-    )
+        "--runs", type=Path, default=argparse.SUPPRESS, metavar="DIR",
+        help=f"the folder of the runs; default: {index.default_root()}",
+    )  # fmt: skip
     return parser
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """What `run` takes."""
+    """Add the options of `run`."""
     _add_choices(parser)
-    _add_python(parser)
     _add_script(parser)
     _add_training(parser)
     _add_checkpoints(parser)
@@ -56,86 +55,83 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_choices(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("recipe", metavar="RECIPE", nargs="?", help="a built-in name or a Python file")
-    add("--framework", help=f"{join_names((row.id for row in frameworks.FRAMEWORKS), 'or')}; default: pytorch")
-    add("--strategy", help=f"default: what fits the number of devices. {_strategies()}")
-    add("--devices", default="", metavar="ID,ID", help="as `trainyard devices` lists them; gpu:0 for GPU 0")
+    frameworks = _one_of(row.id for row in FRAMEWORKS)
+    strategies = "; ".join(f"{row.title}: {_one_of(each.name for each in strategies_of(row.id))}" for row in FRAMEWORKS)
+    add("recipe", metavar="RECIPE", nargs="?", help="name of a built-in recipe, or a Python file")
+    add("--framework", help=f"{frameworks}; default: pytorch")
+    add("--strategy", help=f"{strategies}; default: one that fits the number of devices")
+    add("--devices", default="", metavar="ID,ID", help="ids that `trainyard devices` lists, or gpu:0 for GPU 0")
     add(
         "--cuda-ids",
         default=CUDA_IDS[0],
-        help=f"{join_names(CUDA_IDS, 'or')}: how the GPUs are named to libraries; default: uuid",
+        help=f"how GPUs are named in CUDA_VISIBLE_DEVICES: {_one_of(CUDA_IDS)}; default: uuid",
     )
-    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; may be repeated")
-    add("--name", help="what to call the run; default: the recipe's name")
-
-
-def _add_python(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; can be repeated")
+    add("--name", help="name of the run; default: the recipe's name")
+    add(
         "--python", metavar="PATH",
-        help="which Python trains, as `trainyard pythons` lists them; default: for a recipe the one that has its "
-        "framework; for a script the active environment's, or that beside it, or the panel's own",
+        help="the Python that trains (`trainyard pythons` lists them); default: for a recipe, one that has the "
+        "framework; for a script, the active environment, or one next to the script, or Trainyard's own",
     )  # fmt: skip
+    add("--setup", metavar="NAME", help="start a setup that `trainyard keep` saved; takes only --devices and --name")
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--setup",
-        metavar="NAME",
-        help="in place of all this: what `keep` has kept; --devices and --name still count",
-    )
-    parser.epilog = "What follows -- is passed to the script as it is."
-    add = parser.add_argument_group("a program of your own, in place of a recipe").add_argument
-    add("--script", metavar="FILE", help="a Python program that trains by itself; it is run unchanged")
-    add("--module", metavar="NAME", help="the same as python -m NAME")
-    add("--cwd", metavar="DIR", help="the folder to run it in; default: this one")
-    add("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for it; may be repeated")
+    parser.epilog = "Arguments after -- are passed to the script."
+    add = parser.add_argument_group("your own program, instead of a recipe").add_argument
+    modes = _one_of(mode.name for mode in LAUNCH_MODES)
+    add("--script", metavar="FILE", help="a Python program that trains; it is run unchanged")
+    add("--module", metavar="NAME", help="a module to run, as with python -m NAME")
+    add("--cwd", metavar="DIR", help="the folder to run it in; default: the current folder")
+    add("--env", action="append", default=[], metavar="NAME=VALUE", help="an environment variable; can be repeated")
     add(
         "--launch", metavar="HOW",
-        help=f"{join_names((mode.name for mode in LAUNCH_MODES), 'or')}: one process that sees all devices, or one "
-        "process per device as with torchrun; default: chosen from its source",
+        help=f"{modes}: one process that sees all devices, or one process per device as with torchrun; "
+        "default: chosen from the source",
     )  # fmt: skip
     add(
         "--expression", default="", metavar="REGEX",
-        help="how to read its log: a regular expression with a named group for each metric, such as (?P<loss>\\S+)",
+        help="how to read metrics from the log: a regular expression with a named group for each, as (?P<loss>\\S+)",
     )  # fmt: skip
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
     add, usual = parser.add_argument, Training()
+    titles: dict[str, list[str]] = {}
+    for row in FRAMEWORKS:
+        titles.setdefault(row.compiler, []).append(row.title)
+    compilers = ", ".join(f"{compiler} for {join_names(names)}" for compiler, names in titles.items())
     add("--epochs", type=int, metavar="N", help=f"default: {usual.epochs}")
     add("--batch-size", type=int, metavar="N", help=f"the global batch, over all devices; default: {usual.batch_size}")
     add("--learning-rate", type=float, metavar="X", help="default: the recipe's")
-    add("--schedule", help=f"of the learning rate: {join_names(SCHEDULES, 'or')}; default: {usual.schedule}")
-    add(
-        "--warmup-steps", type=int, metavar="N",
-        help=f"steps in which the learning rate rises to its full height; default: {usual.warmup_steps}",
-    )  # fmt: skip
+    add("--schedule", help=f"learning rate schedule: {_one_of(SCHEDULES)}; default: {usual.schedule}")
+    add("--warmup-steps", type=int, metavar="N", help=f"learning rate warm-up steps; default: {usual.warmup_steps}")
     add("--weight-decay", type=float, metavar="X", help="decoupled, as in AdamW; default: the recipe's optimizer's own")
-    add("--gradient-clip", type=float, metavar="X", help="the largest norm of the whole gradient; default: no limit")
-    add("--patience", type=int, metavar="N", help="end after so many epochs without a better loss; default: never")
+    add("--gradient-clip", type=float, metavar="X", help="maximum norm of the whole gradient; default: no limit")
+    add("--patience", type=int, metavar="N", help="stop early after N epochs without a better loss; default: never")
     add("--seed", type=int, metavar="N", help=f"default: {usual.seed}")
     add("--accumulation", type=int, metavar="N", help=f"gradient accumulation steps; default: {usual.accumulation}")
     add(
         "--micro-batches", type=int, metavar="N",
-        help=f"pipeline only: micro-batches per pass; default: {usual.micro_batches}",
+        help=f"for strategy pipeline: micro-batches per pass; default: {usual.micro_batches}",
     )  # fmt: skip
-    add("--precision", help=f"{join_names(PRECISIONS, 'or')}; default: {usual.precision}")
+    add("--precision", help=f"{_one_of(PRECISIONS)}; default: {usual.precision}")
     add(
         "--loader-workers", type=int, metavar="N",
         help=f"data-loader processes per rank, PyTorch only; default: {usual.loader_workers}",
     )  # fmt: skip
-    add("--compile", action="store_true", default=None, help=_compilers())
-    add("--stop-on-nan", action="store_true", default=None, help="fail at a loss that is no number")
+    add("--compile", action="store_true", default=None, help=f"compile the model: {compilers}")
+    add("--stop-on-nan", action="store_true", default=None, help="fail if the loss is NaN or infinite")
 
 
 def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint-every", metavar="TEXT",
-        help="epoch, '5 epochs', '100 steps', '10 minutes', auto (the default: as often as costs little) or never",
+        help="epoch, '5 epochs', '100 steps', '10 minutes', auto or never; default: auto, which costs little time",
     )  # fmt: skip
     parser.add_argument(
         "--keep-checkpoints", type=int, metavar="N",
-        help=f"so many of the latest; the best stays, too; default: {Checkpoints().keep}",
+        help=f"keep the latest N checkpoints and the best one; default: {Checkpoints().keep}",
     )  # fmt: skip
 
 
@@ -143,53 +139,18 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
     usual = ReleaseWatch()
     parser.add_argument(
         "--release-wait", type=float, metavar="SECONDS",
-        help=f"how long the devices' memory is waited for after training at most; default: {usual.wait_s:g}",
+        help=f"maximum time to wait for the devices' memory after training; default: {usual.wait_s:g}",
     )  # fmt: skip
     parser.add_argument(
         "--release-tolerance", type=int, metavar="MB",
-        help=f"a device is released when it uses no more than so much more than before; default: {usual.tolerance_mb}",
+        help=f"maximum extra memory at which a device still counts as released; default: {usual.tolerance_mb}",
     )  # fmt: skip
 
 
 def add_detach(parser: argparse.ArgumentParser) -> None:
-    """Of the commands that start something."""
-    parser.add_argument("--detach", action="store_true", help="return at once; the run goes on")
+    """Add the option of the commands that start or resume a run."""
+    parser.add_argument("--detach", action="store_true", help="return at once and leave the run in the background")
 
 
-def add_force(parser: argparse.ArgumentParser) -> None:
-    """Of `stop`."""
-    parser.add_argument(
-        "--force", action="store_true",
-        help="kill the workers at once; where training is over: do not wait for the memory",
-    )  # fmt: skip
-
-
-def add_expression(parser: argparse.ArgumentParser) -> None:
-    """Of `try`."""
-    parser.add_argument("expression", metavar="REGEX", help="as for `run --expression`: a named group for each metric")
-
-
-def add_export_options(parser: argparse.ArgumentParser) -> None:
-    """What `export` takes."""
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--csv", metavar="FILE", help="the measurements, every step; - for stdout")
-    what.add_argument("--model", metavar="FOLDER", help="the model of a checkpoint, for use elsewhere: a new folder")
-    parser.add_argument(
-        "--format", choices=("state_dict", "keras", "saved_model"),
-        help="of the model: state_dict for PyTorch; keras (the default) or saved_model for Keras and TensorFlow",
-    )  # fmt: skip
-    parser.add_argument("--checkpoint", metavar="NAME", help="as `show` lists them, or best; default: the latest")
-
-
-def _strategies() -> str:
-    return "; ".join(
-        f"{row.title}: {join_names((each.name for each in strategies.strategies_of(row.id)), 'or')}"
-        for row in frameworks.FRAMEWORKS
-    )
-
-
-def _compilers() -> str:
-    titles: dict[str, list[str]] = {}
-    for row in frameworks.FRAMEWORKS:
-        titles.setdefault(row.compiler, []).append(row.title)
-    return ", ".join(f"{compiler} for {join_names(those)}" for compiler, those in titles.items())
+def _one_of(names: Iterable[str]) -> str:
+    return join_names(names, "or")

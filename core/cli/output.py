@@ -1,4 +1,4 @@
-"""What the command line says: facts on stdout, everything else on stderr. The one place that prints."""
+"""Print answers to stdout and messages to stderr. The only module of the command line that prints or asks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from core.runs.facts import RunFacts
-    from core.runs.verdicts import Release
 
 
 def say(text: str) -> None:
@@ -34,93 +33,102 @@ def warn(text: str) -> None:
     print("trainyard:", replace_control_characters(text, keep="\n\t"), file=sys.stderr)
 
 
+def is_interactive() -> bool:
+    """Return whether `confirm` can ask: input and output are a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question on the terminal; no answer is a no."""
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        say("")
+        return False
+
+
 def say_json(document: object) -> None:
-    """The one JSON document of a command with `--json`."""
-    say(json.dumps(_plain(document), indent=2, allow_nan=False))
+    """Print the one JSON document of a command with `--json`."""
+    say(json.dumps(_finite(document), indent=2, allow_nan=False))
 
 
-def _plain(document: object) -> object:
-    """JSON has no NaN: a number that is none is given as the text `nan`, `inf` or `-inf`, wherever it stands."""
+def _finite(document: object) -> object:
+    """Replace numbers that JSON does not have by the texts `nan`, `inf` and `-inf`."""
     if isinstance(document, float) and not math.isfinite(document):
         return str(document)
     if isinstance(document, dict):
-        return {name: _plain(value) for name, value in document.items()}
-    return [_plain(value) for value in document] if isinstance(document, (list, tuple)) else document
+        return {name: _finite(value) for name, value in document.items()}
+    return [_finite(value) for value in document] if isinstance(document, (list, tuple)) else document
 
 
 def say_run(options: Namespace, run: Run, line: str) -> None:
-    """A run: what `show --json` prints, or this line for people."""
+    """Print this line; with `--json`, the document that `show --json` prints for the run."""
     if options.json:
-        again = Run.attach(run.dir)
-        say_json(report.document(again, report.read_all(again)))
+        current = Run.attach(run.dir)
+        say_json(report.document(current, report.read_all(current)))
     else:
         say(line)
 
 
 def say_rows(options: Namespace, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> int:
-    """Facts as one JSON document, or these of their fields for people, below headings. Returns the exit code."""
+    """Print these columns as a table with headings; with `--json`, all fields. Returns the exit code 0."""
     if options.json:
         say_json(rows)
-        return 0
-    if rows:
+    elif rows:
         headings = [column.upper() for column in columns]
-        _say_table([headings, *([short(each[column]) for column in columns] for each in rows)])
+        say_table([headings, *([short(each[column]) for column in columns] for each in rows)])
     return 0
 
 
-def _say_table(lines: Sequence[Sequence[str]]) -> None:
+def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Print lines of cells in aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        say("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        say(indent + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 
 
-def ending(ended: Run) -> str:
-    """What became of a run, in a word."""
-    return f"{ended.id}: {state_info(ended.facts.state).label.lower()}"
+def ending(run: Run) -> str:
+    """Return a run's name and state."""
+    return f"{run.id}: {state_info(run.facts.state).label.lower()}"
 
 
-def outcome(ended: Run, loss: float | None) -> str:
-    """The same with its last loss and the verdict on its devices' memory, as far as there are such."""
-    parts = [ending(ended)]
+def outcome(run: Run, loss: float | None) -> str:
+    """Return a run's name and state, its last loss, and the verdict on its devices' memory."""
+    parts = [ending(run)]
     if loss is not None:
         parts.append(f"loss {short(loss)}")
-    if ended.facts.releases:
-        parts.append(f"memory {worst(each.verdict for each in ended.facts.releases.values()).value}")
+    if release := worst(run.facts.releases.values()):
+        parts.append(f"memory {release.verdict.value}")
     return ", ".join(parts)
 
 
-def log_of(failed: Run) -> str | None:
-    """Where to look for more on an error; None where nothing was printed."""
-    logs = ", ".join(str(path) for path in printed_logs(failed.dir))
-    what = "The traceback and all that the run printed are" if failed.facts.traceback else "All that the run printed is"
+def log_of(run: Run) -> str | None:
+    """Return where the log of a failed run is, in a sentence; None if nothing was printed."""
+    logs = ", ".join(str(path) for path in printed_logs(run.dir))
+    what = "The traceback and all output of the run are" if run.facts.traceback else "All output of the run is"
     return f"{what} in {logs}." if logs else None
 
 
 def release_lines(facts: RunFacts) -> list[str]:
-    """What became of the devices' memory after the end, a line each; and what had to be ended."""
+    """Return a line for the memory of each device after the end, and one for each process that had to be ended."""
     lines = []
     for name, found in facts.releases.items():
         label = facts.devices.get(name, {}).get("label") or name
-        steps = " -> ".join(size(each) if each is not None else "-" for each in _memory(found))
-        lines.append(f"memory of {label}: {found.verdict.value}, {steps} (before -> peak -> after), {_seconds(found)}")
+        amounts = (found.before_bytes, found.peak_bytes, found.after_bytes)
+        steps = " -> ".join(size(each) if each is not None else "-" for each in amounts)
+        after = f"{found.seconds:.1f} s after the end"
+        lines.append(f"memory of {label}: {found.verdict.value}, {steps} (before -> peak -> after), {after}")
         if found.verdict is not Verdict.RELEASED:
             lines.append(f"  {found.sentence}")
     for each in facts.ended_processes:
-        what = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
-        lines.append(f"ended by the {each.by}: {what} ({each.signal}) {shortened(each.command or '', 80)}".rstrip())
+        process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
+        command = shortened(each.command or "", 80)
+        lines.append(f"ended by the {each.by}: {process} ({each.signal}) {command}".rstrip())
     return lines
 
 
-def _memory(found: Release) -> tuple[int | None, ...]:
-    return found.before_bytes, found.peak_bytes, found.after_bytes
-
-
-def _seconds(found: Release) -> str:
-    return f"{found.seconds:.1f} s after the end"
-
-
 def short(value: object) -> str:
-    """A field for people."""
+    """Return a field for people: four digits of a number, `-` for None."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value) if value is not None else "-"

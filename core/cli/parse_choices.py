@@ -1,4 +1,4 @@
-"""What the options of `run` mean as choices."""
+"""Turn the options of `run` into choices."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 RECIPE_ONLY = (*TRAINING, "framework", "strategy", "set", "checkpoint_every", "keep_checkpoints")
 SCRIPT_ONLY = ("cwd", "env", "launch", "expression", "arguments")
-EITHER = ("release_wait", "release_tolerance")
-UNSAID: tuple[object, ...] = (None, "", [])
-"""What an option is that was not given."""
+RELEASE = ("release_wait", "release_tolerance")
+NOT_GIVEN: tuple[object, ...] = (None, "", [])
+"""The values of options that were not given."""
 
 
 def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | PresetChoice:
-    """What was chosen. Raises `ValueError` with a sentence."""
+    """Return the choices. Raises `ValueError` with a sentence for options that make none."""
     given = [f"--{name}" for name in ("script", "module", "setup") if getattr(options, name) is not None]
     if options.recipe is not None:
         given.insert(0, "a recipe")
@@ -30,22 +30,23 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
     if not given:
         raise ValueError("Nothing to train is given. Name a recipe (`trainyard recipes` lists them), or --script FILE.")
     if options.setup is not None:
-        return _kept_choice(options)
+        return _preset_choice(options)
     return _recipe_choices(options) if options.recipe is not None else _script_choices(options)
 
 
-def _kept_choice(options: argparse.Namespace) -> PresetChoice:
-    _only_for("setups that are being made", options, (*RECIPE_ONLY, *SCRIPT_ONLY, *EITHER))
+def _preset_choice(options: argparse.Namespace) -> PresetChoice:
+    for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *RELEASE]
+    _refuse(options, for_others, "cannot be combined with --setup, which has its own value")
     return PresetChoice(setup=options.setup, devices=_device_names(options), name=options.name)
 
 
 def _script_choices(options: argparse.Namespace) -> ScriptChoices:
-    _only_for("recipes", options, RECIPE_ONLY)
+    _refuse(options, RECIPE_ONLY, "is for recipes only")
     return ScriptChoices(
         script=options.script or "",
         module=options.module or "",
         arguments=tuple(options.arguments),
-        environment=dict(_variable(text) for text in options.env),
+        environment=dict(_pair("--env", text) for text in options.env),
         working_dir=options.cwd,
         launch=options.launch,
         python=options.python,
@@ -58,7 +59,7 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
 
 
 def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
-    _only_for("scripts", options, SCRIPT_ONLY)
+    _refuse(options, SCRIPT_ONLY, "is for scripts only")
     return RecipeChoices(
         recipe=options.recipe,
         devices=_device_names(options),
@@ -66,7 +67,7 @@ def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
         python=options.python,
         strategy=options.strategy,
         name=options.name,
-        settings=dict(_setting(text) for text in options.set),
+        settings=dict(_pair("--set", text) for text in options.set),
         training={name: getattr(options, name) for name in TRAINING if getattr(options, name) is not None},
         checkpoints=_checkpoints(options),
         release=_release(options),
@@ -74,48 +75,34 @@ def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
     )
 
 
-def _only_for(what: str, options: argparse.Namespace, names: Iterable[str]) -> None:
-    """Raises `ValueError` when an option was given that would be passed over: a choice is never dropped silently."""
+def _refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
+    """Raise `ValueError` if one of these options was given: an option is never ignored silently."""
     for name in names:
-        if getattr(options, name) not in UNSAID:
-            option = "What follows --" if name == "arguments" else f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} is for {what} only. Leave it out.")
+        if getattr(options, name) not in NOT_GIVEN:
+            option = "An argument after --" if name == "arguments" else f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} {why}. Leave it out.")
 
 
 def _device_names(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(name.strip() for name in options.devices.split(",") if name.strip())
 
 
-def _variable(text: str) -> tuple[str, str]:
+def _pair(option: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"--env {text!r} is not of the form NAME=VALUE.")
-    return name, value
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ValueError(f"--set {text!r} is not of the form name=value.")
+        raise ValueError(f"{option} {text!r} is not of the form NAME=VALUE.")
     return name, value
 
 
 def _checkpoints(options: argparse.Namespace) -> dict[str, object]:
-    chosen: dict[str, object] = {}
-    if options.checkpoint_every is not None:
-        chosen = _distance(options.checkpoint_every)
+    chosen = {} if options.checkpoint_every is None else _interval(options.checkpoint_every)
     if options.keep_checkpoints is not None:
         chosen["keep"] = options.keep_checkpoints
     return chosen
 
 
-def _release(options: argparse.Namespace) -> dict[str, object]:
-    given = {"wait_s": options.release_wait, "tolerance_mb": options.release_tolerance}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _distance(text: str) -> dict[str, object]:
-    """`100 steps` as fields of `Checkpoints`. Raises `ValueError` with a sentence."""
+def _interval(text: str) -> dict[str, object]:
+    """Return `100 steps` as fields of `Checkpoints`. Raises `ValueError` with a sentence."""
     words = text.strip().lower()
     if words in {"auto", "never"}:
         return {"unit": words}
@@ -126,3 +113,8 @@ def _distance(text: str) -> dict[str, object]:
             "auto or never."
         )
     return {"unit": unit, "every": int(found[1] or 1)}
+
+
+def _release(options: argparse.Namespace) -> dict[str, object]:
+    given = {"wait_s": options.release_wait, "tolerance_mb": options.release_tolerance}
+    return {name: value for name, value in given.items() if value is not None}

@@ -50,9 +50,9 @@ class Release:
     """Who holds it still."""
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of some verdicts, of which there is at least one."""
-    return max(verdicts, key=BADNESS.index)
+def worst(releases: Iterable[Release]) -> Release | None:
+    """Return the release with the worst verdict, and of those the one that took longest; None for no releases."""
+    return max(releases, key=lambda each: (BADNESS.index(each.verdict), each.seconds), default=None)
 
 
 def release_fields(release: Release) -> dict[str, Any]:

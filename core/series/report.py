@@ -72,8 +72,9 @@ def _release(facts: RunFacts) -> Json | None:
     found = facts.releases.values()
     if not found and not facts.ended_processes:
         return None
+    worst_release = worst(found)
     return {
-        "verdict": worst(each.verdict for each in found).value if found else None,
+        "verdict": worst_release.verdict.value if worst_release else None,
         "seconds": max((each.seconds for each in found), default=None),
         "devices": {each.device_id: _finding(each) for each in found},
         "ended": [

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.runs.device_use import largest_others
 from core.runs.states import state_info
 from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.devices import leftovers as leftover_words
 from gui.viewmodels.devices.device_rows import OnDevices
-from gui.viewmodels.devices.memory_bars import MemoryKnowledge, largest_others, memory_rows
+from gui.viewmodels.devices.memory_bars import MemoryKnowledge, memory_rows
 from gui.viewmodels.devices.process_rows import confirmation, process_rows, why_not_end
 from gui.viewmodels.run.memory_verdicts import ended_words, findings, nothing_words, seen_words
 from gui.widgets.confirm_dialog import ask

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import RunError
+from core.runs.device_use import DeviceUsers
 from core.runs.index import RunIndex
 from core.runs.states import state_info
-from gui.viewmodels.run.run_rows import DeviceUsers, run_title
+from gui.viewmodels.run.run_rows import run_title
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -71,7 +71,7 @@ RUN = ("run", "digits_mlp", "--devices", "cpu:0")
             "Recipe digits_mlp has no setting 'depth'. Its settings are: hidden, dropout, momentum.",
         ),
         ((*RUN, "--set", "hidden=many"), "Setting 'hidden' is 'many'. Give a whole number, such as 64."),
-        ((*RUN, "--set", "hidden"), "--set 'hidden' is not of the form name=value."),
+        ((*RUN, "--set", "hidden"), "--set 'hidden' is not of the form NAME=VALUE."),
         (
             ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--batch-size", "33"),
             "A batch of 33 cannot be split evenly over 2",
@@ -210,7 +210,7 @@ def test_exit_codes_tell_how_it_ended(call: Call, runs_root: Path, tmp_path: Pat
     code, out, err = call("run", failing, "--devices", "cpu:0")
     assert code == 1
     assert "Worker 0 on cpu:0: RuntimeError: no such loss." in err
-    assert f"printed are in {runs_root}" in err
+    assert f"all output of the run are in {runs_root}" in err
     assert err.rstrip().endswith("log.txt.")
     assert "Traceback" not in err + out
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__, output
-from core.cli.commands import running
-from core.cli.commands.choosing import refusal
-from core.cli.commands.occupancy import in_a_sentence, occupancies
+from core.cli.commands import control, start
+from core.cli.commands.devices import sharing_sentence
+from core.cli.commands.start import refusal
 from core.cli.output import outcome
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
+from core.runs.device_use import devices_in_use
 from core.runs.directory import new_directory
 from core.runs.facts import EscalationStep, RunFacts
 from core.runs.states import RunState
@@ -144,17 +145,17 @@ def on_gpu(*processes_there: Process, used: int | None = None) -> Survey:
 
 
 def beside(found: Survey, root: Path, *chosen: str) -> str | None:
-    return in_a_sentence([each for each in found.devices if each.short_name in chosen], occupancies(found, root))
+    return sharing_sentence([each for each in found.devices if each.short_name in chosen], devices_in_use(found, root))
 
 
 def test_who_is_on_a_device_is_named(runs_root: Path) -> None:
     live, _ = written_run(runs_root, "starting", "running"), written_run(runs_root, *FAILED)
     large, small = Process(pid=os.getpid(), memory_used_bytes=18 * GB), Process(pid=2**22 + 1, memory_used_bytes=GB)
     found = on_gpu(small, large)
-    assert beside(found, runs_root, "cpu:0") == f"This run trains beside others: run {live.name} on CPU 0."
+    assert beside(found, runs_root, "cpu:0") == f"This run shares its devices: CPU 0 is used by run {live.name}."
     told = beside(found, runs_root, "gpu:1") or ""
-    assert told.startswith(f"This run trains beside others: pid {os.getpid()} ")
-    assert told.endswith(" on GPU 1 with 19.0 GB of its 24.0 GB.")
+    assert told.startswith(f"This run shares its devices: GPU 1 is used by pid {os.getpid()} ")
+    assert told.endswith(" with 19.0 GB of its 24.0 GB.")
     assert beside(found, runs_root, "cpu:1", "gpu:0") is None
 
 
@@ -180,15 +181,15 @@ class _StartedError(Exception):
 def test_a_run_beside_another_is_told_and_started(runs_root: Path, capsys, monkeypatch) -> None:
     live = written_run(runs_root, "starting", "running")
 
-    def start(spec: RunSpec, root: Path) -> None:
+    def refuse(spec: RunSpec, root: Path) -> None:
         raise _StartedError
 
-    monkeypatch.setattr(running.Run, "start", start)
+    monkeypatch.setattr(start.Run, "start", refuse)
     arguments = ["run", "digits_mlp", "--devices", "cpu:0", "--runs", str(runs_root)]
     with pytest.raises(_StartedError):
         __main__.main(arguments)
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"trainyard: This run trains beside others: run {live.name} on CPU 0.\n")
+    assert (out, err) == ("", f"trainyard: This run shares its devices: CPU 0 is used by run {live.name}.\n")
     with pytest.raises(_StartedError):
         __main__.main(["run", "digits_mlp", "--devices", "cpu:1", "--runs", str(runs_root)])
     assert capsys.readouterr() == ("", "")
@@ -244,7 +245,7 @@ def test_help_tells_the_defaults(capsys) -> None:
     for words in (
         "--epochs N default: 10", "over all devices; default: 64", "--seed N default: 0",
         "accumulation steps; default: 1", "per pass; default: 4", "PyTorch only; default: 0",
-        "the best stays, too; default: 2", "torch.compile for PyTorch, XLA for TensorFlow and Keras",
+        "checkpoints and the best one; default: 2", "torch.compile for PyTorch, XLA for TensorFlow and Keras",
     ):  # fmt: skip
         assert words in text
     assert "`trainyard runs` lists them" in " ".join(call(capsys, "show", "--help")[1].split())
@@ -282,9 +283,9 @@ class Played:
 
 
 def stopped(run: Played, monkeypatch: pytest.MonkeyPatch, **given: object) -> int:
-    monkeypatch.setattr(running, "find", lambda _: run)
-    monkeypatch.setattr(running, "POLL_S", 0.0)
-    return running.stop(argparse.Namespace(**{"json": False, "force": False, **given}))
+    monkeypatch.setattr(control, "find", lambda _: run)
+    monkeypatch.setattr(control, "POLL_S", 0.0)
+    return control.stop(argparse.Namespace(**{"json": False, "force": False, **given}))
 
 
 def test_stop_tells_what_it_waits_for_and_what_had_to_be_killed(capsys, monkeypatch) -> None:
@@ -312,7 +313,7 @@ def test_a_stop_can_be_forced(begins: RunFacts, asked: list[str], monkeypatch) -
 
 
 def test_a_stop_with_json_is_silent_beside_its_document(capsys, monkeypatch) -> None:
-    monkeypatch.setattr(running, "say_run", lambda *_: None)
+    monkeypatch.setattr(control, "say_run", lambda *_: None)
     stopped(Played(RunFacts(state=RunState.RUNNING), KILLED, STOPPED), monkeypatch, json=True)
     assert capsys.readouterr() == ("", "")
 
@@ -343,7 +344,7 @@ def test_where_the_log_is_stands_beside_the_error(runs_root: Path, capsys) -> No
     writer.close()
     assert "log.txt" not in call(capsys, "show", run_dir.name, "--runs", runs_root)[1], "there is none yet"
     (run_dir / "log.txt").write_text("Traceback: ...")
-    hint = f"The traceback and all that the run printed are in {run_dir / 'log.txt'}."
+    hint = f"The traceback and all output of the run are in {run_dir / 'log.txt'}."
     assert hint in call(capsys, "show", run_dir.name, "--runs", runs_root)[1]
     code, out, err = call(capsys, "attach", run_dir.name, "--runs", runs_root)
     assert (code, out) == (1, f"{run_dir.name}: failed\n")

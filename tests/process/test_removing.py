@@ -73,7 +73,7 @@ def test_a_run_is_removed_and_how_much_came_back_is_said(call: Call, runs_root: 
     code, out, err = call("remove", "20260101", "--yes")
     assert (code, err) == (0, "")
     assert out.splitlines()[1].split() == ["20260101-a", "finished", str(-(-before // 1024)), "kB"]
-    assert out.splitlines()[-1] == f"Removed 1 run: {-(-before // 1024)} kB of disk came back."
+    assert out.splitlines()[-1] == f"Removed 1 run and freed {-(-before // 1024)} kB of disk space."
     assert [each.name for each in runs_root.iterdir()] == [stays.name]
 
 
@@ -196,7 +196,7 @@ def test_a_folder_that_cannot_be_removed_is_told_and_the_rest_goes_on(call: Call
             f"trainyard: Not all of run {stuck.name} could be removed. {mounted} cannot be removed: Device or resource "
             "busy. Change that, then remove it again.\n"
         )
-        assert "Removed 1 run: " in out
+        assert "Removed 1 run and freed " in out
         assert not gone.exists()
         assert (mounted / "mine").read_text() == "on another disk"
         assert not (stuck / "log.txt").exists()
@@ -211,7 +211,7 @@ def test_the_old_ones_are_those_that_ended_so_long_ago(call: Call, runs_root: Pa
     for name, days_ago in (("20260103-new", 1), ("20260102-older", 8), ("20260101-oldest", 30)):
         over(runs_root, name, days_ago=days_ago)
     code, out, _ = call("remove", "--older-than", "7.5", "--yes")
-    assert (code, "Removed 2 runs: " in out) == (0, True)
+    assert (code, "Removed 2 runs and freed " in out) == (0, True)
     assert [each.name for each in runs_root.iterdir()] == ["20260103-new"]
 
 
@@ -220,10 +220,10 @@ def test_the_old_ones_are_those_that_ended_so_long_ago(call: Call, runs_root: Pa
     [
         ((), "No run is named."),
         (("20260101-a", "--older-than", "3"), "Both runs and --older-than are given."),
-        (("--older-than", "-1"), "--older-than -1 is no number of days."),
-        (("--older-than", "nan"), "--older-than nan is no number of days."),
-        (("20260101-a",), "nobody can be asked here, so nothing is removed. Add --yes"),
-        (("20260101-a", "--json"), "nobody can be asked here, so nothing is removed. Add --yes"),
+        (("--older-than", "-1"), "--older-than -1 is not a number of days."),
+        (("--older-than", "nan"), "--older-than nan is not a number of days."),
+        (("20260101-a",), "Nothing was removed: there is no terminal to confirm on. Add --yes"),
+        (("20260101-a", "--json"), "Nothing was removed: there is no terminal to confirm on. Add --yes"),
         (("2025", "--yes"), "There is no run '2025'"),
     ],
 )
@@ -247,7 +247,7 @@ def test_on_a_terminal_it_is_asked_first(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     code, out, _ = call("remove", run_dir.name)
     assert (code, run_dir.exists()) == (0, not goes)
-    assert "Remove this run? It cannot be taken back. [y/N] " in out
+    assert "Remove this run? This cannot be undone. [y/N] " in out
 
 
 def test_a_real_run_leaves_nothing(call: Call, runs_root: Path, tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_a_rank_that_fails_is_named_though_rank_0_ends_well(tmp_path: Path, runs
     assert "missing" not in (ended.run.dir / "log.txt").read_text()
     assert "missing" in (ended.run.dir / "log.1.txt").read_text()
     assert log_of(ended.run) == (
-        f"The traceback and all that the run printed are in {ended.run.dir / 'log.txt'}, {ended.run.dir / 'log.1.txt'}."
+        f"The traceback and all output of the run are in {ended.run.dir / 'log.txt'}, {ended.run.dir / 'log.1.txt'}."
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli import __main__
-from core.cli.commands import sweeping
+from core.cli.commands import sweep
 from core.system import processes
 from tests.support.acting import CHILD, ProcView, abandon, played
 from tests.support.running import start
@@ -44,7 +44,7 @@ MULTIPLIES = (
 def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
     """The command looks at this test's processes alone: it would end what is left of anybody's runs."""
     made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
-    monkeypatch.setattr(sweeping, "PROC", made.path)
+    monkeypatch.setattr(sweep, "PROC", made.path)
     return made
 
 
@@ -76,8 +76,8 @@ def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]
 
 
 def test_where_nothing_is_left_one_sentence_says_so(call: Call) -> None:
-    assert call() == (0, "Nothing is left of runs that are over.\n", "")
-    assert call("--end") == (0, "Nothing is left of runs that are over.\n", "")
+    assert call() == (0, "No processes are left from runs that are over.\n", "")
+    assert call("--end") == (0, "No processes are left from runs that are over.\n", "")
     code, out, _ = call("--json")
     assert (code, json.loads(out)) == (0, {"leftovers": [], "ended": [], "left": []})
 
@@ -88,7 +88,7 @@ def test_what_is_left_is_listed_and_how_to_end_it_is_said(call: Call, leave: Cal
     code, out, err = call()
     assert code == 0
     head, *rows = out.splitlines()
-    assert head == f"Run {run.id} is over (lost). Left of it:"
+    assert head == f"Run {run.id} is over (lost). Processes left:"
     assert sorted(row.split()[1] for row in rows) == sorted([str(first), str(second)])
     for row in rows:
         words = row.split()
@@ -96,7 +96,7 @@ def test_what_is_left_is_listed_and_how_to_end_it_is_said(call: Call, leave: Cal
         assert words[3] == "s"
         assert words[5] == "MB"
         assert words[6:] == [run.id, "sleep", "3600"]
-    assert err == "trainyard: they are left alone. `trainyard sweep --end` ends them.\n"
+    assert err == "trainyard: none was terminated. `trainyard sweep --end` terminates them.\n"
     assert len(processes.tagged(run.id)) == 2
 
 
@@ -105,7 +105,7 @@ def test_end_ends_it_and_names_it(call: Call, leave: Callable[[str], Followed]) 
     (process,) = processes.tagged(run.id)
     code, out, err = call("--end")
     assert (code, err) == (0, "")
-    assert out.splitlines()[-1] == f"Ended pid {process.pid} sleep of run {run.id} by SIGTERM."
+    assert out.splitlines()[-1] == f"Terminated pid {process.pid} sleep of run {run.id} with SIGTERM."
     assert not processes.is_alive(process)
 
 
@@ -138,9 +138,9 @@ def test_what_could_not_be_ended_is_named_and_is_a_failure(call: Call, leave: Ca
     (process,) = processes.tagged(run.id)
     code, out, err = call("--end")
     assert code == 1
-    assert "Ended" not in out
+    assert "Terminated" not in out
     assert err.startswith(f"trainyard: pid {process.pid} python")
-    assert f" of run {run.id} is still there. It does not carry the run's tag any more" in err
+    assert f" of run {run.id} is still running. It does not carry the run's tag any more" in err
     assert processes.is_alive(process)
     os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: not processes.is_alive(process), what="it to end")
@@ -150,16 +150,16 @@ def test_what_starts_another_while_it_is_ended_is_followed_up(
     call: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = leave(MULTIPLIES).run
-    monkeypatch.setattr(sweeping.leftovers, "find", _seeing_all(view))
+    monkeypatch.setattr(sweep.leftovers, "find", _seeing_all(view))
     code, out, _ = call("--end")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["Ended", "Ended"]
+    assert [line.split()[0] for line in out.splitlines()[-2:]] == ["Terminated", "Terminated"]
     assert processes.tagged(run.id) == []
 
 
 def _seeing_all(view: ProcView) -> Callable[..., list]:
     """The view shows what there was when it was made: it is made anew before each look."""
-    find = sweeping.leftovers.find
+    find = sweep.leftovers.find
     return lambda roots, proc: find(roots, view.refresh())
 
 
@@ -171,9 +171,9 @@ def test_at_a_terminal_it_asks(
     view.refresh()
     for answer, ends in (("\n", False), ("n\n", False), ("\x04", False), ("Yes\n", True)):
         shown = _asked(answer, runs_root, monkeypatch)
-        assert f"Run {run.id} is over (lost). Left of it:" in shown
-        assert "End them? [y/N] " in shown
-        assert ("Ended pid" in shown) is ends
+        assert f"Run {run.id} is over (lost). Processes left:" in shown
+        assert "Terminate them? [y/N] " in shown
+        assert ("Terminated pid" in shown) is ends
         assert (processes.tagged(run.id) == []) is ends
 
 
@@ -207,7 +207,7 @@ def _all_of(terminal: int) -> str:
 def test_without_proc_it_says_that_it_cannot_see(
     runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sweeping, "PROC", tmp_path / "none")
+    monkeypatch.setattr(sweep, "PROC", tmp_path / "none")
     assert __main__.main(["sweep", "--end", "--runs", str(runs_root)]) == 2
     out, err = capsys.readouterr()
     assert out == ""

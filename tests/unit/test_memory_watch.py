@@ -9,7 +9,7 @@ import pytest
 from core.devices.device import Process
 from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.watch import MemoryWatch
-from core.runs.verdicts import BADNESS, Verdict, read_release, release_fields, worst
+from core.runs.verdicts import BADNESS, Release, Verdict, read_release, release_fields, worst
 from core.schema.settings import ReleaseWatch
 from tests.support.playing import CPU, CPU_1, GB, GPU, MB, RUN, WORKER, Played, other, over, read, reading, trained
 
@@ -448,6 +448,14 @@ def test_a_finding_survives_its_event(machine: Played) -> None:
 
 
 def test_the_worst_of_several_devices_counts() -> None:
-    assert worst([Verdict.RELEASED]) is Verdict.RELEASED
-    assert worst([Verdict.UNEXPLAINED, Verdict.HELD_BY_OTHERS]) is Verdict.UNEXPLAINED
+    released, others, unexplained = (
+        Release(
+            device_id="GPU-0", verdict=verdict, before_bytes=0, peak_bytes=1, after_bytes=0, seconds=1.0, sentence="."
+        )
+        for verdict in (Verdict.RELEASED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED)
+    )
+    slower = replace(released, seconds=2.0)
+    assert worst([]) is None
+    assert worst([released, slower]) is slower
+    assert worst([unexplained, others, slower]) is unexplained
     assert set(BADNESS) == set(Verdict)

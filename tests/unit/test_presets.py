@@ -133,7 +133,7 @@ def test_what_is_given_in_vain_is_refused(script: Path, capsys: pytest.CaptureFi
     assert said(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
     assert said(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
     assert said(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."
-    assert said(capsys, "run", "digits_cnn", "--", "x") == "What follows -- is for scripts only. Leave it out."
+    assert said(capsys, "run", "digits_cnn", "--", "x") == "An argument after -- is for scripts only. Leave it out."
     assert said(capsys, "run", "--script", path, "--env", "A") == "--env 'A' is not of the form NAME=VALUE."
     assert "There is no folder" in said(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
     assert "cannot be launched 'two'" in said(capsys, "run", "--script", path, "--launch", "two")

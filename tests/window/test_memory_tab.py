@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtWidgets import QLabel, QTableWidget, QWidget
 
 from core.devices.device import Device, Process, Sample, Survey
+from core.runs.device_use import largest_others
 from core.runs.facts import RunFacts
 from core.runs.states import RunState
 from core.runs.verdicts import Release, Verdict
@@ -28,7 +29,6 @@ from gui.viewmodels.devices.memory_bars import (
     UNCLAIMED,
     MemoryBar,
     MemoryKnowledge,
-    largest_others,
     memory_rows,
 )
 from gui.viewmodels.run import memory_verdicts

@@ -9,6 +9,7 @@ import pytest
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
+from core.runs.device_use import DeviceUsers
 from core.runs.facts import RunFacts
 from core.runs.index import RunSummary
 from core.runs.states import RunState
@@ -17,7 +18,6 @@ from gui.controllers import resume_controller, start_controller
 from gui.controllers.resume_controller import ResumeController
 from gui.controllers.start_controller import StartController
 from gui.panels.setup.start_status import StartStatus
-from gui.viewmodels.run.run_rows import DeviceUsers
 from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, standing
 from tests.support.running import make_spec

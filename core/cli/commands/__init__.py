@@ -1,1 +1,10 @@
-"""The commands of the command line: each takes the parsed options and returns the exit code. `core.cli` lists them."""
+"""The commands: each takes the parsed options and returns the exit code.
+
+- `devices`, `catalog`, `pythons`: what this machine has to train on, and with
+- `start`: `run`, `again`, `resume` and `attach`
+- `control`: `stop`, `pause` and `save` a run
+- `runs`: list runs, show one, try an expression on its log
+- `setups`: `keep` a run as a setup, list `setups`, print a run's shell `command`
+- `export`, `remove`, `sweep`: a command each
+- `common`: find the run that a command names, read the devices
+"""

@@ -1,4 +1,4 @@
-"""What several commands do."""
+"""What several commands need: the run that is named, the devices of this machine, the exit codes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.runs import index
 from core.runs.run import Run
+from core.runs.states import RunState
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -15,14 +16,20 @@ if TYPE_CHECKING:
     from core.devices.device import Survey
 
 
+EXIT_CODES = {
+    RunState.FINISHED: 0, RunState.FAILED: 1, RunState.STOPPED: 3, RunState.PAUSED: 3, RunState.LOST: 4,
+}  # fmt: skip
+"""Exit code of a command that followed a run to this state."""
+
+
 def survey() -> Survey:
-    """The devices of this machine, and their readings."""
+    """Return the devices of this machine and their readings."""
     with Sampler() as sampler:
         return sampler.survey(TIMEOUT_S)
 
 
 def find(options: Namespace) -> Run:
-    """The run that is meant. Raises `RunError` or `ValueError` with a sentence."""
+    """Return the run that `options.run` names. Raises `RunError` or `ValueError` with a sentence."""
     found = Run.attach(index.find(options.runs, options.run))
-    found.spec()  # a spec of a newer version is told now, in a sentence
+    found.spec()  # raises for a spec of a newer version
     return found

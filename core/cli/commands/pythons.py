@@ -1,4 +1,4 @@
-"""The command that lists the Pythons of this machine."""
+"""The command `pythons`: the Pythons of this machine and what each can train with."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from core.pythons.facts import Package
     from core.pythons.search import FoundPython
 
-NAP_S = 0.01
+POLL_S = 0.01
 COLUMNS = ("python", "torch", "tensorflow", "keras", "place", "path")
 CUDA = {True: ", CUDA", False: ", no CUDA", None: ""}
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """What `pythons` takes."""
+    """Add the options of `pythons`."""
     parser.add_argument(
         "--near", type=Path, metavar="DIR",
-        help="also look for environments in this folder, or beside this script; default: the working folder",
+        help="also search for environments in this folder, or next to this script; default: the current folder",
     )  # fmt: skip
 
 
 def pythons(options: Namespace) -> int:
-    """The Pythons of this machine, and what each can train with."""
+    """List the Pythons of this machine, and the frameworks that each has."""
     entries = _search(options.near)
     say_rows(options, [_row(each) if options.json else _shown(each) for each in entries], COLUMNS)
     for each in () if options.json else entries:
@@ -39,14 +39,14 @@ def pythons(options: Namespace) -> int:
 
 
 def _search(near: Path | None) -> list[FoundPython]:
-    """All of them. Raises `ValueError` with a sentence where there is no such folder."""
+    """Return all Pythons. Raises `ValueError` with a sentence if there is no file or folder `near`."""
     if near is not None and not near.exists():
-        raise ValueError(f"There is nothing at {near} to look near. Name a folder or a script.")
+        raise ValueError(f"There is no file or folder {near}. Name a folder or a script.")
     search = PythonSearch()
     try:
         search.start(near or Path())
         while not (found := search.poll(), search.done)[1]:
-            time.sleep(NAP_S)
+            time.sleep(POLL_S)
     finally:
         search.close()
     return found
@@ -83,5 +83,5 @@ def _shown(entry: FoundPython) -> dict[str, object]:
 
 
 def _short(package: Package | None) -> str | None:
-    """Such as `2.6.0, CUDA`; the build's mark behind a plus sign says the same."""
+    """Return `2.6.0, CUDA` for version `2.6.0+cu124`."""
     return None if package is None else f"{(package.version or 'yes').partition('+')[0]}{CUDA[package.cuda]}"

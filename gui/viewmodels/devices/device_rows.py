@@ -127,7 +127,7 @@ class OnDevices:
     used_by: Mapping[str, str] = field(default_factory=dict)
     """The names of the live runs of ours."""
     held_by: Mapping[str, str] = field(default_factory=dict)
-    """Who else holds it: see `gui.viewmodels.devices.memory_bars.largest_others`."""
+    """Who else holds it: see `core.runs.device_use.largest_others`."""
     memory_of_run: Mapping[str, float] = field(default_factory=dict)
     """Bytes by CPU device, which only the run itself knows."""
     old_s: Mapping[str, int] = field(default_factory=dict)

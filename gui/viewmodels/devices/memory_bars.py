@@ -19,8 +19,6 @@ TIPS = (
     "In use, and booked on no process: the driver's own reserve, mostly",
     "What is not in use",
 )
-MIN_SHARE = 0.01
-"""Of a device's memory: who holds less is not said to hold the device. A desktop holds a little of every GPU."""
 
 Bytes = int | None
 
@@ -80,40 +78,6 @@ def memory_rows(survey: Survey, colours: Mapping[str, str], known: MemoryKnowled
     """A row for each device, in the order of the survey."""
     samples = {sample.device_id: sample for sample in survey.samples}
     return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
-
-
-def largest_others(survey: Survey, holders: Sequence[ProcessInfo], living: Collection[str]) -> dict[str, str]:
-    """By device id, who of all that are no run of ours holds most: `blender (anna)`. `living`: ids of runs.
-
-    Who holds an amount that is not told is named only where a good part of the device is in use that nobody else has.
-    """
-    used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
-    by_device: dict[str | None, list[ProcessInfo]] = {}
-    for holder in holders:
-        by_device.setdefault(holder.device_id, []).append(holder)
-    found = {}
-    for device in survey.devices:
-        on_it = by_device.get(device.id)
-        if not on_it:
-            continue
-        least = MIN_SHARE * (device.memory_total_bytes or 0)
-        strangers = [holder for holder in on_it if holder.run_id not in living]
-        told = [holder for holder in strangers if (holder.memory_used_bytes or 0) > 0]
-        largest = max(told, key=lambda each: each.memory_used_bytes or 0, default=None)
-        untold = [holder for holder in strangers if holder.memory_used_bytes is None]
-        unexplained = (used.get(device.id) or 0) - sum(holder.memory_used_bytes or 0 for holder in on_it)
-        if largest is not None and (largest.memory_used_bytes or 0) >= least:
-            found[device.id] = holder_words(largest)
-        elif untold and unexplained > least:
-            found[device.id] = holder_words(untold[0])
-    return found
-
-
-def holder_words(holder: ProcessInfo) -> str:
-    """`blender (anna)`; one that is not known here by its number."""
-    if holder.name is None:
-        return holder.words
-    return f"{holder.name} ({holder.user})" if holder.user else holder.name
 
 
 def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowledge) -> MemoryBar:

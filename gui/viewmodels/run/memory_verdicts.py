@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.runs.states import RunState, state_info
-from core.runs.verdicts import BADNESS, Release, Verdict
+from core.runs.verdicts import BADNESS, Release, Verdict, worst
 from core.text import join_names
 from gui.style.formatting import fine_gigabytes, moment, seconds
 
@@ -50,15 +50,9 @@ class Finding:
     sentence: str
 
 
-def worst(facts: RunFacts) -> Release | None:
-    """The worst finding of a run; among equals the one that took longest. None before there is any."""
-    found = facts.releases.values()
-    return max(found, key=lambda each: (BADNESS.index(each.verdict), each.seconds), default=None)
-
-
 def head_words(facts: RunFacts) -> tuple[str, str]:
     """`memory released in 1.2 s` and its tone, once the run is over; no words where nothing was found out."""
-    found = worst(facts)
+    found = worst(facts.releases.values())
     if found is None or not state_info(facts.state).over:
         return "", ""
     if found.verdict is Verdict.RELEASED:
@@ -68,7 +62,7 @@ def head_words(facts: RunFacts) -> tuple[str, str]:
 
 def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
     """`✓ released in 1.8 s on both devices` and its tone: what stands beside the end of the plot of memory."""
-    found = worst(facts)
+    found = worst(facts.releases.values())
     if _is_watched(facts):
         return WATCHING, "muted"  # what is waited for stands on the page about memory, where it has room
     if found is None:

@@ -1,4 +1,4 @@
-"""A row of the list of runs, and which devices the live ones are on."""
+"""A row of the list of runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.runs.states import RunState, state_info
-from core.schema.spec import read_spec
 from gui.style.formatting import moment
 
 from .progress import epoch_of
@@ -105,30 +104,6 @@ def _epoch(summary: RunSummary) -> str:
 def _step(summary: RunSummary) -> str:
     """Of a script, which tells of no epochs; no text before its first step was seen."""
     return f"step {summary.step}" if summary.step else ""
-
-
-class DeviceUsers:
-    """Which devices the live runs are on. A run's spec is read once."""
-
-    def __init__(self) -> None:
-        self._devices: dict[Path, tuple[str, ...]] = {}
-
-    def on_devices(self, summaries: Iterable[RunSummary]) -> dict[str, tuple[RunSummary, ...]]:
-        """By device id, the live runs that are on it, in the order of the summaries."""
-        found: dict[str, tuple[RunSummary, ...]] = {}
-        for summary in summaries:
-            if not state_info(summary.state).over:
-                for device in self._of(summary.dir):
-                    found[device] = (*found.get(device, ()), summary)
-        return found
-
-    def _of(self, run_dir: Path) -> tuple[str, ...]:
-        if run_dir not in self._devices:
-            try:
-                self._devices[run_dir] = read_spec(run_dir).devices
-            except ValueError:  # it cannot be ours to judge: a newer version's run, say
-                self._devices[run_dir] = ()
-        return self._devices[run_dir]
 
 
 OF_SCRIPT = {

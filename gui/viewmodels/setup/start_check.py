@@ -11,6 +11,7 @@ from core.config import validation
 from core.config.build_spec import compose
 from core.config.script_check import fill_in
 from core.config.validation import ProblemKind
+from core.runs.device_use import use_sentences
 from core.text import first_names, join_names
 from gui.style.formatting import gigabytes, memory, percent
 
@@ -42,7 +43,7 @@ class StartConditions:
     used_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By device id, what to call the runs that are on it."""
     held_by: HeldBy = field(default_factory=dict)
-    """By device id, who else holds a good part of it, see `gui.viewmodels.devices.memory_bars.largest_others`."""
+    """By device id, who else holds a good part of it, see `core.runs.device_use.largest_others`."""
     old_s: Mapping[str, int] = field(default_factory=dict)
     """By device id, the age of readings that are not those of now."""
     folder_problem: str | None = None
@@ -147,15 +148,10 @@ def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
 
 
 def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
-    """Which of these devices runs are on, in a sentence for each set of runs."""
-    labels: dict[tuple[str, ...], list[str]] = {}
-    for device in chosen:
-        if device.id in used_by:
-            labels.setdefault(tuple(used_by[device.id]), []).append(device.label)
+    """Return a sentence for each set of runs that use these devices."""
     return [
-        f"{join_names(those)} {'is' if len(those) == 1 else 'are'} used by {join_names(list(runs))}. "
-        f"Start asks before it puts another run beside {'it' if len(runs) == 1 else 'them'}."
-        for runs, those in labels.items()
+        f"{sentence}. Start asks before it puts another run beside {'it' if len(runs) == 1 else 'them'}."
+        for runs, sentence in use_sentences(chosen, used_by).items()
     ]
 
 

@@ -1,0 +1,143 @@
+"""The commands `stop`, `pause` and `save`: make a request to a live run, and wait for the answer."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from core.cli.commands.common import EXIT_CODES, find
+from core.cli.follow import POLL_S, StopMessages, hard_end
+from core.cli.output import ending, say, say_json, say_run, warn
+from core.errors import RunError
+from core.runs.requests import unanswered
+from core.runs.states import RunState, state_info
+from core.schema.paths import CHECKPOINTS, CONTROL
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.runs.facts import Checkpoint
+    from core.runs.run import Run
+
+ANSWER_S = 2.0
+"""Seconds to wait for a new checkpoint or a notice after a save request was taken; then the latest one counts."""
+
+
+def add_force(parser: ArgumentParser) -> None:
+    """Add the option of `stop`."""
+    parser.add_argument(
+        "--force", action="store_true", help="kill the workers at once; after training, do not wait for device memory"
+    )
+
+
+def stop(options: Namespace) -> int:
+    """Stop a run, and wait until it has stopped."""
+    run = _live_run(options)
+    forced = options.force and state_info(run.facts.state).can_force
+    run.request("force" if forced else "stop")
+    state = _wait(run, "stop", quiet=options.json, force=options.force and not forced)
+    if not options.json and (sentence := hard_end(run.facts)):
+        warn(sentence)
+    say_run(options, run, ending(run))
+    return 0 if state is RunState.STOPPED else EXIT_CODES[state]
+
+
+def pause(options: Namespace) -> int:
+    """Save a checkpoint and end a run, and wait until it has ended; `resume` continues it."""
+    run = _live_run(options)
+    _check_answers(run, "pause")
+    if not state_info(run.facts.state).can_pause and run.facts.state is not RunState.CREATED:
+        raise ValueError(f"Run {run.id} cannot be paused: it is {state_info(run.facts.state).label.lower()}.")
+    run.request("pause")
+    state = _wait(run, "pause", quiet=options.json)
+    say_run(options, run, ending(run))
+    return 0 if state is RunState.PAUSED else EXIT_CODES[state]
+
+
+def save(options: Namespace) -> int:
+    """Save a checkpoint of a run now, and wait until it is written."""
+    run = _live_run(options)
+    _check_answers(run, "save")
+    run.request("save")
+    try:
+        written = _saved_checkpoint(run, run.facts.checkpoint)
+    except KeyboardInterrupt:
+        raise _interrupted(run, "save") from None
+    path = run.dir / CHECKPOINTS / written.name
+    if options.json:
+        say_json({"run": run.id, "checkpoint": written.name, "step": written.step, "path": str(path)})
+    else:
+        say(str(path))
+    return 0
+
+
+def _check_answers(run: Run, request: str) -> None:
+    if why := unanswered(run.spec(), request):
+        raise ValueError(f"Run {run.id} goes on. {why}")
+
+
+def _live_run(options: Namespace) -> Run:
+    run = find(options)
+    run.catch_up()
+    if state_info(run.facts.state).over:
+        raise ValueError(f"Run {run.id} is over already: {state_info(run.facts.state).label.lower()}.")
+    return run
+
+
+def _wait(run: Run, request: str, *, quiet: bool, force: bool = False) -> RunState:
+    """Wait until the run is over, and print what it waits for unless `quiet`. `force`: force the end once possible.
+
+    Raises `RunError` on Ctrl-C, or if the run cannot be paused.
+    """
+    messages = StopMessages(run.facts)
+    try:
+        while not state_info(run.facts.state).over:
+            run.poll()
+            for sentence in () if quiet else messages.new(run.facts):
+                warn(sentence)
+            if force and state_info(run.facts.state).can_force:
+                run.request("force")
+                force = False
+            if request == "pause" and run.facts.state is RunState.RUNNING and not _is_pending(run, request):
+                run.poll()  # the reason is written before the request is taken back
+                raise RunError(f"Run {run.id} could not be paused and goes on. {_last_notice(run)}".strip())
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        raise _interrupted(run, request) from None
+    return run.facts.state
+
+
+def _interrupted(run: Run, request: str) -> RunError:
+    return RunError(
+        f"Interrupted. The request to {request} run {run.id} stays; `trainyard attach {run.id}` follows it."
+    )
+
+
+def _saved_checkpoint(run: Run, before: Checkpoint | None) -> Checkpoint:
+    """Wait for the checkpoint that was asked for. Raises `RunError` if the run cannot save one."""
+    notices = len(run.facts.notices)
+    answered_at: float | None = None
+    while True:
+        run.poll()
+        facts = run.facts
+        answered = not _is_pending(run, "save")
+        if answered and facts.checkpoint is not None and facts.checkpoint != before:
+            return facts.checkpoint
+        if state_info(facts.state).over:
+            raise RunError(f"Run {run.id} was over before it could be saved: {state_info(facts.state).label.lower()}.")
+        if answered and len(facts.notices) > notices:
+            raise RunError(f"Run {run.id} could not be saved. {_last_notice(run)}")
+        answered_at = (answered_at or time.monotonic()) if answered else None
+        if answered_at is not None and time.monotonic() - answered_at > ANSWER_S:
+            if facts.checkpoint is None:
+                raise RunError(f"Run {run.id} could not be saved. The end of its log may show why.")
+            return facts.checkpoint
+        time.sleep(POLL_S)
+
+
+def _is_pending(run: Run, request: str) -> bool:
+    return (run.dir / CONTROL / request).exists()
+
+
+def _last_notice(run: Run) -> str:
+    return run.facts.notices[-1] if run.facts.notices else ""

@@ -1,0 +1,98 @@
+"""The command `devices`: the devices of this machine and what uses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.cli.commands.common import survey
+from core.cli.output import say_rows, warn
+from core.runs.device_use import DeviceUse, devices_in_use, use_sentences
+from core.text import first_names, join_names
+from core.units import size
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Collection, Mapping
+
+    from core.devices.device import Device, Sample
+
+LARGE_SHARE = 0.25
+"""Part of a GPU's memory from which other programs on it are reported before a start. A desktop uses less."""
+MAX_NAMES = 2
+"""Processes of a device that are named; the others are counted."""
+
+
+def devices(options: Namespace) -> int:
+    """List the devices of this machine, how busy they are, and what uses them."""
+    found = survey()
+    uses = devices_in_use(found, options.runs)
+    samples = {sample.device_id: sample for sample in found.samples}
+    rows, shown = [], []
+    for device in found.devices:
+        sample, use = samples.get(device.id), uses.get(device.id, DeviceUse())
+        rows.append({
+            "id": device.id, "kind": device.kind, "label": device.label, "name": device.name,
+            "memory_total_bytes": device.memory_total_bytes, "pci_bus_id": device.pci_bus_id,
+            "minor": device.minor, "cores": list(device.cores), "shared_memory": device.shared_memory,
+            "utilisation_percent": sample.utilisation_percent if sample else None,
+            "memory_used_bytes": sample.memory_used_bytes if sample else None,
+            "asleep": sample.asleep if sample else None,
+            "lost": sample.lost if sample else None,
+            "blocked": device.blocked, "short_name": device.short_name,
+            "runs": [run.dir.name for run in use.runs], "processes": _processes(sample),
+        })  # fmt: skip
+        shown.append({
+            "device": device.short_name, "name": device.name, "memory": _memory(device, sample),
+            "utilisation": _percent(sample), "held by": ", ".join(_users(use)) or None, "note": _note(device, sample),
+        })  # fmt: skip
+    if found.banner:
+        warn(found.banner)
+    columns = ("device", "name", "memory", "utilisation", "held by")
+    noted = any(each["note"] for each in shown)
+    return say_rows(options, rows if options.json else shown, (*columns, "note") if noted else columns)
+
+
+def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) -> str | None:
+    """Return what else uses the devices of a run; None if nothing does, or other programs use little memory."""
+    users: dict[str, list[str]] = {}
+    for device in chosen:
+        use, total = uses.get(device.id, DeviceUse()), device.memory_total_bytes
+        users[device.id] = [f"run {run.dir.name}" for run in use.runs]
+        if total and (use.others_bytes or 0) >= LARGE_SHARE * total:
+            users[device.id].append(f"{_others(use)} with {size(use.others_bytes)} of its {size(total)}")
+    sentences = use_sentences(chosen, users).values()
+    return f"This run shares its devices: {'; '.join(sentences)}." if sentences else None
+
+
+def _users(use: DeviceUse) -> list[str]:
+    return [*(f"run {run.dir.name}" for run in use.runs), *([_others(use)] if use.others else [])]
+
+
+def _others(use: DeviceUse) -> str:
+    """Return `pid 4711 python (anna) and 2 more`, the process with the most memory first."""
+    return join_names(first_names([each.words for each in use.others], MAX_NAMES))
+
+
+def _processes(sample: Sample | None) -> list[dict[str, int | None]] | None:
+    """Return the processes that the driver lists; None if it cannot list any."""
+    if sample is None or sample.processes is None:
+        return None
+    return [{"pid": each.pid, "memory_used_bytes": each.memory_used_bytes} for each in sample.processes]
+
+
+def _memory(device: Device, sample: Sample | None) -> str | None:
+    used = sample.memory_used_bytes if sample else None
+    if device.memory_total_bytes is None:
+        return None if used is None else size(used)
+    return f"{'-' if used is None else size(used)} of {size(device.memory_total_bytes)}"
+
+
+def _percent(sample: Sample | None) -> str | None:
+    percent = sample.utilisation_percent if sample else None
+    return None if percent is None else f"{percent:.0f} %"
+
+
+def _note(device: Device, sample: Sample | None) -> str | None:
+    """Return why the device cannot be read or used for training; None if it can."""
+    asleep = "asleep" if sample and sample.asleep else None
+    return (sample.lost if sample else None) or device.blocked or asleep

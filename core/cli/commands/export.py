@@ -1,0 +1,71 @@
+"""The command `export`: a run's measurements or its model, for use elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.cli.commands.common import find
+from core.cli.output import say, say_json, warn
+from core.launchers import export_model
+from core.series import report
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.runs.run import Run
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of `export`."""
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--csv", metavar="FILE", help="write all metrics, every step, to this file; - for stdout")
+    target.add_argument("--model", metavar="FOLDER", help="write the model of a checkpoint to this new folder")
+    parser.add_argument(
+        "--format", choices=("state_dict", "keras", "saved_model"),
+        help="format of the model: state_dict for PyTorch; keras (default) or saved_model for Keras and TensorFlow",
+    )  # fmt: skip
+    parser.add_argument(
+        "--checkpoint", metavar="NAME", help="a checkpoint that `trainyard show` lists, or best; default: the latest"
+    )
+
+
+def export(options: Namespace) -> int:
+    """Write the metrics of a run to a CSV file, or its model to a folder."""
+    run = find(options)
+    if options.csv is None:
+        return _export_model(options, run)
+    if options.format or options.checkpoint:
+        raise ValueError(
+            "--format and --checkpoint are options of --model. Leave them out, or replace --csv by --model."
+        )
+    return _export_csv(options, run)
+
+
+def _export_csv(options: Namespace, run: Run) -> int:
+    book = report.read_all(run).book
+    for text in run.facts.notices:  # what could not be read is missing from the table
+        warn(text)
+    if options.csv == "-":
+        report.write_csv(book, sys.stdout)
+        return 0
+    report.export_csv(book, Path(options.csv))
+    if options.json:
+        rows = sum(len(series) for series in book.metrics.values())
+        say_json({"run": run.id, "csv": options.csv, "rows": rows})
+    return 0
+
+
+def _export_model(options: Namespace, run: Run) -> int:
+    exported = export_model.export_model(
+        run.dir, Path(options.model), format_name=options.format, checkpoint_name=options.checkpoint
+    )
+    if options.json:
+        say_json({
+            "run": run.id, "model": str(exported.folder), "format": exported.format,
+            "checkpoint": exported.checkpoint, "step": exported.step, "files": list(exported.files),
+        })  # fmt: skip
+    else:
+        say(f"{exported.folder}: {', '.join(exported.files)} ({exported.checkpoint})")
+    return 0

@@ -1,0 +1,89 @@
+"""The commands `runs`, `show` and `try`: list runs, show one, and try an expression on its log."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from core.catalog.strategies import strategy_of
+from core.cli.commands.common import find
+from core.cli.output import log_of, release_lines, say, say_json, say_rows, short, warn
+from core.metrics import expression_trial
+from core.runs import index
+from core.runs.states import state_info
+from core.series import report
+from core.units import BYTES_PER_MB
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from core.schema.spec import RunSpec
+
+
+def list_runs(options: Namespace) -> int:
+    """List all runs, newest first."""
+    rows = [
+        {
+            "run": each.dir.name, "dir": str(each.dir), "name": each.name, "state": each.state.value,
+            "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss,
+            "error": each.error,
+        }
+        for each in index.RunIndex(options.runs).poll()
+    ]  # fmt: skip
+    if not rows and not options.json:
+        warn(f"there are no runs in {options.runs} yet.")
+    return say_rows(options, rows, ("run", "state", "step", "loss"))
+
+
+def show(options: Namespace) -> int:
+    """Show a run: its state, metrics, checkpoints, device memory and errors."""
+    run = find(options)
+    document = report.document(run, report.read_all(run))
+    if options.json:
+        say_json(document)
+        return 0
+    say(f"{run.id}: {state_info(run.facts.state).label.lower()}, {run.facts.step} steps")
+    say(f"  {_training(run.spec())}")
+    for name, values in document["metrics"].items():
+        say(f"  {name}: last {short(values['last'])}, least {short(values['min'])}, {values['count']} values")
+    for each in document["checkpoints"]:
+        written = f"{each['bytes'] / BYTES_PER_MB:.1f} MB ({short(each['reason'])})"
+        say(f"  checkpoint {each['name']}: step {each['step']}, {written}")
+    for line in release_lines(run.facts):
+        say(f"  {line}")
+    for sentence in (run.facts.error, run.facts.stalled, *run.facts.notices):
+        if sentence:
+            say(f"  {sentence}")
+    if run.facts.error and (log := log_of(run)):
+        say(f"  {log}")
+    return 0
+
+
+def _training(spec: RunSpec) -> str:
+    """Return what is trained, how, and on which devices."""
+    devices = ", ".join(spec.devices)
+    if spec.script is None:
+        return f"{spec.framework} {spec.strategy} on {devices}, recipe {spec.own_recipe.path}"
+    command = shlex.join([spec.python, *spec.script.command])
+    return f"script on {devices}, {strategy_of(spec).title.lower()}: {command} in {spec.working_dir}"
+
+
+def add_expression(parser: ArgumentParser) -> None:
+    """Add the argument of `try`."""
+    parser.add_argument(
+        "expression", metavar="REGEX", help="a regular expression with a named group for each metric: (?P<loss>\\S+)"
+    )
+
+
+def try_expression(options: Namespace) -> int:
+    """Show what an expression for `run --expression` would read from the end of a run's log."""
+    run = find(options)
+    result = expression_trial.try_expression(options.expression, run.dir)
+    if options.json:
+        say_json({
+            "run": run.id, "lines": result.lines, "matched": result.matched, "problem": result.problem,
+            "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in result.readings],
+        })  # fmt: skip
+    else:
+        say(expression_trial.describe_result(result))
+    return 0

@@ -1,0 +1,150 @@
+"""The commands `run`, `again`, `resume` and `attach`: start or resume a run, and follow it to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from core.catalog.strategies import strategy_of
+from core.cli import parse_choices
+from core.cli.commands.common import EXIT_CODES, find, survey
+from core.cli.commands.devices import sharing_sentence
+from core.cli.follow import follow
+from core.cli.output import log_of, outcome, say_run, warn
+from core.config import validation
+from core.config.build_spec import compose, compose_preset
+from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
+from core.config.requirements import recipe_problems
+from core.config.script_check import ScriptCheckRequest, check_script, fill_in
+from core.config.validation import ProblemKind
+from core.runs import index
+from core.runs.device_use import devices_in_use
+from core.runs.run import Run
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterator
+
+    from core.config.script_check import ScriptCheckResult
+    from core.devices.device import Survey
+    from core.schema.spec import RunSpec
+
+GPU_MESSAGE = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
+"""Where the message about one GPU begins in a driver's message."""
+GPU_NUMBER = re.compile(r"GPU (\d+) cannot")
+
+
+def run(options: Namespace) -> int:
+    """Train a recipe or a script on the chosen devices, and wait for the end unless --detach is given."""
+    found = survey()
+    match choices := parse_choices.choices(options):
+        case RecipeChoices():
+            return _start(options, compose(choices, found.devices), found)
+        case PresetChoice():
+            return _start(options, compose_preset(choices, found.devices), found)
+        case ScriptChoices():
+            check = check_script(ScriptCheckRequest.of(choices))
+            spec = fill_in(check, choices, found.devices)
+            if choices.launch is None and len(spec.devices) > 1:
+                warn(f"{strategy_of(spec).title}, chosen from the source. {check.why} --launch chooses another.")
+            return _start(options, spec, found, check)
+
+
+def again(options: Namespace) -> int:
+    """Start a new run with the settings of another, and wait for the end unless --detach is given."""
+    spec = Run.attach(index.find(options.runs, options.run)).spec()
+    return _start(options, spec, survey())
+
+
+def resume(options: Namespace) -> int:
+    """Resume a run that was paused, stopped, failed or lost, and wait for the end unless --detach is given."""
+    run_dir = index.find(options.runs, options.run)
+    with _interrupts_blocked():
+        resumed = Run.resume(run_dir)
+    return _follow_unless_detached(options, resumed)
+
+
+def attach(options: Namespace) -> int:
+    """Follow a run to its end. Ctrl-C ends the following, not the run."""
+    return _follow(options, find(options), stops=False)
+
+
+def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
+    if problem := refusal(spec, found, check):
+        raise ValueError(problem)
+    chosen = [device for device in found.devices if device.id in spec.devices]
+    if sentence := sharing_sentence(chosen, devices_in_use(found, options.runs)):
+        warn(sentence)
+    with _interrupts_blocked():  # Ctrl-C must not hide a run that was started
+        started = Run.start(spec, options.runs)
+    return _follow_unless_detached(options, started)
+
+
+def _follow_unless_detached(options: Namespace, started: Run) -> int:
+    if options.detach:
+        say_run(options, started, started.id)
+        return 0
+    return _follow(options, started)
+
+
+def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
+    loss = follow(followed, None if options.json else sys.stderr, stops=stops)
+    if followed.facts.error and not options.json:
+        warn(" ".join(sentence for sentence in (followed.facts.error, log_of(followed)) if sentence))
+    say_run(options, followed, outcome(followed, loss))
+    return EXIT_CODES[followed.facts.state]
+
+
+@contextlib.contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Delay Ctrl-C to the end of the block."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+# -- why a spec cannot start ---------------------------------------------------------------------
+
+
+def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> str | None:
+    """Return sentences on what keeps a spec from starting; None if it can start.
+
+    `check`: of a script that was checked already. A missing device is reported alone, with the driver's message on it.
+    """
+    problems = validation.problems(spec, found.devices)
+    missing = {each.kind for each in problems} & {ProblemKind.NO_DEVICE, ProblemKind.UNKNOWN_DEVICE}
+    if missing:
+        return _missing_devices(spec, found)
+    sentences = [*recipe_problems(spec), *map(str, problems)]
+    if spec.script is not None:
+        sentences += (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
+    return " ".join(dict.fromkeys(sentences)) or None
+
+
+def _missing_devices(spec: RunSpec, found: Survey) -> str:
+    names = ", ".join(device.short_name for device in found.devices) or "none, since this machine shows no device"
+    if not spec.devices:
+        message = [found.banner] if found.banner and not found.devices else []
+        return " ".join([f"No device is chosen. Choose at least one of: {names}.", *message])
+    present = {device.id for device in found.devices}
+    unknown = [name for name in spec.devices if name not in present]
+    messages = dict.fromkeys(sentence for name in unknown for sentence in _driver_messages(name, found))
+    absent = [f"There is no device {name!r} here." for name in unknown]
+    return " ".join([*absent, *messages, f"Choose from: {names}."])
+
+
+def _driver_messages(name: str, found: Survey) -> list[str]:
+    """Return what the drivers report that may explain why the device `name` is not listed."""
+    if name.startswith("cpu:") and any(device.kind == "cpu" for device in found.devices):
+        return []
+    general, *about_gpus = (part.strip() for part in GPU_MESSAGE.split(found.banner or ""))
+    numbered = re.fullmatch(r"gpu:(\d+)", name.lower())
+    if numbered is None:  # such as a UUID, which may belong to any GPU that cannot be listed
+        return [sentence for sentence in (general, *about_gpus) if sentence]
+    own = [each for each in about_gpus if (match := GPU_NUMBER.match(each)) and match[1] == numbered[1]]
+    return own or ([general] if general else [])

@@ -1,0 +1,140 @@
+"""The command `sweep`: find and terminate processes that finished runs have left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from core.cli.output import confirm, is_interactive, say, say_json, say_table, warn
+from core.errors import RunError
+from core.runs import leftovers
+from core.system import processes, terminate
+from core.system.process_info import shortened
+from core.system.procfs import PROC
+from core.system.terminate import Terminated, TerminationResult
+from core.text import replace_control_characters
+from core.units import size
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+    from typing import Any
+
+    from core.runs.leftovers import OrphanedProcess
+    from core.system.terminate import StillRunning
+
+MAX_ROUNDS = 3
+"""Searches for processes that were started during the termination of others."""
+COMMAND_LENGTH = 80
+"""Characters of a command line that are shown."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of `sweep`."""
+    parser.add_argument("--end", action="store_true", help="terminate them without asking")
+
+
+def sweep(options: Namespace) -> int:
+    """Find processes left behind by runs that are over, and terminate them."""
+    if trouble := leftovers.blind(PROC):
+        raise RunError(trouble)
+    found = leftovers.find([options.runs], PROC)
+    if not options.json:
+        _show(found)
+    result: TerminationResult[OrphanedProcess] = TerminationResult()
+    if found and (options.end or (not options.json and _confirmed())):
+        result = _end(found, options)
+    if options.json:
+        say_json(_document(found, result))
+    else:
+        _show_result(result)
+    return 1 if result.left else 0
+
+
+def _confirmed() -> bool:
+    if is_interactive():
+        return confirm("Terminate them?")
+    warn("none was terminated. `trainyard sweep --end` terminates them.")
+    return False
+
+
+def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationResult[OrphanedProcess]:
+    """Terminate these processes, and those that the same runs have started in the meantime."""
+    ended: list[Terminated[OrphanedProcess]] = []
+    left: list[StillRunning[OrphanedProcess]] = []
+    runs = {each.run_id for each in found}
+    remaining: Sequence[OrphanedProcess] = found
+    for _ in range(MAX_ROUNDS):
+        result = terminate.end(remaining, proc=PROC)
+        ended += result.ended
+        left += result.left
+        known = {each.whom.process for each in left}
+        current = leftovers.find([options.runs], PROC)
+        remaining = [each for each in current if each.run_id in runs and each.process not in known]
+        if not remaining:
+            break
+    # A process that was still running after its round may have exited since.
+    late = [each for each in left if not processes.is_alive(each.whom.process)]
+    ended += [Terminated(whom=each.whom, signal=each.signal) for each in late if each.signal is not None]
+    return TerminationResult(ended=tuple(ended), left=tuple(each for each in left if each not in late))
+
+
+# -- for people ----------------------------------------------------------------------------------
+
+
+def _show(found: Sequence[OrphanedProcess]) -> None:
+    if not found:
+        say("No processes are left from runs that are over.")
+    for why in dict.fromkeys(each.why for each in found):
+        say(f"{replace_control_characters(why)} Processes left:")
+        say_table([_row(each) for each in found if each.why == why], indent="  ")
+
+
+def _row(found: OrphanedProcess) -> list[str]:
+    command = shortened(replace_control_characters(found.command), COMMAND_LENGTH)
+    memory = "-" if found.memory_bytes is None else size(found.memory_bytes)
+    return [f"pid {found.process.pid}", _age(found.age_s), memory, replace_control_characters(found.run_id), command]
+
+
+def _age(seconds: float) -> str:
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _show_result(result: TerminationResult[OrphanedProcess]) -> None:
+    for each in result.ended:
+        say(f"Terminated {_words(each.whom)} with {each.signal}.")
+    for other in result.left:
+        warn(f"{_words(other.whom)} is still running. {other.why}")
+
+
+def _words(found: OrphanedProcess) -> str:
+    return replace_control_characters(f"pid {found.process.pid} {found.name} of run {found.run_id}")
+
+
+# -- JSON ----------------------------------------------------------------------------------------
+
+
+def _document(found: Sequence[OrphanedProcess], result: TerminationResult[OrphanedProcess]) -> dict[str, Any]:
+    return {
+        "leftovers": [_leftover(each) for each in found],
+        "ended": [{**_brief(each.whom), "signal": each.signal} for each in result.ended],
+        "left": [{**_brief(each.whom), "why": each.why} for each in result.left],
+    }
+
+
+def _leftover(found: OrphanedProcess) -> dict[str, Any]:
+    return {
+        **_brief(found),
+        "created": found.process.created,
+        "dir": str(found.run_dir) if found.run_dir else None,
+        "user": found.user,
+        "age_s": found.age_s,
+        "memory_bytes": found.memory_bytes,
+        "why": found.why,
+    }
+
+
+def _brief(found: OrphanedProcess) -> dict[str, Any]:
+    return {"pid": found.process.pid, "run": found.run_id, "name": found.name, "command": found.command}

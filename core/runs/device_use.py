@@ -1,0 +1,148 @@
+"""Find which runs and which other programs use each device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from core.errors import RunError
+from core.runs.index import RunIndex
+from core.runs.run import Run
+from core.runs.states import state_info
+from core.schema.paths import SUPERVISOR_EVENTS
+from core.schema.spec import read_spec
+from core.system.process_info import glance
+from core.text import join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from core.devices.device import Device, Sample, Survey
+    from core.runs.index import RunSummary
+    from core.system.process_info import ProcessInfo
+
+MIN_SHARE = 0.01
+"""Part of a device's memory below which a process does not count as using it. A desktop uses a little of every GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """What uses one device."""
+
+    runs: tuple[RunSummary, ...] = ()
+    """Live runs, newest first."""
+    others: tuple[ProcessInfo, ...] = ()
+    """Other processes that the driver lists, those with the most memory first."""
+    others_bytes: int | None = None
+    """Device memory that these processes use; None if the driver does not report it."""
+
+
+class DeviceUsers:
+    """Find the live runs on each device. The spec of a run is read once."""
+
+    def __init__(self) -> None:
+        self._devices: dict[Path, tuple[str, ...]] = {}
+
+    def on_devices(self, summaries: Iterable[RunSummary]) -> dict[str, tuple[RunSummary, ...]]:
+        """Return the live runs by device id, in the order of the summaries."""
+        found: dict[str, tuple[RunSummary, ...]] = {}
+        for summary in summaries:
+            if not state_info(summary.state).over:
+                for device in self._of(summary.dir):
+                    found[device] = (*found.get(device, ()), summary)
+        return found
+
+    def _of(self, run_dir: Path) -> tuple[str, ...]:
+        if run_dir not in self._devices:
+            try:
+                self._devices[run_dir] = read_spec(run_dir).devices
+            except ValueError:  # such as the spec of a newer version
+                self._devices[run_dir] = ()
+        return self._devices[run_dir]
+
+
+def devices_in_use(survey: Survey, runs_root: Path) -> dict[str, DeviceUse]:
+    """Return by device id what uses it now, without unused devices. Runs are left out if they cannot be listed."""
+    try:
+        on_devices = DeviceUsers().on_devices(RunIndex(runs_root).poll())
+    except RunError:
+        on_devices = {}
+    workers = _worker_pids({summary.dir for runs in on_devices.values() for summary in runs})
+    samples = {sample.device_id: sample for sample in survey.samples}
+    uses = {
+        device.id: _use(on_devices.get(device.id, ()), samples.get(device.id), workers) for device in survey.devices
+    }
+    return {device: use for device, use in uses.items() if use.runs or use.others}
+
+
+def _worker_pids(run_dirs: Iterable[Path]) -> set[int]:
+    pids: set[int] = set()
+    for run_dir in run_dirs:
+        run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
+        run.catch_up()
+        pids.update(each.process.pid for each in run.facts.workers.values())
+    return pids
+
+
+def _use(runs: tuple[RunSummary, ...], sample: Sample | None, workers: AbstractSet[int]) -> DeviceUse:
+    listed = (sample.processes if sample else None) or ()
+    others = sorted(
+        (each for each in listed if each.pid not in workers), key=lambda each: each.memory_used_bytes or 0, reverse=True
+    )
+    amounts = [each.memory_used_bytes for each in others if each.memory_used_bytes is not None]
+    all_used = sample.memory_used_bytes if sample and others and len(others) == len(listed) else None
+    return DeviceUse(
+        runs=runs,
+        # `glance` does not block on a process that hangs in the kernel.
+        others=tuple(replace(glance(each.pid), memory_used_bytes=each.memory_used_bytes) for each in others),
+        others_bytes=sum(amounts) if amounts else all_used,
+    )
+
+
+def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]]) -> dict[tuple[str, ...], str]:
+    """Return `GPU 0 and GPU 1 are used by A and B` for each set of users. `users`: names by device id."""
+    labels: dict[tuple[str, ...], list[str]] = {}
+    for device in devices:
+        if users.get(device.id):
+            labels.setdefault(tuple(users[device.id]), []).append(device.label)
+    return {
+        names: f"{join_names(those)} {'is' if len(those) == 1 else 'are'} used by {join_names(names)}"
+        for names, those in labels.items()
+    }
+
+
+def largest_others(survey: Survey, processes: Iterable[ProcessInfo], living: Iterable[str]) -> dict[str, str]:
+    """Return by device id the program with the most memory on it, such as `blender (anna)`; not runs in `living`.
+
+    A process whose amount is not known counts only if a good part of the used memory belongs to no known process.
+    """
+    used = {sample.device_id: sample.memory_used_bytes or 0 for sample in survey.samples}
+    ours = {*living}
+    by_device: dict[str | None, list[ProcessInfo]] = {}
+    for process in processes:
+        by_device.setdefault(process.device_id, []).append(process)
+    found = {}
+    for device in survey.devices:
+        here = by_device.get(device.id, [])
+        others = sorted(
+            (each for each in here if each.run_id not in ours),
+            key=lambda each: each.memory_used_bytes or 0,
+            reverse=True,
+        )
+        min_bytes = MIN_SHARE * (device.memory_total_bytes or 0)
+        unexplained = used.get(device.id, 0) - sum(each.memory_used_bytes or 0 for each in here)
+        unknown = next((each for each in others if each.memory_used_bytes is None), None)
+        if others and (others[0].memory_used_bytes or 0) >= max(min_bytes, 1):
+            found[device.id] = program_name(others[0])
+        elif unknown is not None and unexplained > min_bytes:
+            found[device.id] = program_name(unknown)
+    return found
+
+
+def program_name(process: ProcessInfo) -> str:
+    """Return `blender (anna)`; the pid for a process that is not known here."""
+    if process.name is None:
+        return process.words
+    return f"{process.name} ({process.user})" if process.user else process.name
