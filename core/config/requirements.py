@@ -32,4 +32,4 @@ def recipe_problems(spec: RunSpec) -> list[str]:
     look = replace(look, modules=tuple(each for each in look.modules if each not in frameworks))
     if spec.python == sys.executable and all(map(PathFinder.find_spec, set(look.imports) - frameworks)):
         return []
-    return problems(look, python=spec.python, cwd=spec.working_dir, least=MIN_FOR_RECIPES)
+    return problems(look, python=spec.python, cwd=spec.working_dir, min_version=MIN_FOR_RECIPES)

@@ -1,14 +1,16 @@
-"""Metrics of scripts: what an unchanged program prints or writes, turned into measurements.
+"""Metrics of scripts: read what an unchanged program prints or writes.
 
-- `process`: the process that reads them, as its supervisor sees it
+- `process`: start, watch and end the process that collects a script's metrics
 - `collector`: what that process does
-- `rank_reader`: everything one rank prints and writes
-- `event_writer`: measurements as events
-- `file_owners`: which files belong to this run
-- `expression_trial`: try an expression on an existing log
-- `common`: names, merging of sources, known steps
-- `text`, `files`, `dialects`: read logs, metric files, and known ways of printing
+- `rank_reader`: read everything one rank prints and writes
+- `event_writer`: write metrics as events
+- `file_owners`: find out which run writes a file
+- `expression_trial`: test an expression on an existing log
+- `common`: readings, metric names, merging of sources
+- `text`: read printed text
+- `files`: read metric files
+- `dialects`: known ways of printing
 
-The numbers come from programs we did not write. A reader takes only what it recognises, reports nothing
-where it is in doubt, and never raises because of its input.
+The numbers come from programs we did not write. A reader takes only what it recognises, returns nothing if in doubt,
+and never raises because of its input.
 """

@@ -1,7 +1,8 @@
 """User programs, analysed without importing them.
 
-- `source`, `imports`, `names`: read the program's syntax tree
-- `usage`, `launch_signs`: which launch the program was written for
-- `missing_packages`: imports that its Python lacks
-- `analysis`, `problems`: the result, and what would end the program at once
+- `syntax`: what one source file imports, calls, reads and sets
+- `source`: read a program's files, and follow its imports to its own modules
+- `launch_signs`: which launch the program was written for
+- `analysis`: the result for the whole program
+- `problems`: what would end the program at once, by asking its Python
 """

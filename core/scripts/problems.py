@@ -1,9 +1,11 @@
-"""What would end a program at once, said before it is started: the chosen Python is asked, once for all of it."""
+"""Find what would end a program at once, before it is started: ask the chosen Python, once for all of it."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 from core.pythons.cache import ProbeCache
 from core.pythons.facts import MIN_FOR_SCRIPTS, PythonInfo, parse_info
-from core.pythons.probe_process import NAP_S, TIMEOUT_S, PythonProbe
+from core.pythons.probe_process import TIMEOUT_S, PythonProbe
 from core.scripts.analysis import FRAMEWORKS, ScriptAnalysis
-from core.scripts.missing_packages import beside, lacking, nearby
+from core.text import join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
 FAILED_S = 10.0
-"""So long it is believed that an interpreter does not answer."""
+"""Seconds for which an interpreter that failed to answer is not asked again."""
+LEVELS = 4
+"""How many folders above a program are searched for its package."""
+
+DISTRIBUTIONS = {
+    "Crypto": "pycryptodome", "PIL": "pillow", "attr": "attrs", "bs4": "beautifulsoup4", "cv2": "opencv-python",
+    "dateutil": "python-dateutil", "dotenv": "python-dotenv", "faiss": "faiss-cpu", "git": "GitPython",
+    "hydra": "hydra-core", "ignite": "pytorch-ignite", "pl_bolts": "lightning-bolts",
+    "pytorch_lightning": "pytorch-lightning", "segment_anything": "segment-anything", "skimage": "scikit-image",
+    "sklearn": "scikit-learn", "tensorflow_datasets": "tensorflow-datasets", "yaml": "pyyaml",
+}  # fmt: skip
+"""Packages whose names differ for import and installation."""
+REMOVED = {"asynchat", "asyncore", "cgi", "cgitb", "crypt", "distutils", "imp", "imghdr", "pipes", "smtpd", "telnetlib"}
+"""Modules of the standard library that later Pythons have removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,114 +46,122 @@ class _Failure:
 
 @dataclass(slots=True)
 class ProblemCache:
-    """What was asked already: kept until the interpreter, its packages, the program's files or its folder change."""
+    """Earlier answers, valid until the interpreter, its packages, the program's files or its folder change."""
 
     answers: ProbeCache = field(default_factory=ProbeCache)
     failures: dict[str, _Failure] = field(default_factory=dict)
 
 
-_MEMORY = ProblemCache()
-
-
-class Checking:
-    """The question what a program lacks, on its way. `close` it in any case: it then leaves no process."""
-
-    def __init__(
-        self, look: ScriptAnalysis, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S, memory: ProblemCache | None = None, least: tuple[int, int] = MIN_FOR_SCRIPTS,
-    ) -> None:  # fmt: skip
-        self._look, self._python, self._memory, self._least = look, python, memory or _MEMORY, least
-        self._question = {"folder": look.folder, "modules": list(look.modules), "files": list(look.files)}
-        self._key = json.dumps([self._question, sorted((variables or {}).items())])
-        self._inquiry: PythonProbe | None = None
-        self._found: list[str] | None = None
-        self._working = Path(os.path.expanduser(cwd))  # noqa: PTH111 (the other one raises for a user who is none)
-        self._gone = [] if os.path.isdir(self._working) else [_gone(self._working)]  # noqa: PTH112 (the other one raises)
-        answer, failure = self._memory.answers.get(python, self._key), self._memory.failures.get(python)
-        if answer is not None:
-            self._found = self._sentences(answer)
-        elif failure is not None and time.monotonic() < failure.until:
-            self._found = [failure.sentence]
-        else:
-            self._ask(dict(variables or {}), timeout_s)
-
-    def poll(self) -> list[str] | None:
-        """The sentences, none for a program that can be started; None while they are not known. Never waits."""
-        if self._inquiry is not None:
-            try:
-                answer = self._inquiry.poll()
-            except ValueError as error:
-                self._fail(error)
-            else:
-                if answer is None:
-                    return None
-                self._memory.answers.put(self._python, answer, self._key, [*self._look.files, self._look.folder])
-                self._found, self._inquiry = self._sentences(answer), None
-        assert self._found is not None
-        return [*self._gone, *self._found]
-
-    def close(self) -> None:
-        """End what is under way."""
-        if self._inquiry is not None:
-            self._inquiry.close()
-
-    def _ask(self, variables: dict[str, str], timeout_s: float) -> None:
-        try:
-            self._inquiry = PythonProbe(self._python, self._question, variables=variables, timeout_s=timeout_s)
-        except ValueError as error:  # there is nothing to be started: that is seen as quickly the next time
-            self._found = [str(error)]
-
-    def _fail(self, error: ValueError) -> None:
-        self._memory.failures[self._python] = _Failure(sentence=str(error), until=time.monotonic() + FAILED_S)
-        self._found, self._inquiry = [str(error)], None
-
-    def _sentences(self, answer: Mapping[str, Any]) -> list[str]:
-        told = parse_info(self._python, answer)
-        too_old = told.too_old(self._least)
-        if too_old:
-            return [too_old]
-        errors = answer.get("errors", {})
-        wrong = [_wrong(self._look, path, told, error) for path, error in errors.items()]
-        missing = [name for name in answer.get("missing", []) if not self._look.finds_more or name in FRAMEWORKS]
-        near = nearby([name for name in missing if name not in FRAMEWORKS], Path(self._look.folder), self._working)
-        return [*wrong, *beside(self._look.name, near), *lacking(self._look.name, missing, told, near)]
+_CACHE = ProblemCache()
 
 
 def problems(
-    look: ScriptAnalysis, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
-    timeout_s: float = TIMEOUT_S, memory: ProblemCache | None = None, least: tuple[int, int] = MIN_FOR_SCRIPTS,
+    script: ScriptAnalysis, *, python: str, cwd: str, variables: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S, cache: ProblemCache | None = None, min_version: tuple[int, int] = MIN_FOR_SCRIPTS,
 ) -> list[str]:  # fmt: skip
-    """What would end this program at once under this Python, a sentence each with the remedy; none when all is well.
+    """Return a sentence with a remedy for each thing that would end this program at once under this Python.
 
-    Waits for the Python's answer for `timeout_s` at most, and only where it was not asked the same before; `Checking`
-    is the same without waiting. `variables` come on top of this process's environment; a Python before `least` is too
-    old.
+    Waits up to `timeout_s` for the Python's answer, unless it is in the cache. `variables` are added to this process's
+    environment. A Python before `min_version` is a problem.
     """
-    checking = Checking(
-        look, python=python, cwd=cwd, variables=variables, timeout_s=timeout_s, memory=memory, least=least
-    )
+    working = Path(os.path.expanduser(cwd))  # noqa: PTH111 (Path.expanduser raises for an unknown user)
+    gone = [] if os.path.isdir(working) else [_gone(working)]  # noqa: PTH112 (Path.is_dir raises without permission)
     try:
-        while (found := checking.poll()) is None:
-            time.sleep(NAP_S)
-    finally:
-        checking.close()
-    return found
+        answer = _ask(script, python, dict(variables or {}), timeout_s, cache or _CACHE)
+    except ValueError as error:
+        return [*gone, str(error)]
+    info = parse_info(python, answer)
+    if too_old := info.too_old(min_version):
+        return [*gone, too_old]
+    errors = [_syntax_error(script, path, info, error) for path, error in answer.get("errors", {}).items()]
+    missing = [name for name in answer.get("missing", []) if not script.finds_more or name in FRAMEWORKS]
+    near = _nearby([name for name in missing if name not in FRAMEWORKS], Path(script.folder), working)
+    return [*gone, *errors, *_not_on_path(script.name, near), *_not_installed(script.name, missing, info, near)]
+
+
+def _ask(
+    script: ScriptAnalysis, python: str, variables: dict[str, str], timeout_s: float, cache: ProblemCache
+) -> dict[str, Any]:
+    """Return the Python's answer, from the cache if possible. Raises `ValueError` with a sentence."""
+    question = {"folder": script.folder, "modules": list(script.modules), "files": list(script.files)}
+    key = json.dumps([question, sorted(variables.items())])
+    answer, failure = cache.answers.get(python, key), cache.failures.get(python)
+    if answer is not None:
+        return answer
+    if failure is not None and time.monotonic() < failure.until:
+        raise ValueError(failure.sentence)
+    # An interpreter that cannot be started is not cached: finding out again takes no time.
+    probe = PythonProbe(python, question, variables=variables, timeout_s=timeout_s)
+    try:
+        answer = probe.wait()
+    except ValueError as error:
+        cache.failures[python] = _Failure(sentence=str(error), until=time.monotonic() + FAILED_S)
+        raise
+    cache.answers.put(python, answer, key, [*script.files, script.folder])
+    return answer
 
 
 def _gone(working: Path) -> str:
-    what = "is no folder" if os.path.lexists(working) else "is gone"
+    what = "is not a folder" if os.path.lexists(working) else "does not exist"
     return f"The working folder {working} {what}. Choose another."
 
 
-def _wrong(look: ScriptAnalysis, path: str, told: PythonInfo, error: Mapping[str, Any]) -> str:
-    name = look.name if path == look.file else _called(path, look)
+def _syntax_error(script: ScriptAnalysis, path: str, python: PythonInfo, error: Mapping[str, Any]) -> str:
+    inside = path.startswith(f"{script.folder}/")
+    name = script.name if path == script.file else os.path.relpath(path, script.folder) if inside else path
     line, words = error.get("line"), str(error.get("words") or "").rstrip(".")
     where = f" in line {line}" if line else ""
     return (
-        f"{name} has a syntax error{where}: {words} ({told.title}). "
+        f"{name} has a syntax error{where}: {words} ({python.title}). "
         "Correct it, or choose the Python that it was written for."
     )
 
 
-def _called(path: str, look: ScriptAnalysis) -> str:
-    return os.path.relpath(path, look.folder) if path.startswith(f"{look.folder}/") else path
+def _nearby(missing: Sequence[str], folder: Path, working: Path) -> dict[str, Path]:
+    """Return the modules found in the working folder or above the program's, each with its folder."""
+    above = [working, folder, *folder.parents[:LEVELS]]
+    folders = [each for parent in above for each in (parent, parent / "src")]
+    found = {name: next((each for each in folders if _is_in(name, each)), None) for name in missing}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _is_in(name: str, folder: Path) -> bool:
+    return os.path.isfile(folder / f"{name}.py") or os.path.isfile(folder / name / "__init__.py")  # noqa: PTH113
+
+
+def _not_on_path(name: str, near: Mapping[str, Path]) -> list[str]:
+    """Return a sentence for each module that exists but is not on the program's path."""
+    return [
+        f"{name} needs the module {each}, which is in {folder}, but Python will not search there. "
+        f"Set PYTHONPATH={shlex.quote(str(folder))} for it, or run it as a module, with that working folder."
+        for each, folder in near.items()
+    ]
+
+
+def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: Collection[str]) -> list[str]:
+    """Return a sentence on the missing packages, and one on modules of another Python's standard library."""
+    own = [each for each in missing if each in sys.stdlib_module_names or each in REMOVED]
+    packages = [each for each in missing if each not in own and each not in near]
+    found = []
+    if packages:
+        them = "it" if len(packages) == 1 else "them"
+        found.append(
+            f"{name} needs the {_named('package', packages)}, which {python.title} at {python.path} does not have. "
+            f"Install {them} ({_install(packages, python)}), or choose another Python."
+        )
+    if own:
+        found.append(
+            f"{name} needs the {_named('module', own)} of another Python's own library, which {python.title} at "
+            f"{python.path} does not have. Choose an earlier or a later Python."
+        )
+    return found
+
+
+def _install(packages: Sequence[str], python: PythonInfo) -> str:
+    names = " ".join(DISTRIBUTIONS.get(each, each) for each in packages)
+    path = shlex.quote(python.path)
+    return f"{path} -m pip install {names}" if python.pip else f"uv pip install --python {path} {names}"
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    return f"{what}{'s' if len(names) > 1 else ''} {join_names(names)}"

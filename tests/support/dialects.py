@@ -97,11 +97,11 @@ SFTTrainer(m).train()
 """
 
 ONE = """
-# nothing: Nothing in it was written for several processes
+# nothing: Nothing in it is written for several processes
 import torch
 model = torch.nn.Linear(2, 2)
 
-# no framework: imports no framework that is known here
+# no framework: imports no known framework
 print('hello')
 
 # mp.spawn: (spawn)
@@ -122,7 +122,7 @@ import torch.distributed as dist
 def f(rank): dist.init_process_group('gloo')
 mp.Process(target=f).start()
 
-# ranks that it sets: sets RANK itself, so that it is not one for torchrun
+# ranks that it sets: sets RANK itself, so it is not written for torchrun
 import os
 import torch.distributed as dist
 os.environ['RANK'] = '0'
@@ -153,7 +153,7 @@ from transformers import AutoModel, Trainer
 AutoModel.from_pretrained('x', device_map='auto')
 Trainer()
 
-# a rank of its own: not one for torchrun
+# a rank of its own: not written for torchrun
 import torch.distributed as dist
 dist.init_process_group('gloo', 'tcp://localhost:1', rank=args.rank, world_size=4)
 

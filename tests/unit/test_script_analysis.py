@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core.pythons.probe_process import PythonProbe
 from core.scripts.analysis import ScriptAnalysis, analyse_script
-from core.scripts.problems import Checking, ProblemCache, problems
+from core.scripts.problems import ProblemCache, problems
 from tests.support.dialects import ONE, PER_DEVICE, cases
 from tests.support.pythons import (
     RUINED,
@@ -51,7 +52,7 @@ def look(folder: Path, source: str) -> ScriptAnalysis:
 def asked(look: ScriptAnalysis, python: str, **options: object) -> list[str]:
     """What is wrong with it under this Python, asked anew."""
     cwd = str(options.pop("cwd", look.folder))
-    return problems(look, python=python, cwd=cwd, timeout_s=60, memory=ProblemCache(), **options)
+    return problems(look, python=python, cwd=cwd, timeout_s=60, cache=ProblemCache(), **options)
 
 
 class TestGuess:
@@ -178,11 +179,11 @@ class TestWhatCannotBeRun:
             file.truncate(20 * 1024 * 1024)
         for name, sentence in {
             "gone.py": "There is no script .*gone.py. Check the path", "package": "folder without a __main__.py",
-            "binary.py": "binary.py is not a text: it has NUL bytes", "latin.py": "latin.py is not a text that Python",
-            "unknown.py": "not a text that Python can read: unknown encoding", "pipe.py": "is no file",
-            "train.sh": "train.sh is no Python program: it is one for /usr/bin/env bash", "book.ipynb": "is a notebook",
-            "huge.py": "larger than 16 MB", "": "No script is named", "a\0b.py": "No script is named",
-            "x" * 300 + ".py": "cannot be looked at|There is no script",
+            "binary.py": "binary.py is not a text file: it contains NUL", "latin.py": "Python cannot decode latin.py",
+            "unknown.py": "cannot decode unknown.py: unknown encoding", "pipe.py": "is not a file",
+            "train.sh": "train.sh is not a Python program: it is for /usr/bin/env bash", "book.ipynb": "is a notebook",
+            "huge.py": "larger than 16 MB", "": "No script is given", "a\0b.py": "No script is given",
+            "x" * 300 + ".py": "cannot be read|There is no script",
         }.items():  # fmt: skip
             with pytest.raises(ValueError, match=sentence):
                 analyse_script(name, cwd=str(tmp_path), python=NOWHERE)
@@ -232,7 +233,7 @@ class TestModules:
         for name, sentence in {
             "gone.train": f"no module gone.train, neither in the working folder {tmp_path} nor in {bare}",
             "package": "package is a package without a __main__.py", "json": "json is a package without a __main__.py",
-            "train.py": "no module train.py", "a-b": "is not the name of a module", "": "is not the name of a module",
+            "train.py": "no module train.py", "a-b": "is not a module name", "": "is not a module name",
         }.items():  # fmt: skip
             with pytest.raises(ValueError, match=sentence):
                 analyse_script("", module=name, cwd=str(tmp_path), python=bare)
@@ -290,10 +291,10 @@ class TestProblems:
         seen = look(tmp_path / "vision" / "training", "import vision.models, tools, jax\n")
         first, second, third = asked(seen, bare, cwd=tmp_path)
         assert first.startswith(
-            f"train.py needs the module vision, which lies in {tmp_path}, where it will not be looked for."
+            f"train.py needs the module vision, which is in {tmp_path}, but Python will not search there."
         )
         assert f"Set PYTHONPATH={tmp_path} for it" in first
-        assert f"tools, which lies in {tmp_path / 'src'}" in second
+        assert f"tools, which is in {tmp_path / 'src'}" in second
         assert "needs the package jax," in third
         path = {"PYTHONPATH": f"{tmp_path}:{tmp_path}/src"}
         assert [each for each in asked(seen, bare, cwd=tmp_path, variables=path) if "jax" not in each] == []
@@ -320,7 +321,7 @@ class TestProblems:
         assert "train.py has a syntax error in line 1: invalid syntax (Python 3.8" in sentence
         seen = look(tmp_path, "type Number = int | float\nimport torch\n")  # newer than Python 3.11
         if sys.version_info < (3, 12):
-            assert "It could not be looked into: Python 3.1" in seen.why
+            assert "It could not be analysed: Python 3.1" in seen.why
         assert not any("syntax" in each for each in asked(seen, new))
 
     def test_a_module_of_another_pythons_library(self, tmp_path: Path) -> None:
@@ -338,10 +339,10 @@ class TestProblems:
     def test_a_working_folder_that_is_gone(self, tmp_path: Path, bare: str) -> None:
         seen = look(tmp_path, "import nowhere\n")
         gone, missing = asked(seen, bare, cwd=tmp_path / "gone")
-        assert gone == f"The working folder {tmp_path / 'gone'} is gone. Choose another."
+        assert gone == f"The working folder {tmp_path / 'gone'} does not exist. Choose another."
         assert "nowhere" in missing
         (no_folder, _) = asked(seen, bare, cwd=tmp_path / "train.py")
-        assert "is no folder" in no_folder
+        assert "is not a folder" in no_folder
 
     def test_an_interpreter_that_is_none(self, tmp_path: Path) -> None:
         seen = look(tmp_path, "import torch\n")
@@ -353,12 +354,12 @@ class TestProblems:
 
 class TestRemembering:
     def test_the_same_is_asked_once_until_something_changes(self, tmp_path: Path) -> None:
-        python, starts, memory = make_environment(tmp_path / "env"), tmp_path / "starts", ProblemCache()
+        python, starts, cache = make_environment(tmp_path / "env"), tmp_path / "starts", ProblemCache()
         count_starts(python, starts)
         folder = tmp_path / "project"
 
         def ask(seen: ScriptAnalysis) -> list[str]:
-            return problems(seen, python=str(python), cwd=str(folder), timeout_s=60, memory=memory)
+            return problems(seen, python=str(python), cwd=str(folder), timeout_s=60, cache=cache)
 
         seen = look(folder, "import jax\n")
         assert len(ask(seen)) == len(ask(seen)) == 1
@@ -370,19 +371,18 @@ class TestRemembering:
 
     def test_one_that_hangs_is_not_waited_for_again_at_once(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {tmp_path}/starts\nsleep 1000\n")
-        seen, memory = look(tmp_path, "import torch\n"), ProblemCache()
+        seen, cache = look(tmp_path, "import torch\n"), ProblemCache()
         for _ in range(2):
-            (sentence,) = problems(seen, python=str(python), cwd=str(tmp_path), timeout_s=0.5, memory=memory)
+            (sentence,) = problems(seen, python=str(python), cwd=str(tmp_path), timeout_s=0.5, cache=cache)
             assert "did not say within 0.5 s" in sentence
         assert (tmp_path / "starts").read_text() == "started\n"
 
     def test_the_question_can_be_left_alone(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 1000\n")
-        seen = look(tmp_path, "import torch\n")
-        checking = Checking(seen, python=str(python), cwd=str(tmp_path), timeout_s=1000, memory=ProblemCache())
+        probe = PythonProbe(str(python), timeout_s=1000)
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
-        assert checking.poll() is None
-        checking.close()
-        checking.close()
+        assert probe.poll() is None
+        probe.close()
+        probe.close()
         pid = int((tmp_path / "pid").read_text())
         assert not psutil.pid_exists(pid)

@@ -1,1 +1,1 @@
-"""What all sources of measurements share: readings, metric names, merging, steps."""
+"""What all sources share: `reading` (the data), `names` (metric names), `merge` (several sources to one curve each)."""

@@ -1,1 +1,4 @@
-"""Known ways of printing measurements: one module each, and one row in `registry`."""
+"""Known ways of printing metrics: `at_step`, `bars`, `dictionary` and `pairs`, with one row each in `registry`.
+
+`syntax` holds what they share.
+"""

@@ -1,1 +1,7 @@
-"""Measurements in files: TensorBoard events, CSV tables, JSON lines."""
+"""Metrics in files.
+
+- `finder`: find the files that the program writes
+- `growing_file`: the new bytes of a file
+- `record_logs`: CSV tables and JSON lines
+- `tensorboard`, `crc32c`: TensorBoard event files
+"""

@@ -1,1 +1,9 @@
-"""Measurements in printed text: lines, learned shapes, progress bars, a user's expression."""
+"""Metrics in printed text.
+
+- `log`: from the bytes of a log to readings
+- `printed_lines`, `line_filter`: the lines that a terminal shows, and those that can contain a metric
+- `shapes`: parse lines that repeat with other numbers only once
+- `position`: where in the training a reading belongs
+- `progress_bars`: each value of a redrawn bar once
+- `expression`, `matching`: the user's own regular expression, matched in a process of its own
+"""
