@@ -17,7 +17,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from core.devices.nvidia.reader import NvidiaReader, open_reader
-from core.devices.nvidia.power import PciAddresses
+from core.devices.nvidia.power import PciPaths
 from core.devices.reader import DriverError, NoDevices, Options, Tier
 from tests.nvml.standin import StandIn
 
@@ -207,7 +207,7 @@ def test_a_sleeping_gpu_is_not_touched(nvml, reading, tmp_path):
     nvml.write(gpus=2)
     awake, asleep, again = reading(f"""
         state = Path({str(state)!r})
-        reader = NvidiaReader(Options(), places=PciAddresses(sysfs=Path({str(tmp_path)!r})))
+        reader = NvidiaReader(Options(), paths=PciPaths(sysfs=Path({str(tmp_path)!r})))
         read(reader)
         state.write_text("suspended\\n")
         read(reader)
@@ -319,7 +319,7 @@ def test_mig_devices_come_and_go(nvml, reading):
 
 @pytest.fixture
 def laptop(tmp_path):
-    """PciAddresses of a machine whose GPUs at 0000:01:00.0 and 0000:02:00.0 have these power states."""
+    """PciPaths of a machine whose GPUs at 0000:01:00.0 and 0000:02:00.0 have these power states."""
     names = tmp_path / "pci.ids"
     names.write_text("# list\n1002  AMD\n\t2860  another\n10de  NVIDIA Corporation\n\t2860  AD106M [RTX 4070]\n")
 
@@ -331,7 +331,7 @@ def laptop(tmp_path):
             (tmp_path / "sys" / bus / "power" / "runtime_status").write_text(f"{state}\n")
             (tmp_path / "sys" / bus / "device").write_text("0x2860\n")
         root = f"Path({str(tmp_path)!r})"
-        return f"PciAddresses(sysfs={root} / 'sys', gpus={root} / 'gpus', pci_ids=({root} / 'pci.ids',))"
+        return f"PciPaths(sysfs={root} / 'sys', gpus={root} / 'gpus', pci_ids=({root} / 'pci.ids',))"
 
     return make
 
@@ -341,7 +341,7 @@ def test_a_laptop_whose_only_gpu_sleeps_lists_it_without_waking_it_up(nvml, read
     places = laptop(bus01="suspended")
     devices, samples, awake, samples_awake = reading(f"""
         places = {places}
-        reader = NvidiaReader(Options(), places=places)
+        reader = NvidiaReader(Options(), paths=places)
         seen.append([asdict(device) for device in reader.devices])
         read(reader)
         seen.append(None)
@@ -363,14 +363,14 @@ def test_a_laptop_whose_only_gpu_sleeps_lists_it_without_waking_it_up(nvml, read
 
 def test_a_sleeping_gpu_costs_no_call_of_the_driver_at_all(nvml, reading, laptop):
     nvml.write(gpus=1)
-    reading(f"reader = NvidiaReader(Options(retry_s=0), places={laptop(bus01='suspended')})\nread(reader)")
+    reading(f"reader = NvidiaReader(Options(retry_s=0), paths={laptop(bus01='suspended')})\nread(reader)")
     assert nvml.calls().total() == 0
 
 
 def test_beside_a_gpu_that_is_awake_a_sleeping_one_is_not_touched(nvml, reading, laptop):
     nvml.write(gpus=2)
     (labels,) = reading(f"""
-        reader = NvidiaReader(Options(retry_s=0), places={laptop(bus01="suspended", bus02="active")})
+        reader = NvidiaReader(Options(retry_s=0), paths={laptop(bus01="suspended", bus02="active")})
         reader.read(1.0, frozenset(Tier))
         seen.append([device.label for device in reader.devices])
     """)
@@ -383,7 +383,7 @@ def test_a_sleeping_gpu_that_a_run_is_to_use_is_woken_up(nvml, reading, laptop, 
     nvml.write(gpus=2)
     wanted = f"frozenset({{{uuid(0)!r}}})"
     (ids,) = reading(f"""
-        reader = NvidiaReader(Options({option}={wanted}), places={laptop(bus01="suspended", bus02="active")})
+        reader = NvidiaReader(Options({option}={wanted}), paths={laptop(bus01="suspended", bus02="active")})
         seen.append([device.id for device in reader.devices])
     """)
     assert ids == [uuid(0), uuid(1)][: 1 if option == "only" else 2]

@@ -88,9 +88,7 @@ def test_the_sentence_names_the_variable_its_value_and_the_entry_that_ends_the_l
         "Start Trainyard with another value, or without the variable, to use this device."
     )
     assert sentence("").startswith("GPU 0 is hidden by CUDA_VISIBLE_DEVICES, which is set and empty, in the")
-    assert "(Its entry “9” names no GPU here, or one twice, and CUDA passes over all from there on.)" in sentence(
-        "0,9,1"
-    )
+    assert "(Its entry “9” names no GPU here, or one twice, and CUDA ignores the rest.)" in sentence("0,9,1")
     assert "entry" not in sentence("-1")
 
 
@@ -147,7 +145,7 @@ def test_a_driver_that_was_slow_once_is_asked_again_later(
             raise answer
         return answer
 
-    monkeypatch.setattr(visibility, "ASK_AGAIN_S", again_s)
+    monkeypatch.setattr(visibility, "RETRY_S", again_s)
     inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
     found = [list(inherited.blocked(GPUS, sure=True)) for _ in range(3)]
     assert found == [[], ["GPU-aa11", "GPU-bb33"], ["GPU-aa11", "GPU-bb33"]] if asked == 2 else [[], [], []]

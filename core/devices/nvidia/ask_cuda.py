@@ -1,9 +1,9 @@
-"""Asks the CUDA driver's library which devices this process sees, and prints the answer: one line of JSON.
+"""Ask the CUDA driver's library which devices this process sees, and print the answer as a line of JSON.
 
     PYTHON -I ask_cuda.py SECONDS
 
-A program of its own, started by its path under a worker's Python and environment: the library reads
-`CUDA_VISIBLE_DEVICES` once per process, and can hang or crash whoever calls it. Standard library only, Python 3.10.
+A program of its own, started by its path with a worker's Python and environment: the library reads
+`CUDA_VISIBLE_DEVICES` once per process, and can hang or crash its caller. Standard library only, Python 3.10.
 Function names, the 16 bytes of a `CUuuid` and the error codes are from NVIDIA's documentation of the driver API.
 """
 
@@ -16,12 +16,13 @@ import signal
 import sys
 
 LIBRARY = "libcuda.so.1"
-NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE: an answer, "none", rather than a failure
+NO_DEVICE = 100
+"""CUDA_ERROR_NO_DEVICE, which means an empty list rather than a failure."""
 UUID_BYTES = 16
 
 
 class CallError(Exception):
-    """A call that the driver answered with an error."""
+    """A call of the library that returned an error."""
 
     def __init__(self, call: str, code: int, words: str) -> None:
         super().__init__(call, code, words)
@@ -29,14 +30,14 @@ class CallError(Exception):
 
 
 class Driver:
-    """The library."""
+    """The driver's library."""
 
     def __init__(self) -> None:
-        """Load it. Raises `OSError` where it is not."""
+        """Load it. Raises `OSError` if it is missing."""
         self._library = ctypes.CDLL(LIBRARY)
 
     def uuids(self) -> list[str]:
-        """The UUIDs of the devices, in the driver's order, as `nvidia-smi -L` writes them."""
+        """Return the UUIDs of the devices in the driver's order, in the format of `nvidia-smi -L`."""
         try:
             self._call("cuInit", ctypes.c_uint(0))
         except CallError as error:
@@ -50,10 +51,10 @@ class Driver:
     def _uuid(self, number: int) -> str:
         device = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(number))
-        # Of a MIG device the younger function tells its own UUID, the older that of its GPU.
-        told = [self._uuid_by(name, device) for name in ("cuDeviceGetUuid_v2", "cuDeviceGetUuid") if self._has(name)]
-        kind = "MIG" if len(set(told)) > 1 else "GPU"
-        return f"{kind}-{_text(told[0])}"
+        # For a MIG device the newer function returns its own UUID, the older one that of its GPU.
+        found = [self._uuid_by(name, device) for name in ("cuDeviceGetUuid_v2", "cuDeviceGetUuid") if self._has(name)]
+        kind = "MIG" if len(set(found)) > 1 else "GPU"
+        return f"{kind}-{_text(found[0])}"
 
     def _uuid_by(self, name: str, device: ctypes.c_int) -> bytes:
         uuid = (ctypes.c_ubyte * UUID_BYTES)()
@@ -82,19 +83,19 @@ def _text(uuid: bytes) -> str:
 
 
 def main() -> None:
-    """Print `{"uuids": [...]}`, or what went wrong."""
+    """Print `{"uuids": [...]}`, or the error."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # driver libraries print now and then: no word of theirs may stand beside the answer
-    signal.alarm(int(sys.argv[1]))  # who asks may be gone meanwhile; the default action ends a hanging call, too
+    os.dup2(2, 1)  # driver libraries print now and then, which must not mix with the answer
+    signal.alarm(int(sys.argv[1]))  # the client may be gone by then; the default action also ends a hanging call
     answer: dict[str, object]
     try:
         answer = {"uuids": Driver().uuids()}
     except CallError as error:
         answer = {"call": error.call, "code": error.code, "words": error.words}
-    except (OSError, AttributeError) as error:  # no library; a library without one of the functions
+    except (OSError, AttributeError) as error:  # the library is missing, or one of its functions
         answer = {"missing": str(error)}
     os.write(answers, json.dumps(answer).encode() + b"\n")
-    os._exit(0)  # no clean-up of the library's: it has crashed before
+    os._exit(0)  # the library's clean-up can crash
 
 
 if __name__ == "__main__":

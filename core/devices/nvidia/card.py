@@ -1,4 +1,4 @@
-"""One NVIDIA device as it is read: its handle, what it cannot tell, and what it told last."""
+"""One NVIDIA device: its handle, the readings that it has, and their last values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from core.devices.nvidia.power import PowerState
     from core.devices.reader import Options
 
-# Of a MIG device NVML answers "invalid argument" to what only a whole GPU can be asked.
 NEVER_OF_MIG = NEVER | {pynvml.NVML_ERROR_INVALID_ARGUMENT}
-
+"""NVML's errors for readings of a MIG device that only a whole GPU has."""
 
 LISTS = ("compute", "graphics", "mps")
-"""The readings that name processes."""
+"""The readings that list processes."""
 
 
 class Card:
@@ -36,25 +35,26 @@ class Card:
         self._options = options
         self._power = power
         self._never = NEVER_OF_MIG if device.is_mig else NEVER
-        self._ways = {reading.name: _ways(reading, device) for reading in READINGS}  # those that may still work
+        self._functions = {reading.name: _functions(reading, device) for reading in READINGS}
+        """By reading, the functions that may still work."""
         self._values: dict[str, Any] = {}
         self._lost: str | None = None
         self._retry_at = 0.0
 
     @property
     def handle(self) -> Handle | None:
-        """NVML's handle; None while the device is lost."""
+        """NVML's handle, or None while the device is lost."""
         return self._handle
 
     def is_asleep(self) -> bool:
-        """Whether asking would wake it up."""
+        """Return whether reading would wake it up."""
         return self._power.is_asleep()
 
     def read(self, now: float, due: Sequence[NvmlReading]) -> Sample:
-        """A sample at `now`, unix seconds. An error of the device is in the sample, never raised."""
+        """Return a sample at `now`, unix seconds. An error of the device is in the sample, never raised."""
         if self._power.is_asleep():
             self._values.clear()
-            return Sample(device_id=self.device.id, time=now, asleep=True)  # asking would wake it up
+            return Sample(device_id=self.device.id, time=now, asleep=True)
         try:
             self._refresh(due if self._handle is not None else self._regain())
         except pynvml.NVMLError as error:
@@ -62,8 +62,8 @@ class Card:
         return self._sample(now)
 
     def lose(self, error: pynvml.NVMLError) -> None:
-        """Say so from now on, and ask again later."""
-        # A handle may be stale after any error, and a stale one crashes the process: never use it again.
+        """Report the device as lost from now on, and try again later."""
+        # After any error the handle may be stale, and using a stale handle crashes the process.
         self._handle = None
         self._values.clear()
         self._retry_at = time.monotonic() + self._options.retry_s
@@ -73,23 +73,23 @@ class Card:
         )
 
     def _refresh(self, due: Sequence[NvmlReading]) -> None:
-        values, beat, listed = self._values, self._options.report_alive, False
+        values, listed = self._values, False
         for reading in due:
             values[reading.name] = self._ask(reading)
             listed = listed or reading.tier is Tier.PROCESSES
-            beat()
+            self._options.report_alive()
         if listed:
             values["processes"] = self._processes()
 
     def _ask(self, reading: NvmlReading) -> Any:  # noqa: ANN401 (each reading has a type of its own)
-        ways = self._ways[reading.name]
-        if not ways:
+        functions = self._functions[reading.name]
+        if not functions:
             return None
         try:
-            return ways[0](self._handle)
+            return functions[0](self._handle)
         except pynvml.NVMLError as error:
             if error.value in self._never:
-                self._ways[reading.name] = ways[1:]
+                self._functions[reading.name] = functions[1:]
                 return self._ask(reading)
             if error.value in NOT_NOW:
                 return None
@@ -110,18 +110,18 @@ class Card:
         )
 
     def _processes(self) -> tuple[Process, ...] | None:
-        """Who holds the device; None where the driver does not tell all that it otherwise tells, or never tells it.
+        """Return the processes on the device; None if a list that the driver supports is missing this time.
 
-        Without the list of who computes nothing is known of training. The others are often never supported.
+        The list of computing processes is indispensable; many drivers support none of the others.
         """
         lists = {name: self._values.get(name) for name in LISTS}
         missing = {name for name, entries in lists.items() if entries is None}
-        if "compute" in missing or any(self._ways[name] for name in missing):  # not this time
+        if "compute" in missing or any(self._functions[name] for name in missing):
             return None
         return _merge(entries for entries in lists.values() if entries is not None)
 
     def _regain(self) -> Sequence[NvmlReading]:
-        """What to read of a lost device: everything once it is found again, nothing before."""
+        """Return the readings due for a lost device: all once it is found again, none before."""
         if time.monotonic() < self._retry_at:
             return ()
         self._handle = pynvml.nvmlDeviceGetHandleByUUID(self.device.id)
@@ -130,16 +130,16 @@ class Card:
         return READINGS
 
 
-def _ways(reading: NvmlReading, device: Device) -> tuple[Callable[[Handle], Any], ...]:
+def _functions(reading: NvmlReading, device: Device) -> tuple[Callable[[Handle], Any], ...]:
     if device.is_mig and reading.name not in MIG_READINGS:
         return ()
     if device.shared_memory and device.memory_total_bytes is None and reading.name == "memory":
-        return ()  # no memory of its own: a figure that some drivers give all the same is none of its
-    return reading.ways
+        return ()  # it has no memory of its own, but some drivers report a figure
+    return reading.functions
 
 
 def _merge(lists: Iterable[Sequence[Any]]) -> tuple[Process, ...]:
-    """One entry per process, though one that computes and draws is in two lists."""
+    """Return one entry per process: one that computes and draws is in two lists."""
     used: dict[int, int | None] = {}
     for entry in (entry for entries in lists for entry in entries):
         if used.get(entry.pid) is None:

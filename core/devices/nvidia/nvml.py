@@ -1,26 +1,28 @@
-"""Questions to NVML, the NVIDIA driver's own library, about one device, and its errors in words.
+"""What NVML, the NVIDIA driver's own library, is asked about one device, and its errors in words.
 
-Everything here is from NVIDIA's documentation of NVML and from other people's reports. The tests run it against a
-stand-in for the library.
+From NVIDIA's documentation of NVML and from other people's reports; for integrated GPUs those of nvtop PR 411,
+nvitop PR 208, gpud PR 1170 and gpustat PR 179. The tests use a stand-in for the library.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
+from core.devices.device import Device
 from core.devices.reader import KERNEL_LOG, DriverError, Tier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
-Handle = Any  # NVML's, opaque
+Handle = Any
+"""NVML's handle of a device, which is opaque."""
 
-NOT_AVAILABLE = 2**64 - 1  # NVML's word for "this number is not known" in 64 bits
+NOT_AVAILABLE = 2**64 - 1
+"""NVML's 64-bit value for an unknown number."""
 
-# The reading does not exist on this device or with this driver, and never will while it runs.
 NEVER = frozenset({
     pynvml.NVML_ERROR_NOT_SUPPORTED,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
@@ -28,21 +30,31 @@ NEVER = frozenset({
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
     pynvml.NVML_ERROR_DEPRECATED,
 })  # fmt: skip
-# There is no reading this time; the device is well.
+"""Errors of readings that this device or driver does not have, and will not have while it runs."""
 NOT_NOW = frozenset({
     pynvml.NVML_ERROR_NOT_FOUND,
     pynvml.NVML_ERROR_NO_DATA,
     pynvml.NVML_ERROR_NOT_READY,
-    pynvml.NVML_ERROR_INSUFFICIENT_SIZE,  # processes were started between asking how many and which
+    pynvml.NVML_ERROR_INSUFFICIENT_SIZE,  # processes were started between asking for their number and their list
 })  # fmt: skip
+"""Errors of readings that are missing this time, while the device is well."""
+NO_SUCH = frozenset({
+    pynvml.NVML_ERROR_NOT_FOUND,
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,
+    pynvml.NVML_ERROR_GPU_NOT_FOUND,
+})  # fmt: skip
+"""Errors for a MIG device that does not exist: an index may be free, and a device may be removed at any time."""
 
-CURES = {
+REMEDIES = {
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "Load the driver (modprobe nvidia), or reboot.",
     pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "It was updated while in use: reboot, or reload the driver.",
     pynvml.NVML_ERROR_NO_PERMISSION: "Ask for the right to open /dev/nvidia* (often the group video).",
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "Install libnvidia-ml.so.1, which comes with the driver.",
 }
-OTHER_CURE = KERNEL_LOG
+INTEGRATED = ("GB10", "N1X", "Orin", "Thor", "Tegra", "Xavier")
+"""Parts of the names of GPUs without own memory; some drivers report a part of the host's memory as theirs."""
+NO_MEMORY = "no memory of its own"
+MIG_MODE_ON = 1
 
 CLOCK_REASONS = (
     (pynvml.nvmlClocksThrottleReasonSwPowerCap, "power limit"),
@@ -53,32 +65,36 @@ CLOCK_REASONS = (
     (pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting, "clocks set by the user"),
     (pynvml.nvmlClocksThrottleReasonSyncBoost, "kept in step with other GPUs"),
     (pynvml.nvmlClocksThrottleReasonDisplayClockSetting, "display setting"),
-)  # idle is left out: it is no hindrance
+)
+"""Reasons for low clocks. Being idle is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvmlReading:
-    """One thing to ask of a device, and the ways to ask: drivers of different ages know different ones."""
+    """A reading of a device, and the functions that give it: drivers of different ages have different ones."""
 
     name: str
     tier: Tier
-    ways: tuple[Callable[[Handle], Any], ...]
+    functions: tuple[Callable[[Handle], Any], ...]
+
+
+# -- readings ------------------------------------------------------------------------------------
 
 
 def utilisation_percent(handle: Handle) -> float | None:
-    """The share of the last moments in which any kernel ran."""
+    """Return the share of the last moments in which any kernel ran."""
     percent = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
-    return float(percent) if percent <= 100 else None  # more is garbage, which drivers do return
+    return float(percent) if percent <= 100 else None  # drivers do return garbage above 100
 
 
 def memory_used_bytes(handle: Handle) -> int | None:
-    """Memory in use, without what the driver sets aside for itself."""
-    # The older call counts the driver's reserve as used: up to a gigabyte on an idle card.
+    """Return the memory in use, without the driver's own reserve."""
+    # The older call counts the reserve as used: up to a gigabyte on an idle GPU.
     return _known(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).used)
 
 
 def memory_total_bytes(handle: Handle) -> int | None:
-    """All memory of the device."""
+    """Return the size of the device's memory."""
     return _known(pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).total)
 
 
@@ -116,7 +132,7 @@ READINGS = (
     NvmlReading("temperature", Tier.HEAT, (_temperature_celsius, _new_temperature_celsius)),
     NvmlReading("power", Tier.HEAT, (_power_watts,)),
     NvmlReading("clock_reasons", Tier.HEAT, (_clock_reasons, _old_clock_reasons)),
-    # Each version by its name: the unversioned functions turn "function not found" into another error.
+    # Versions by name: the unversioned functions turn "function not found" into another error.
     NvmlReading("compute", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2,
     )),
@@ -129,16 +145,121 @@ READINGS = (
 )  # fmt: skip
 
 MIG_READINGS = frozenset({"memory", "compute", "graphics", "mps"})
-"""What a MIG device is asked. Utilisation is not told in MIG mode, and heat and power are those of the whole card."""
+"""The readings of a MIG device. MIG mode has no utilisation, and temperature and power are those of the whole GPU."""
 
 
 def due(tiers: Collection[Tier]) -> tuple[NvmlReading, ...]:
-    """The readings of some tiers."""
+    """Return the readings of some tiers."""
     return tuple(reading for reading in READINGS if reading.tier in tiers)
 
 
-def or_none(ask: Callable[[Handle], Any], handle: Handle) -> Any:  # noqa: ANN401 (as what is asked)
-    """An answer, or None where the device or the driver has none and never will. Raises other errors."""
+# -- what a device is ------------------------------------------------------------------------------
+
+
+def describe(index: int, handle: Handle, report_alive: Callable[[], None]) -> Device:
+    """Return the GPU of an index; `report_alive` is called after each question. Raises `pynvml.NVMLError`."""
+    answers = _ask(GPU_QUESTIONS, handle, report_alive)
+    memory = answers["memory"]
+    integrated = memory in {NO_MEMORY, 0} or any(word in answers["name"] for word in INTEGRATED)
+    return Device(
+        id=answers["uuid"],
+        kind="nvidia",
+        label=f"GPU {index}",
+        name=answers["name"],
+        memory_total_bytes=None if integrated else memory,
+        pci_bus_id=answers["pci"],
+        minor=answers["minor"],
+        # The memory of a GPU that is a NUMA node is allocated by the system, and not released at the end of a process
+        # (NVML's known issues).
+        shared_memory=integrated or answers["numa node"] is not None,
+    )
+
+
+def in_mig_mode(handle: Handle) -> bool:
+    """Return whether a GPU is in MIG mode. Raises `pynvml.NVMLError`."""
+    mode = _or_none(pynvml.nvmlDeviceGetMigMode, handle)
+    return mode is not None and mode[0] == MIG_MODE_ON
+
+
+def with_mig_mode(gpu: Device, index: int, on: bool) -> Device:
+    """Return the GPU, blocked if its MIG mode is on."""
+    sentence = (
+        f"{gpu.label} is in MIG mode and cannot be used as a whole: tick a MIG device of it. "
+        f"Where none is listed, make one (nvidia-smi mig -i {index} -cgi ... -C), "
+        f"or switch the mode off (nvidia-smi -i {index} -mig 0)."
+    )
+    return replace(gpu, blocked=sentence if on else None)
+
+
+def mig_devices(gpu: Device, handle: Handle, report_alive: Callable[[], None]) -> Iterator[tuple[Device, Handle]]:
+    """Yield the MIG devices of a GPU with their handles. Raises `pynvml.NVMLError` if the GPU does not answer."""
+    count = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
+    report_alive()
+    for number in range(count):
+        try:
+            mig = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+            report_alive()
+            answers = _ask(MIG_QUESTIONS, mig, report_alive)
+        except pynvml.NVMLError as error:
+            if error.value in NO_SUCH:
+                continue
+            raise
+        yield _mig_device(gpu, number, answers), mig
+
+
+def _mig_device(gpu: Device, number: int, answers: dict[str, Any]) -> Device:
+    return Device(
+        id=answers["uuid"],
+        kind="nvidia",
+        label=f"{gpu.label} MIG {number}",
+        name=answers["name"],
+        memory_total_bytes=answers["memory"] if isinstance(answers["memory"], int) else None,
+        pci_bus_id=gpu.pci_bus_id,
+        # No minor: /dev/nvidiaN belongs to the whole GPU.
+        shared_memory=gpu.shared_memory,
+    )
+
+
+def _ask(
+    questions: tuple[tuple[str, Callable[[Handle], Any]], ...], handle: Handle, report_alive: Callable[[], None]
+) -> dict[str, Any]:
+    answers = {}
+    for name, question in questions:
+        answers[name] = question(handle)
+        report_alive()
+    return answers
+
+
+def _memory(handle: Handle) -> int | str | None:
+    """Return the memory in bytes, `NO_MEMORY`, or None if this driver cannot tell."""
+    try:
+        return memory_total_bytes(handle)
+    except pynvml.NVMLError as error:
+        if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
+            return NO_MEMORY  # the answer of GB10 and Jetson
+        if error.value in NEVER:
+            return None
+        raise
+
+
+def _numa_node(handle: Handle) -> int | None:
+    ask = getattr(pynvml, "nvmlDeviceGetNumaNodeId", None)  # newer than the oldest supported version of pynvml
+    try:
+        return None if ask is None else int(ask(handle))
+    except pynvml.NVMLError as error:
+        if error.value in NEVER | NO_SUCH:
+            return None
+        raise
+
+
+def _pci_bus_id(handle: Handle) -> str:
+    """Return the address as the kernel writes it, `0000:01:00.0`; NVML's own text has a longer domain."""
+    pci = pynvml.nvmlDeviceGetPciInfo_v3(handle)
+    return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
+
+
+def _or_none(ask: Callable[[Handle], Any], handle: Handle) -> Any:  # noqa: ANN401 (the type of the answer)
+    """Return an answer, or None if the device or the driver never has one. Raises other errors."""
     try:
         return ask(handle)
     except pynvml.NVMLError as error:
@@ -147,14 +268,29 @@ def or_none(ask: Callable[[Handle], Any], handle: Handle) -> Any:  # noqa: ANN40
         raise
 
 
+MIG_QUESTIONS: tuple[tuple[str, Callable[[Handle], Any]], ...] = (
+    ("uuid", pynvml.nvmlDeviceGetUUID),
+    ("name", pynvml.nvmlDeviceGetName),
+    ("memory", _memory),
+)
+GPU_QUESTIONS: tuple[tuple[str, Callable[[Handle], Any]], ...] = (
+    *MIG_QUESTIONS,
+    ("pci", lambda handle: _or_none(_pci_bus_id, handle)),
+    ("minor", lambda handle: _or_none(pynvml.nvmlDeviceGetMinorNumber, handle)),
+    ("numa node", _numa_node),
+)
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+
 def words(error: pynvml.NVMLError) -> str:
-    """NVML's own words for an error: those that people know, and search for."""
+    """Return NVML's own words for an error, which users can search for."""
     if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-        return str(error)  # there is no library to ask for its words
+        return str(error)  # without the library there are no words of its own
     return str(pynvml.nvmlErrorString(error.value))
 
 
-def trouble(error: pynvml.NVMLError) -> DriverError:
-    """The driver's trouble as a sentence, with its cure."""
-    cure = CURES.get(error.value, OTHER_CURE)
-    return DriverError(f"The NVIDIA driver cannot be asked: “{words(error)}”. {cure}")
+def driver_error(error: pynvml.NVMLError) -> DriverError:
+    """Return an error of the driver as a sentence, with its remedy."""
+    return DriverError(f"The NVIDIA driver cannot be asked: “{words(error)}”. {REMEDIES.get(error.value, KERNEL_LOG)}")

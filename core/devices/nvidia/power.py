@@ -1,9 +1,9 @@
-"""Which NVIDIA GPUs sleep, by the kernel's word, and what can be known of them without waking them up.
+"""Find out which NVIDIA GPUs sleep, and describe them without waking them up.
 
-Any question to NVML wakes a sleeping GPU up; so does opening a session (btop issue 1831), and so does even reading
+A sleeping GPU is woken up by any question to NVML, by opening a session (btop issue 1831), and even by reading
 `/proc/driver/nvidia/gpus/*/information`: the driver powers the GPU up to fill it in (`nv_procfs_read_gpu_info` in
-NVIDIA's published kernel module), so a UUID cannot be had. The names of those folders, and what the PCI bus keeps in
-sysfs, cost nothing. Not tried on a laptop of ours.
+NVIDIA's published kernel module). So its UUID cannot be read. The names of those folders and the PCI bus's files in
+sysfs cost nothing. This was not tried on a real laptop.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SLEEPS = frozenset({b"suspended", b"suspending"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PciAddresses:
-    """Where the system tells of its GPUs."""
+class PciPaths:
+    """The files and folders from which GPUs on the PCI bus are read."""
 
     sysfs: Path = SYSFS
     gpus: Path = GPUS
@@ -30,43 +30,43 @@ class PciAddresses:
 
 
 class PowerState:
-    """The run-time power state of one device."""
+    """The runtime power state of one device."""
 
     def __init__(self, sysfs: Path, pci_bus_id: str | None) -> None:
         self._path = sysfs / str(pci_bus_id) / "power" / "runtime_status"
-        self._known = self._path.exists()  # not so in many virtual machines
+        self._known = self._path.exists()  # missing in many virtual machines
 
     def is_asleep(self) -> bool:
-        """True only when the kernel says so."""
+        """Return True only if the kernel reports that it sleeps."""
         if not self._known:
             return False
         try:
             return self._path.read_bytes().strip() in SLEEPS
         except OSError:
-            return False  # taken from the bus: the driver will say it in its own words
+            return False  # removed from the bus, which the driver reports
 
 
-def addresses(places: PciAddresses) -> list[str]:
-    """The PCI addresses of the GPUs that the driver has, in the order of the bus; none where it does not say."""
+def addresses(paths: PciPaths) -> list[str]:
+    """Return the PCI addresses of the driver's GPUs, in the order of the bus; none if they cannot be read."""
     try:
-        return sorted(entry.name.lower() for entry in places.gpus.iterdir())
+        return sorted(entry.name.lower() for entry in paths.gpus.iterdir())
     except OSError:
         return []
 
 
-def sleepers(places: PciAddresses) -> list[str]:
-    """The PCI addresses of those that sleep."""
-    return [address for address in addresses(places) if PowerState(places.sysfs, address).is_asleep()]
+def sleepers(paths: PciPaths) -> list[str]:
+    """Return the PCI addresses of the sleeping GPUs."""
+    return [address for address in addresses(paths) if PowerState(paths.sysfs, address).is_asleep()]
 
 
-def unwoken(address: str, places: PciAddresses) -> Device:
-    """A row for a GPU that sleeps: its address, and its model where the system has the list of PCI ids."""
+def unwoken(address: str, paths: PciPaths) -> Device:
+    """Return a row for a sleeping GPU: its address, and its model if the system has the list of PCI ids."""
     label = f"GPU at {address}"
     return Device(
         id=f"{ASLEEP_PREFIX}{address}",
         kind="nvidia",
         label=label,
-        name=_model(address, places) or "NVIDIA GPU",
+        name=_model(address, paths) or "NVIDIA GPU",
         pci_bus_id=address,
         blocked=(
             f"{label} sleeps, and was not woken up to be listed. "
@@ -75,11 +75,11 @@ def unwoken(address: str, places: PciAddresses) -> Device:
     )
 
 
-def _model(address: str, places: PciAddresses) -> str | None:
-    """By the list of PCI ids: vendors at the line's start, their devices after one tab, ids of makers after two."""
-    wanted = f"\t{_read(places.sysfs / address / 'device').removeprefix('0x')}  "
+def _model(address: str, paths: PciPaths) -> str | None:
+    """Look up the name. In the list of PCI ids, vendors start a line, their devices follow a tab, subsystems two."""
+    wanted = f"\t{_read(paths.sysfs / address / 'device').removeprefix('0x')}  "
     ours = False
-    for line in next((text for path in places.pci_ids if (text := _read(path))), "").splitlines():
+    for line in next((text for path in paths.pci_ids if (text := _read(path))), "").splitlines():
         if ours and line.startswith(wanted):
             return f"NVIDIA {line.removeprefix(wanted).strip()}"
         if line[:1].strip() and not line.startswith("#"):

@@ -1,7 +1,7 @@
-"""The pre-flight: which GPUs the CUDA driver will show a process, asked before the process is started.
+"""The pre-flight check: which GPUs will the CUDA driver show a process that is about to be started?
 
-The driver's library is loaded in a subprocess only (`ask_cuda.py`), under exactly the environment that is asked
-about: it reads `CUDA_VISIBLE_DEVICES` once per process, and may hang or crash.
+The driver's library is loaded in a subprocess (`ask_cuda.py`) with exactly the environment of that process, because
+it reads `CUDA_VISIBLE_DEVICES` once per process, and may hang or crash.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 ASK = Path(__file__).with_name("ask_cuda.py")
 VISIBLE, ORDER, BY_BUS = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 TIMEOUT_S = 20.0
-"""So long a driver that nobody uses may take to wake up all its GPUs; as long as a run waits for them to be listed."""
-OWN_END_S = 5.0  # so long after its asker has given up, one that was left behind ends by itself
+"""Seconds to wait for the driver's answer, and for the GPUs of a run to be listed: an idle driver wakes up slowly."""
+OWN_END_S = 5.0
+"""Seconds after the timeout at which the subprocess ends itself, if nothing has ended it."""
 
 
 def check(
@@ -31,7 +32,7 @@ def check(
 ) -> None:
     """Make sure that a process in this environment will see exactly these devices, in this order.
 
-    Raises `RunError` with one sentence: with both lists when they differ; with what the driver said, or did not say.
+    Raises `RunError` with both lists if they differ, or with the driver's error.
     """
     shown = visible(environment, python=python, timeout_s=timeout_s)
     if [plain(each) for each in shown] == [plain(each) for each in ids]:
@@ -46,7 +47,7 @@ def check(
 
 
 def order(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:
-    """All UUIDs in the order that numbers in CUDA_VISIBLE_DEVICES mean in this environment. Raises `RunError`."""
+    """Return all UUIDs in the order of CUDA's device numbers in this environment. Raises `RunError`."""
     return visible(
         {name: value for name, value in environment.items() if name != VISIBLE}, python=python, timeout_s=timeout_s
     )
@@ -55,24 +56,23 @@ def order(environment: Mapping[str, str], *, python: str = sys.executable, timeo
 def numbers(
     ids: Sequence[str], environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S
 ) -> dict[str, str]:
-    """By UUID, what stands for the device in CUDA_VISIBLE_DEVICES where that may hold numbers only (vLLM).
+    """Return, by UUID, the devices' numbers for a CUDA_VISIBLE_DEVICES that may only contain numbers (vLLM).
 
-    They are numbers by bus: the process must have CUDA_DEVICE_ORDER=PCI_BUS_ID. Raises `RunError` when one of
-    the devices has no number.
+    The numbers are in bus order: the process needs CUDA_DEVICE_ORDER=PCI_BUS_ID. Raises `RunError` if one has none.
     """
     found = order({**environment, ORDER: BY_BUS}, python=python, timeout_s=timeout_s)
-    places = {plain(uuid): str(number) for number, uuid in enumerate(found)}
-    missing = [each for each in ids if plain(each) not in places]
+    number_of = {plain(uuid): str(number) for number, uuid in enumerate(found)}
+    missing = [each for each in ids if plain(each) not in number_of]
     if missing:
         raise RunError(
             f"{_list(missing)} has no number with the CUDA driver, which numbers {_list(found)}. "
             "Let the run name its GPUs by UUID, or tick others."
         )
-    return {each: places[plain(each)] for each in ids}
+    return {each: number_of[plain(each)] for each in ids}
 
 
 def visible(environment: Mapping[str, str], *, python: str = sys.executable, timeout_s: float = TIMEOUT_S) -> list[str]:
-    """The UUIDs that the CUDA driver shows a process in this environment, in its order. Raises `RunError`."""
+    """Return the UUIDs that the CUDA driver shows a process in this environment, in order. Raises `RunError`."""
     answer = _ask(environment, python, timeout_s)
     if "uuids" in answer:
         return [str(uuid) for uuid in answer["uuids"]]
@@ -110,7 +110,7 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
 
 
 def plain(uuid: str) -> str:
-    """The digits alone: CUDA tells no prefix, and old drivers name a MIG device by its GPU and two numbers."""
+    """Return the digits of a UUID: CUDA gives no prefix, and old drivers add two numbers for a MIG device."""
     return uuid.lower().removeprefix("mig-").removeprefix("gpu-").partition("/")[0]
 
 

@@ -1,9 +1,9 @@
-"""An inherited CUDA_VISIBLE_DEVICES: which devices it leaves to this program, as the CUDA driver would read it.
+"""Find out which devices an inherited CUDA_VISIBLE_DEVICES leaves to this program, as the CUDA driver reads it.
 
-Slurm, containers and shells set it to share a machine out; what lies outside is listed, and cannot be ticked.
-The rules are those of NVIDIA's CUDA programming guide, and where that is silent, what torch found the driver to do
-(PyTorch pull request 92315, for driver 525): the first entry says whether UUIDs or numbers are meant, a number
-may have letters behind it, and a device that is named twice leaves none at all.
+Slurm, containers and shells set it to share a machine; hidden devices are listed and cannot be ticked.
+The rules are those of NVIDIA's CUDA programming guide, completed by the driver's behaviour that PyTorch found (pull
+request 92315, driver 525): the first entry decides between UUIDs and numbers, a number may be followed by letters, and
+a device that is named twice hides all devices.
 """
 
 from __future__ import annotations
@@ -22,70 +22,70 @@ if TYPE_CHECKING:
     from core.devices.device import Device
 
 ASK_TIMEOUT_S = 10.0
-ASK_AGAIN_S = 60.0
-"""So long after the driver was asked in vain: it may have been slow once, as after a start of the machine."""
+"""Seconds to wait for the CUDA driver's answer."""
+RETRY_S = 60.0
+"""Seconds after which a driver that failed is asked again: it may be slow only after the machine's start."""
 UUID_PREFIXES = ("GPU-", "MIG-")
 
 
-class NotReadable(Exception):  # noqa: N818 (no error: then the driver is asked)
-    """What an entry means cannot be told from the list of devices alone."""
+class UnclearEntry(Exception):  # noqa: N818 (no error: the driver is asked instead)
+    """The meaning of an entry cannot be derived from the list of devices."""
 
 
 class VisibleDevices:
-    """What the variable says of the devices; the CUDA driver is asked once for each list of them, if at all."""
+    """The devices that the variable hides. Asks the CUDA driver only if needed, once for each list of devices."""
 
     def __init__(
         self,
         environment: Mapping[str, str],
         ask: Callable[[Mapping[str, str]], list[str]] | None = None,
     ) -> None:
-        """`ask` answers with the UUIDs that are visible in an environment, or raises `RunError`."""
+        """`ask` returns the UUIDs that are visible in an environment, or raises `RunError`."""
         self._environment = environment
         self._value = environment.get(VISIBLE)
         self._ask = ask or _ask
         self._known: tuple[tuple[str, ...], bool, bool] | None = None
-        self._ask_at = float("inf")
-        """When what was asked in vain is asked again, by `time.monotonic()`."""
+        self._retry_at = float("inf")
+        """Time of `time.monotonic()` at which a driver that failed is asked again."""
         self._blocked: dict[str, str] = {}
         self.banner: str | None = None
-        """A sentence, when it could not be found out what the variable means."""
+        """A sentence if the meaning of the variable could not be found out."""
 
     def blocked(self, devices: Sequence[Device], *, sure: bool, asleep: bool = False) -> dict[str, str]:
-        """By device id, a sentence for each device that is hidden.
+        """Return, by device id, a sentence for each hidden device.
 
-        `devices`: all GPUs and MIG devices. `sure`: these are all there are; without that a number means nothing, and
-        nor does a UUID that is not among them. `asleep`: whether a GPU sleeps that asking the driver would wake up;
-        then it is not asked.
+        `devices`: GPUs and MIG devices. `sure`: whether they are complete; otherwise numbers and unknown UUIDs are
+        unclear. `asleep`: whether a GPU sleeps, which asking the driver would wake up, so that it is not asked.
         """
         if self._value is None or not devices:
             return {}
         ids = tuple(device.id for device in devices)
-        if self._known != (ids, sure, asleep) or time.monotonic() >= self._ask_at:
+        if self._known != (ids, sure, asleep) or time.monotonic() >= self._retry_at:
             self._known = (ids, sure, asleep)
-            self._ask_at = float("inf")
+            self._retry_at = float("inf")
             self.banner = None
-            self._blocked = self._find_out(self._value, devices, sure, asleep)
+            self._blocked = self._hidden(self._value, devices, sure, asleep)
         return self._blocked
 
-    def _find_out(self, value: str, devices: Sequence[Device], sure: bool, asleep: bool) -> dict[str, str]:
+    def _hidden(self, value: str, devices: Sequence[Device], sure: bool, asleep: bool) -> dict[str, str]:
         try:
-            seen, culprit = self._read(value, devices, sure)
-        except NotReadable:
+            visible, bad_entry = self._read(value, devices, sure)
+        except UnclearEntry:
             try:
-                told = _let_sleep() if asleep else self._ask(self._environment)
+                answer = _let_sleep() if asleep else self._ask(self._environment)
             except RunError as error:
-                self._ask_at = time.monotonic() + ASK_AGAIN_S
+                self._retry_at = time.monotonic() + RETRY_S
                 self.banner = (
                     f"{VISIBLE}={value} is set, and which GPUs it means could not be found out: {error} "
                     f"All are offered; set {ORDER}={BY_BUS}, or name the GPUs in it by UUID."
                 )
                 return {}
-            shown = {preflight.plain(uuid) for uuid in told}
-            seen, culprit = {device.id for device in devices if preflight.plain(device.id) in shown}, None
-        return {device.id: _sentence(device, value, culprit) for device in devices if device.id not in seen}
+            shown = {preflight.plain(uuid) for uuid in answer}
+            visible, bad_entry = {device.id for device in devices if preflight.plain(device.id) in shown}, None
+        return {device.id: _sentence(device, value, bad_entry) for device in devices if device.id not in visible}
 
     def _read(self, value: str, devices: Sequence[Device], sure: bool) -> tuple[set[str], str | None]:
-        """The ids that are visible, and the entry that hides all behind it. Raises `NotReadable`."""
+        """Return the visible ids, and the bad entry that ends the list, if any. Raises `UnclearEntry`."""
         entries = [entry.strip() for entry in value.split(",")]
         if entries[0].startswith(UUID_PREFIXES):
             return _collect(entries, lambda entry: _by_uuid(entry, entries[0][:4], devices, sure))
@@ -94,35 +94,35 @@ class VisibleDevices:
         gpus = [device for device in devices if not device.is_mig]
         by_bus = self._environment.get(ORDER) == BY_BUS and all(gpu.pci_bus_id for gpu in gpus)
         if not sure or len(gpus) < len(devices) or any(gpu.blocked for gpu in gpus) or not (by_bus or len(gpus) == 1):
-            raise NotReadable
+            raise UnclearEntry
         gpus.sort(key=lambda gpu: gpu.pci_bus_id or "")
         return _collect(entries, lambda entry: _by_number(entry, gpus))
 
 
 def _collect(entries: Sequence[str], find: Callable[[str], str | None]) -> tuple[set[str], str | None]:
-    seen: set[str] = set()
+    visible: set[str] = set()
     for entry in entries:
         found = find(entry)
         if found is None:
-            return seen, entry
-        if found in seen:
+            return visible, entry
+        if found in visible:
             return set(), entry
-        seen.add(found)
-    return seen, None
+        visible.add(found)
+    return visible, None
 
 
 def _by_uuid(entry: str, kind: str, devices: Sequence[Device], sure: bool) -> str | None:
     if "/" in entry:
-        raise NotReadable  # a MIG device by its GPU and two numbers, as drivers before 470 wrote it
+        raise UnclearEntry  # the format of drivers before 470: a MIG device by its GPU and two numbers
     matches = [device for device in devices if device.id.lower().startswith(entry.lower())]
-    if not entry.startswith(kind) or len(matches) > 1:  # a beginning that several share
+    if not entry.startswith(kind) or len(matches) > 1:  # the start of several UUIDs
         return None
     if not matches:
         if sure:
             return None
-        raise NotReadable  # it may be that of a GPU that sleeps, or cannot be listed
+        raise UnclearEntry  # it may belong to a GPU that sleeps or cannot be listed
     if matches[0].blocked:
-        raise NotReadable  # a GPU in MIG mode: which of its MIG devices is then used, the driver knows
+        raise UnclearEntry  # only the driver knows which MIG device of this GPU is used
     return matches[0].id
 
 
@@ -132,16 +132,16 @@ def _by_number(entry: str, gpus: Sequence[Device]) -> str | None:
 
 
 def _number(entry: str) -> int | None:
-    """As C's strtol would read it: `1gpu` is 1."""
+    """Return the number as C's strtol reads it: `1gpu` is 1."""
     found = re.match(r"[+-]?\d+", entry)
     return None if found is None else int(found[0])
 
 
-def _sentence(device: Device, value: str, culprit: str | None) -> str:
+def _sentence(device: Device, value: str, bad_entry: str | None) -> str:
     what = f"{VISIBLE}={value}" if value else f"{VISIBLE}, which is set and empty,"
     sentence = f"{device.label} is hidden by {what} in the environment that Trainyard was started in. "
-    if culprit and culprit != "-1":
-        sentence += f"(Its entry “{culprit}” names no GPU here, or one twice, and CUDA passes over all from there on.) "
+    if bad_entry and bad_entry != "-1":
+        sentence += f"(Its entry “{bad_entry}” names no GPU here, or one twice, and CUDA ignores the rest.) "
     return f"{sentence}Start Trainyard with another value, or without the variable, to use this device."
 
 
