@@ -1,6 +1,6 @@
-"""The command `trainyard`: makes sure that `core`, `gui` and `resources` are ours, then hands over.
+"""The command `trainyard`: import the packages `core`, `gui` and `resources` of this installation, and run `core.cli`.
 
-A user's own package of one of these names may stand on PYTHONPATH, before all that is installed.
+A user's package with one of these names may come first on PYTHONPATH, so this folder is put before it.
 """
 
 import importlib
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-OURS = ("core", "gui", "resources")
+PACKAGES = ("core", "gui", "resources")
 
 
 def main() -> int:
@@ -17,17 +17,17 @@ def main() -> int:
     try:
         command = _command()
     except KeyboardInterrupt:
-        sys.stderr.write("trainyard: interrupted before anything was done.\n")
+        sys.stderr.write("trainyard: interrupted. Nothing was done.\n")
         return 128 + signal.SIGINT
     return command()
 
 
 def _command() -> Callable[[], int]:
-    """The command line, loaded: a second's work on a slow disk."""
+    """Import the command line."""
     here = str(Path(__file__).resolve().parent)
     sys.path.insert(0, here)
     try:
-        for name in OURS:  # once loaded, a package finds its modules by itself
+        for name in PACKAGES:  # an imported package finds its own modules
             importlib.import_module(name)
     finally:
         sys.path.remove(here)

@@ -1,7 +1,7 @@
-"""What there is to train with.
+"""What can be trained, and how.
 
 - `frameworks`: one row per framework
 - `strategies`: one row per strategy of a framework, and the ways to launch a script
-- `recipes`: recipe files, read without importing them
+- `recipes`: recipe files, parsed and never imported
 - `interpreters`: which Python runs a framework
 """

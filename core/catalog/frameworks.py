@@ -1,4 +1,4 @@
-"""The frameworks that can train: one row each."""
+"""The registry of frameworks: one row each."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """A library that trains."""
+    """A framework that trains."""
 
     id: str
     title: str
     module: str
+    """The module whose presence shows that the framework is installed."""
     extra: str
-    """The extra of our distribution that installs it, called like its package."""
+    """The extra of the distribution `trainyard` that installs the framework; also the name of its package."""
     recipes: str
-    """The folder of built-in recipes; TensorFlow's own loop and Keras' `fit` take the same files."""
+    """The folder of its built-in recipes. TensorFlow and Keras use the same files."""
     imports: tuple[str, ...]
-    """What a recipe of this framework imports."""
+    """The packages that a recipe for this framework may import; one of them is enough to recognise it."""
     compiler: str
-    """What compiling a model means here."""
+    """The compiler that the option `--compile` uses."""
 
 
 FRAMEWORKS = (
@@ -33,7 +34,7 @@ FRAMEWORKS = (
 
 
 def framework(name: str) -> Framework:
-    """The framework's row. Raises `ValueError` with a sentence."""
+    """Return the row with this id. Raises `ValueError` with a sentence."""
     for row in FRAMEWORKS:
         if row.id == name:
             return row

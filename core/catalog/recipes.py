@@ -1,4 +1,4 @@
-"""Recipes as files: which are built in, and what a file offers, read with `ast` and never by importing it."""
+"""Recipe files: find them, and read their functions and settings with `ast`, without importing them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from core.catalog.frameworks import FRAMEWORKS, Framework
 from core.catalog.frameworks import framework as framework_row
 from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
+from core.text import join_names
 from resources import ROOT
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ BUILT_IN = ROOT / "recipes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A keyword argument with a plain default of one or more of a recipe's functions."""
+    """A keyword argument of a recipe's functions whose default is a number, a text, a boolean or None."""
 
     name: str
     default: SettingValue
@@ -28,7 +29,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeFile:
-    """What a recipe file offers."""
+    """The functions and settings of a recipe file."""
 
     name: str
     path: Path
@@ -37,17 +38,19 @@ class RecipeFile:
     functions: tuple[str, ...]
     settings: tuple[Setting, ...]
     learning_rate: float | None
-    """The default of the optimizer's keyword `learning_rate`, where there is one."""
+    """The default of the optimizer's keyword argument `learning_rate`; None if it has none."""
     imports: frozenset[str] = frozenset()
-    """The packages that the file itself imports."""
+    """The top-level packages that the file imports."""
 
     def check_framework(self, row: Framework) -> None:
-        """Raises `ValueError` with a sentence for a recipe that is clearly another framework's."""
+        """Raise `ValueError` with a sentence if the recipe imports only another framework."""
         if self.imports & set(row.imports):
             return
         others = [other for other in FRAMEWORKS if self.imports & set(other.imports)]
         if others:
-            titles, ids = " or ".join(other.title for other in others), " or ".join(other.id for other in others)
+            titles, ids = (
+                join_names(names, "or") for names in zip(*((row.title, row.id) for row in others), strict=True)
+            )
             package = min(self.imports & set(others[0].imports))
             raise ValueError(
                 f"Recipe {self.name} imports {package}: it is for {titles} and cannot be trained with {row.title}. "
@@ -55,15 +58,15 @@ class RecipeFile:
             )
 
     def with_settings(self, texts: Mapping[str, SettingValue]) -> Recipe:
-        """The recipe with these settings; texts take the type of the setting's default.
+        """Return the recipe with these settings. A text is converted to the type of the setting's default.
 
-        Raises `ValueError` with a sentence for a setting that is unknown or does not fit.
+        Raises `ValueError` with a sentence for an unknown setting or a value of another type.
         """
         values = {setting.name: setting.default for setting in self.settings}
         for name, value in texts.items():
             if name not in values:
                 raise ValueError(f"Recipe {self.name} has no setting {name!r}. {self._known_settings()}")
-            values[name] = _like(name, value, values[name])
+            values[name] = _convert(name, value, values[name])
         return Recipe(name=self.name, path=str(self.path), settings=values)
 
     def _known_settings(self) -> str:
@@ -73,7 +76,7 @@ class RecipeFile:
 
 
 def built_in(framework: str) -> list[RecipeFile]:
-    """The recipes that ship for a framework, by name."""
+    """Return the built-in recipes of a framework, by name."""
     return [read(path) for path in _built_in_files(framework)]
 
 
@@ -82,17 +85,17 @@ def _built_in_files(framework: str) -> list[Path]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether this is a file that can be looked at; never an error, whatever name or folder it is."""
+    """Return whether the path is a file; False also if it cannot be looked up."""
     try:
         return path.is_file()
     except OSError:
-        return False  # a name that no file can have
+        return False  # such as a name that is too long
 
 
 def find(reference: str, framework: str) -> RecipeFile:
-    """The recipe that a built-in name or a file's path stands for.
+    """Return the recipe with a built-in name or at a path.
 
-    Raises `ValueError` with a sentence when there is none, or when the file cannot be used.
+    Raises `ValueError` with a sentence if there is none, or the file is not a recipe.
     """
     built_in_files = {path.stem: path for path in _built_in_files(framework)}
     names = list(built_in_files)
@@ -108,7 +111,7 @@ def find(reference: str, framework: str) -> RecipeFile:
 
 
 def read(path: Path) -> RecipeFile:
-    """What a recipe file offers. Raises `ValueError` with a sentence when it cannot be read or lacks a function."""
+    """Read a recipe file. Raises `ValueError` with a sentence if it cannot be read or lacks a function."""
     tree = _parse(path)
     functions = {
         node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in RECIPE_FUNCTIONS
@@ -151,7 +154,7 @@ def _parse(path: Path) -> ast.Module:
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
-    """The packages that are imported anywhere in the file, by their first name."""
+    """Yield the top-level packages that are imported anywhere in the file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
@@ -160,11 +163,9 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 
 def _keywords(node: ast.FunctionDef) -> dict[str, SettingValue]:
-    """The arguments of a function that have a plain value as default."""
+    """Return the arguments of a function that have a plain value as default. Positional-only ones are left out."""
     arguments = node.args
-    defaults = (
-        arguments.defaults[-len(arguments.args) :] if arguments.args else []
-    )  # positional-only: cannot be set by name
+    defaults = arguments.defaults[-len(arguments.args) :] if arguments.args else []
     pairs = [*zip(arguments.args[len(arguments.args) - len(defaults) :], defaults, strict=True)]
     pairs += [(name, value) for name, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     values = {argument.arg: _literal(default) for argument, default in pairs}
@@ -172,7 +173,7 @@ def _keywords(node: ast.FunctionDef) -> dict[str, SettingValue]:
 
 
 def _merged(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, SettingValue]:
-    """The keywords of all functions; one name is one setting, so it needs one default."""
+    """Return the keyword arguments of all functions. Raises `ValueError` if one has two different defaults."""
     merged: dict[str, SettingValue] = {}
     for node in functions.values():
         for name, default in _keywords(node).items():
@@ -186,7 +187,7 @@ def _merged(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, S
 
 
 class _NotPlain:
-    """A default that is no plain value, such as a class: it stays the recipe's own affair."""
+    """A default that is not a plain value, such as a class. It cannot be a setting."""
 
 
 def _literal(node: ast.expr) -> SettingValue | _NotPlain:
@@ -197,13 +198,13 @@ def _literal(node: ast.expr) -> SettingValue | _NotPlain:
     return value if isinstance(value, (bool, int, float, str, type(None))) else _NotPlain()
 
 
-def _like(name: str, value: SettingValue, default: SettingValue) -> SettingValue:
-    """`value` with the type of `default`; ValueError with a sentence when it does not fit."""
+def _convert(name: str, value: SettingValue, default: SettingValue) -> SettingValue:
+    """Return `value` with the type of `default`. Raises `ValueError` with a sentence if it cannot be converted."""
     kind = type(default)
     if default is None or (not isinstance(value, str) and type(value) is kind):
         return _guess(value)
     if kind is int and isinstance(value, float) and not value.is_integer():
-        value = str(value)  # int() would cut it off silently; of a text it refuses
+        value = str(value)  # int() would truncate a float, but rejects its text
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
     try:
         return _CASTS[kind](value)
@@ -212,7 +213,7 @@ def _like(name: str, value: SettingValue, default: SettingValue) -> SettingValue
 
 
 def _guess(value: SettingValue) -> SettingValue:
-    """A text given for a setting without a typed default, read as Python would; else left a text."""
+    """Return the Python literal that a text stands for, else the text: for a setting whose default is None."""
     if not isinstance(value, str):
         return value
     try:

@@ -1,4 +1,7 @@
-"""The rows framework x strategy: what can be trained how. A strategy is a row here and a file below `core.worker`."""
+"""The registry of strategies: a row for each strategy of a framework, and for each way to launch a script.
+
+A strategy is a row here and a module in `core.worker`.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +21,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """A strategy of a framework: one file below `core.worker`."""
+    """A strategy of a framework, or a launch mode of a script."""
 
     framework: str
     name: str
     title: str
     summary: str
     target: str
-    """The module below `core.worker`; none for a row that is there only to say why it cannot be had."""
+    """The module in `core.worker`; the empty string for launch modes and for strategies that are only explained."""
     parallel: str
-    """`one` device, `data` parallel or `device` parallel."""
+    """`one` (a single device), `data` (data parallel) or `device` (the model is spread over devices)."""
     processes: str = "one"
-    """`one` for all devices, one `per_device`, or those of a `parameter_server`."""
+    """`one` process for all devices, one `per_device`, or the roles of a `parameter_server`."""
     min_devices: int = 1
     max_devices: int | None = None
     device_kinds: tuple[str, ...] = ("cpu", "nvidia")
     splits_batch: bool = False
     """Whether the global batch is split over the devices."""
     needs_addresses: bool = False
-    """Whether its workers meet over the network."""
+    """Whether its workers connect to each other over the network."""
     unavailable: Callable[[], str] = str
-    """Why it cannot be used on this machine, whatever is ticked: a sentence, or no text."""
+    """Return why it cannot be used on this machine with any device, or the empty string."""
 
     def ways(self, devices: int) -> int:
-        """Into how many parts the global batch is split over so many devices."""
+        """Return the number of parts into which the global batch is split."""
         return devices if self.splits_batch else 1
 
 
@@ -95,10 +98,10 @@ STRATEGIES = (
     Strategy(framework="tensorflow", name="parameter_server",
          title="Data parallel, asynchronous (parameter server)",
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
-         summary="A chief, a worker per device and a server. Asynchronous: its curve is not that of one device."),
+         summary="A chief, a worker per device and a server. Asynchronous: its curve differs from that of one device."),
     Strategy(framework="tensorflow", name="towers", title="Data parallel (towers)", target="tensorflow.towers",
          parallel="data", splits_batch=True,
-         summary="The batch split and the gradients averaged by hand: what people wrote before strategies."),
+         summary="The batch split and the gradients averaged by hand, as before TensorFlow had strategies."),
     Strategy(framework="tensorflow", name="tpu", title="Data parallel (TPU)", target="tensorflow.tpu",
          parallel="data",
          device_kinds=("cpu",), unavailable=_no_tpu, summary="TPUStrategy: all cores of a TPU; needs one."),
@@ -111,11 +114,11 @@ STRATEGIES = (
          summary="model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device."),
     Strategy(framework="keras", name="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
          target="", parallel="data", processes="per_device", splits_batch=True,
-         unavailable=_no_fit_on_many_workers, summary="Not with model.fit: see the reason."),
+         unavailable=_no_fit_on_many_workers, summary="Does not work with model.fit: see the reason."),
     Strategy(framework="keras", name="placement", title="Placement", target="keras.placement", parallel="device",
          min_devices=2, summary="model.fit on one model whose parts are on several devices."),
 )  # fmt: skip
-"""Of each framework, the usual one for many devices comes before the others that take many."""
+"""The order decides the default: see `default_strategy`."""
 
 LAUNCH_MODES = (
     Strategy(framework=SCRIPT, name="one", title="One process", target="", parallel="device",
@@ -124,42 +127,40 @@ LAUNCH_MODES = (
          processes="per_device",
          summary="As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed."),
 )  # fmt: skip
-"""The ways to start a script, which are no strategies of ours: what its processes do is the script's own."""
+"""The launch modes of a script. They have no module in `core.worker`: the script itself trains."""
 
 
-def find_strategy(framework_name: str, strategy: str) -> Strategy:
-    """The row of a framework's strategy. Raises `ValueError` with a sentence."""
-    title = framework(framework_name).title
+def find_strategy(framework_name: str, name: str) -> Strategy:
+    """Return a strategy of a framework. Raises `ValueError` with a sentence."""
     rows = strategies_of(framework_name)
     for row in rows:
-        if row.name == strategy:
+        if row.name == name:
             return row
     known = ", ".join(row.name for row in rows)
-    raise ValueError(f"{title} has no strategy {strategy!r} here. Choose one of: {known}.")
+    raise ValueError(f"{framework(framework_name).title} has no strategy {name!r} here. Choose one of: {known}.")
 
 
-def find_launch_mode(way: str) -> Strategy:
-    """The row of a way to start a script. Raises `ValueError` with a sentence."""
+def find_launch_mode(name: str) -> Strategy:
+    """Return a launch mode of a script. Raises `ValueError` with a sentence."""
     for row in LAUNCH_MODES:
-        if row.name == way:
+        if row.name == name:
             return row
     known = ", ".join(row.name for row in LAUNCH_MODES)
-    raise ValueError(f"A script cannot be launched {way!r}. Choose one of: {known}.")
+    raise ValueError(f"A script cannot be launched {name!r}. Choose one of: {known}.")
 
 
 def strategy_of(spec: RunSpec) -> Strategy:
-    """The row by which a run is trained, or its script is started. Raises `ValueError` with a sentence."""
+    """Return the strategy of a recipe's run, or the launch mode of a script's. Raises `ValueError` with a sentence."""
     return find_launch_mode(spec.strategy) if spec.script else find_strategy(spec.framework, spec.strategy)
 
 
 def strategies_of(framework_name: str) -> list[Strategy]:
-    """The rows of a framework."""
+    """Return the strategies of a framework. Raises `ValueError` for an unknown framework."""
+    framework(framework_name)
     return [row for row in STRATEGIES if row.framework == framework_name]
 
 
 def default_strategy(framework_name: str, devices: int) -> str:
-    """What is meant when no strategy is named: the first that takes so many devices."""
-    for row in strategies_of(framework_name):
-        if row.max_devices is None or devices <= row.max_devices:
-            return row.name
-    return strategies_of(framework_name)[0].name
+    """Return the name of the framework's first strategy that takes this number of devices."""
+    rows = strategies_of(framework_name)
+    return next((row.name for row in rows if row.max_devices is None or devices <= row.max_devices), rows[0].name)

@@ -96,26 +96,31 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_training(parser: argparse.ArgumentParser) -> None:
-    add, usual = parser.add_argument, Training()
+    add, usual = parser.add_argument_group("training").add_argument, Training()
     titles: dict[str, list[str]] = {}
     for row in FRAMEWORKS:
         titles.setdefault(row.compiler, []).append(row.title)
     compilers = ", ".join(f"{compiler} for {join_names(names)}" for compiler, names in titles.items())
-    add("--epochs", type=int, metavar="N", help=f"default: {usual.epochs}")
-    add("--batch-size", type=int, metavar="N", help=f"the global batch, over all devices; default: {usual.batch_size}")
+    add("--epochs", type=int, metavar="N", help=f"number of epochs; default: {usual.epochs}")
+    add("--batch-size", type=int, metavar="N", help=f"global batch size, over all devices; default: {usual.batch_size}")
     add("--learning-rate", type=float, metavar="X", help="default: the recipe's")
     add("--schedule", help=f"learning rate schedule: {_one_of(SCHEDULES)}; default: {usual.schedule}")
     add("--warmup-steps", type=int, metavar="N", help=f"learning rate warm-up steps; default: {usual.warmup_steps}")
-    add("--weight-decay", type=float, metavar="X", help="decoupled, as in AdamW; default: the recipe's optimizer's own")
+    add(
+        "--weight-decay",
+        type=float,
+        metavar="X",
+        help="weight decay as in AdamW (decoupled); default: the optimizer's",
+    )
     add("--gradient-clip", type=float, metavar="X", help="maximum norm of the whole gradient; default: no limit")
     add("--patience", type=int, metavar="N", help="stop early after N epochs without a better loss; default: never")
-    add("--seed", type=int, metavar="N", help=f"default: {usual.seed}")
+    add("--seed", type=int, metavar="N", help=f"random seed; default: {usual.seed}")
     add("--accumulation", type=int, metavar="N", help=f"gradient accumulation steps; default: {usual.accumulation}")
     add(
         "--micro-batches", type=int, metavar="N",
         help=f"for strategy pipeline: micro-batches per pass; default: {usual.micro_batches}",
     )  # fmt: skip
-    add("--precision", help=f"{_one_of(PRECISIONS)}; default: {usual.precision}")
+    add("--precision", help=f"number format of the computation: {_one_of(PRECISIONS)}; default: {usual.precision}")
     add(
         "--loader-workers", type=int, metavar="N",
         help=f"data-loader processes per rank, PyTorch only; default: {usual.loader_workers}",
@@ -125,23 +130,24 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_checkpoints(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add = parser.add_argument_group("checkpoints").add_argument
+    add(
         "--checkpoint-every", metavar="TEXT",
         help="epoch, '5 epochs', '100 steps', '10 minutes', auto or never; default: auto, which costs little time",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--keep-checkpoints", type=int, metavar="N",
         help=f"keep the latest N checkpoints and the best one; default: {Checkpoints().keep}",
     )  # fmt: skip
 
 
 def _add_release(parser: argparse.ArgumentParser) -> None:
-    usual = ReleaseWatch()
-    parser.add_argument(
+    add, usual = parser.add_argument_group("device memory after training").add_argument, ReleaseWatch()
+    add(
         "--release-wait", type=float, metavar="SECONDS",
         help=f"maximum time to wait for the devices' memory after training; default: {usual.wait_s:g}",
     )  # fmt: skip
-    parser.add_argument(
+    add(
         "--release-tolerance", type=int, metavar="MB",
         help=f"maximum extra memory at which a device still counts as released; default: {usual.tolerance_mb}",
     )  # fmt: skip

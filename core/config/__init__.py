@@ -1,10 +1,9 @@
-"""From a person's choices to a checked run spec.
+"""From the user's choices to a checked run spec.
 
 - `choices`: the choices of the window's form or of the command line
-- `build_spec`: turn choices into a `RunSpec`
-- `script_check`: find out what a script is and whether it can start
-- `validation`: what keeps a spec from running on these devices
-- `requirements`: what a recipe needs that its Python lacks
-- `presets`: choices saved under a name
+- `build_spec`: turn the choices for a recipe, or a setup, into a `RunSpec`
+- `script_check`: build the spec of a script, analyse it, and check whether it can start
+- `validation`: what keeps a spec from starting on this machine
+- `presets`: specs saved under a name; the window and the command line call them setups
 - `shell_command`: the shell command that starts the same training
 """

@@ -1,4 +1,4 @@
-"""A person's choices, before they are checked: what the window's form and the command line both produce."""
+"""The user's choices before they are checked, from the window's form or the command line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeChoices:
-    """What a person chose. None leaves a choice to its documented default."""
+    """Choices for a recipe. None stands for the documented default."""
 
     recipe: str
     """A built-in name or a file."""
     devices: tuple[str, ...]
-    """Ids, or labels such as `gpu:0`, in the order of ranks."""
+    """Ids, or short names such as `gpu:0`, in the order of ranks."""
     framework: str = "pytorch"
     strategy: str | None = None
     name: str | None = None
@@ -33,12 +33,12 @@ class RecipeChoices:
     working_dir: str | None = None
     """None for the folder that this process is in."""
     python: str | None = None
-    """Another than the framework's own (`core.catalog.interpreters`): a path, or a command on PATH."""
+    """A path, or a command on PATH; None for the framework's usual one (`core.catalog.interpreters`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetChoice:
-    """A setup that was kept, on other devices or under another name where these are given."""
+    """A saved setup, with other devices or another name where they are given."""
 
     setup: str
     """Its name or its file."""
@@ -47,26 +47,29 @@ class PresetChoice:
 
 
 INTERRUPT_S = 30.0
-"""A script that is stopped is given so long after SIGINT: programs save on it."""
+"""Seconds between SIGINT and SIGTERM when a script is stopped: programs save on SIGINT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptChoices:
-    """What a person chose to start in place of a recipe. None leaves a choice to its documented default."""
+    """Choices for a script. None stands for the documented default."""
 
     script: str = ""
     """A file, or a folder with a `__main__.py`."""
     module: str = ""
-    """In its place: `python -m NAME`."""
+    """Instead of a script: the module for `python -m`."""
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     working_dir: str | None = None
+    """None for the folder that this process is in."""
     launch: str | None = None
-    """`one` or `per-device`; None for what the script's source tells."""
+    """`one` or `per-device`; None for the mode that the script's source proposes."""
     python: str | None = None
-    """None for the environment that is active, or the one beside the script, or else this application's own."""
+    """None for the active environment, one next to the script, or Trainyard's own (`core.pythons.selection`)."""
     expression: str = ""
+    """A regular expression that reads metrics from the log."""
     devices: tuple[str, ...]
     name: str | None = None
     release: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"

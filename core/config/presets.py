@@ -1,4 +1,4 @@
-"""Setups: what to train and how, kept by name as files that may be put under version control, and started again."""
+"""Specs saved as files under a name, to be started again. The window and the command line call them setups."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 SUFFIX = ".json"
 PATHS = (("python",), ("working_dir",), ("recipe", "path"), ("script", "path"))
-"""Where a spec has paths. Those below the setup's own folder are kept relative to it, so that both can be moved."""
+"""The paths in a spec. Paths inside the setup's folder are saved relative to it, so that both can be moved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """One that is kept."""
+    """A setup, or a file that cannot be used as one."""
 
     name: str
     path: Path
@@ -34,12 +34,12 @@ class Preset:
 
 
 def default_root() -> Path:
-    """Where setups are kept that have a name and no path: the user's folder for settings."""
+    """Return the folder of the setups saved by name, in the user's configuration folder."""
     return platformdirs.user_config_path("trainyard") / "setups"
 
 
 def path_of(name: str, root: Path) -> Path:
-    """The file that a name, or a path, stands for. Raises `ValueError` for a name that can be none."""
+    """Return the file for a name or a path. Raises `ValueError` for an invalid name."""
     if "/" in name or name.endswith(SUFFIX):
         return Path(name).expanduser().absolute()
     if not re.fullmatch(r"[\w][\w .+-]*", name):
@@ -47,34 +47,34 @@ def path_of(name: str, root: Path) -> Path:
     return root / f"{name}{SUFFIX}"
 
 
-def keep(spec: RunSpec, path: Path) -> None:
-    """Write it, in place of what was kept there. Raises `OSError`."""
+def save(spec: RunSpec, path: Path) -> None:
+    """Write the setup, and replace an existing one. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = _with_paths(spec.to_json(), lambda text: _relative(text, path.parent))
     write_whole(path, json.dumps(document, indent=2) + "\n")
 
 
 def read(path: Path) -> RunSpec:
-    """Raises `ValueError` with a sentence that names the file."""
+    """Return the spec of a setup. Raises `ValueError` with a sentence that names the file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(document, dict):
             document = _with_paths(document, lambda text: str(path.parent / text) if text else text)
         return RunSpec.from_json(document)
     except FileNotFoundError:
-        raise ValueError(f"There is no setup {path}. `trainyard setups` lists those that are kept by name.") from None
+        raise ValueError(f"There is no setup {path}. `trainyard setups` lists the setups saved by name.") from None
     except OSError as error:
         raise ValueError(f"The setup {path} cannot be read: {error.strerror}.") from error
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a setup that can be used. {error}") from error
+        raise ValueError(f"{path} is not a valid setup. {error}") from error
 
 
-def listed(root: Path) -> list[Preset]:
-    """All that are kept there, by name; also those that cannot be used."""
-    return [_setup(path) for path in sorted(root.glob(f"*{SUFFIX}"))]
+def read_all(root: Path) -> list[Preset]:
+    """Return all setups in a folder by name, also those that cannot be used."""
+    return [_preset(path) for path in sorted(root.glob(f"*{SUFFIX}"))]
 
 
-def _setup(path: Path) -> Preset:
+def _preset(path: Path) -> Preset:
     try:
         return Preset(name=path.stem, path=path, spec=read(path))
     except ValueError as error:
@@ -82,6 +82,7 @@ def _setup(path: Path) -> Preset:
 
 
 def _with_paths(document: dict[str, object], change: Callable[[str], str]) -> dict[str, object]:
+    """Return a copy of the document with each of its paths changed."""
     changed = {name: dict(part) if isinstance(part, dict) else part for name, part in document.items()}
     for *into, last in PATHS:
         part: object = changed

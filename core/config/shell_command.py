@@ -1,4 +1,4 @@
-"""A run as the line that one would type: nobody who used the panel is bound to it."""
+"""Build the shell command that starts the same training as a run."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 def shell_line(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> str:
-    """For a POSIX shell: of a script the line that starts it without us, of a recipe our own command.
+    """Return a POSIX shell command: for a script one that does not need Trainyard, for a recipe `trainyard run`.
 
-    `cores`: by device id, those of a CPU device; to what was pinned to them, the line pins it, too.
+    `cores`: the cores of CPU devices by device id. The command for a script pins it to them, as a run does.
     """
-    inner = _script_words(spec, cores) if spec.script else _recipe_words(spec)
-    return f"cd {shlex.quote(spec.working_dir)} && {shlex.join(inner)}"
+    words = _script_words(spec, cores) if spec.script else _recipe_words(spec)
+    return f"cd {shlex.quote(spec.working_dir)} && {shlex.join(words)}"
 
 
 def _script_words(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> list[str]:
     assert spec.script is not None
     gpus = [each for each in spec.devices if not each.startswith("cpu:")]
-    seen = {ORDER: BY_BUS, VISIBLE: ",".join(gpus), **spec.script.environment}
-    pins = sorted(core for each in spec.devices for core in cores.get(each, ()))
-    words = ["env", *(f"{name}={value}" for name, value in seen.items())]
-    if pins:
-        words += ["taskset", "--cpu-list", ",".join(map(str, pins))]
+    variables = {ORDER: BY_BUS, VISIBLE: ",".join(gpus), **spec.script.environment}
+    pinned = sorted(core for each in spec.devices for core in cores.get(each, ()))
+    words = ["env", *(f"{name}={value}" for name, value in variables.items())]
+    if pinned:
+        words += ["taskset", "--cpu-list", ",".join(map(str, pinned))]
     if strategy_of(spec).processes != "per_device":
         return [*words, spec.python, *spec.script.command]
-    started = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(spec.devices)}"]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={len(spec.devices)}"]
     program = ["--module", *spec.script.command[1:]] if spec.script.module else list(spec.script.command)
-    return [*words, spec.python, *started, *program]
+    return [*words, spec.python, *torchrun, *program]
 
 
 def _recipe_words(spec: RunSpec) -> list[str]:

@@ -1,16 +1,21 @@
-"""Check a spec before its start: does the strategy fit the devices, and do the settings fit the strategy?"""
+"""Check a spec before its start: devices, strategy, settings, and what a recipe needs from its Python."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from enum import Enum
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
-from core.catalog.frameworks import Framework, framework
+from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
 from core.catalog.strategies import Strategy, find_strategy, strategies_of, strategy_of
 from core.launchers import script
+from core.pythons.facts import MIN_FOR_RECIPES
+from core.scripts.analysis import analyse_script
+from core.scripts.problems import problems as program_problems
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +69,8 @@ def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
 def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
     """Return what keeps a spec from starting on this machine; an empty list if it can start.
 
-    `devices`: all devices of this machine. Recipe files are checked when they are read (`core.catalog.recipes`);
-    packages that a recipe or a script needs, by `core.config.requirements` and `core.config.script_check`.
+    `devices`: all devices of this machine. Recipe files are checked when they are read (`core.catalog.recipes`), the
+    packages that they need by `recipe_problems`, and scripts by `core.config.script_check`.
     """
     try:
         strategy = strategy_of(spec)
@@ -76,6 +81,25 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
         return [*_of(missing), *device_problems]
     own = script.problems(spec.script, spec.strategy) if spec.script else _setting_problems(spec, strategy)
     return _of([*missing, *_number_problems(spec), *own])
+
+
+def recipe_problems(spec: RunSpec) -> list[str]:
+    """Return why the workers would fail when they load the recipe: sentences with the remedy; none for a script.
+
+    Its Python is too old, does not understand the recipe, or lacks a package. May start that Python, and block for
+    seconds, unless it is the one that runs this process and has all packages.
+    """
+    if spec.recipe is None:
+        return []
+    try:
+        look = analyse_script(spec.recipe.path, cwd=spec.working_dir, python=spec.python)
+    except ValueError as error:
+        return [str(error)]
+    checked_already = {module for row in FRAMEWORKS for module in row.imports}
+    if spec.python == sys.executable and all(map(PathFinder.find_spec, set(look.imports) - checked_already)):
+        return []
+    look = replace(look, modules=tuple(each for each in look.modules if each not in checked_already))
+    return program_problems(look, python=spec.python, cwd=spec.working_dir, min_version=MIN_FOR_RECIPES)
 
 
 def _of(sentences: Sequence[str]) -> list[Problem]:

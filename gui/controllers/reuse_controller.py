@@ -134,7 +134,7 @@ class ReuseController(QObject):
     def _keep(self, spec: RunSpec, name: str) -> None:
         path = _path_of(name)
         try:
-            presets.keep(spec, path)
+            presets.save(spec, path)
         except OSError as error:
             raise ValueError(f"{path} cannot be written: {error.strerror}. Nothing was kept.") from error
         self.done.emit(f"Kept as {name}: choose it under Setups, or start it with: trainyard run --setup {name!r}")

@@ -11,7 +11,6 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog import recipes
 from core.config import validation
-from core.config.requirements import recipe_problems
 from core.config.script_check import ScriptCheckRequest
 from core.runs.directory import folder_problem
 from core.runs.run import Run
@@ -160,7 +159,7 @@ class StartController(QObject):
         if question is not None:
             self.asked.emit(replace(question, again=spec if again else None))
             return
-        if problems := recipe_problems(spec):  # asked now only: it may take another Python's start to know
+        if problems := validation.recipe_problems(spec):  # asked now only: it may take another Python's start to know
             raise ValueError(" ".join(problems))
         run = Run.start(spec, self._board.root)
         self._started_at = time.monotonic()

@@ -12,7 +12,7 @@ import pytest
 
 import core
 from core.cli import __main__
-from core.config.requirements import recipe_problems
+from core.config.validation import recipe_problems
 from core.pythons.discovery import find
 from core.pythons.facts import MIN_FOR_RECIPES, ask
 from core.runs.states import RunState

@@ -159,7 +159,7 @@ def test_an_interruption_while_the_command_is_loaded_is_a_sentence(monkeypatch, 
 
     monkeypatch.setattr("importlib.import_module", interrupted)
     assert trainyard.main() == 130
-    assert capsys.readouterr() == ("", "trainyard: interrupted before anything was done.\n")
+    assert capsys.readouterr() == ("", "trainyard: interrupted. Nothing was done.\n")
 
 
 def test_facts_are_one_json_document(call: Call) -> None:

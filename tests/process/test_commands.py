@@ -243,7 +243,7 @@ def test_why_there_is_no_gpu_at_all_is_told_to_who_names_one() -> None:
 def test_help_tells_the_defaults(capsys) -> None:
     text = " ".join(call(capsys, "run", "--help")[1].split())
     for words in (
-        "--epochs N default: 10", "over all devices; default: 64", "--seed N default: 0",
+        "--epochs N number of epochs; default: 10", "over all devices; default: 64", "random seed; default: 0",
         "accumulation steps; default: 1", "per pass; default: 4", "PyTorch only; default: 0",
         "checkpoints and the best one; default: 2", "torch.compile for PyTorch, XLA for TensorFlow and Keras",
     ):  # fmt: skip

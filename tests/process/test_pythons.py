@@ -404,7 +404,7 @@ class TestCommand:
 
     def test_a_folder_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert __main__.main(["pythons", "--near", "/nowhere/at/all"]) == __main__.WRONG_USE
-        assert "There is nothing at /nowhere/at/all to look near" in capsys.readouterr().err
+        assert "There is no file or folder /nowhere/at/all." in capsys.readouterr().err
 
 
 def test_an_environment_whose_base_was_removed_says_so(tmp_path: Path) -> None:

@@ -42,16 +42,16 @@ def test_a_setup_comes_back_as_it_was(script: Path) -> None:
     spec = script_spec(script, "--lr", "0.1", cwd=script.parent, environment={"A": "b"}, expression="(?P<loss>x)")
     path = presets.path_of("nightly run", presets.default_root())
 
-    presets.keep(spec, path)
+    presets.save(spec, path)
 
     assert presets.read(path) == spec
-    assert [(each.name, each.spec) for each in presets.listed(presets.default_root())] == [("nightly run", spec)]
+    assert [(each.name, each.spec) for each in presets.read_all(presets.default_root())] == [("nightly run", spec)]
 
 
 def test_below_its_own_folder_paths_are_relative_so_that_both_move(script: Path, tmp_path: Path) -> None:
     spec = script_spec(script, cwd=script.parent)
     path = script.parent / "setup.json"
-    presets.keep(spec, path)
+    presets.save(spec, path)
     kept = json.loads(path.read_text())
     assert (kept["script"]["path"], kept["working_dir"]) == ("train.py", ".")
 
@@ -66,7 +66,7 @@ def test_below_its_own_folder_paths_are_relative_so_that_both_move(script: Path,
 def test_a_recipe_is_kept_alike() -> None:
     spec = make_spec("digits_cnn", epochs=3, checkpoints={"unit": "steps", "every": 5})
     path = presets.path_of("digits", presets.default_root())
-    presets.keep(spec, path)
+    presets.save(spec, path)
     assert presets.read(path) == spec
 
 
@@ -77,13 +77,13 @@ def test_a_name_that_can_be_none_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_setup_is_told_and_the_others_are_listed(script: Path, tmp_path: Path) -> None:
-    presets.keep(script_spec(script, cwd=tmp_path), tmp_path / "good.json")
+    presets.save(script_spec(script, cwd=tmp_path), tmp_path / "good.json")
     (tmp_path / "bad.json").write_text("[1, 2]")
 
-    bad, good = presets.listed(tmp_path)
+    bad, good = presets.read_all(tmp_path)
 
     assert bad.spec is None
-    assert bad.problem == f"{tmp_path / 'bad.json'} is not a setup that can be used. It is not a JSON object."
+    assert bad.problem == f"{tmp_path / 'bad.json'} is not a valid setup. It is not a JSON object."
     assert good.spec is not None
     with pytest.raises(ValueError, match="There is no setup"):
         presets.read(tmp_path / "none.json")
@@ -166,6 +166,6 @@ def test_a_kept_setup_whose_folder_is_gone_says_so(
 ) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
-    presets.keep(script_spec(script, cwd=folder), tmp_path / "kept.json")
+    presets.save(script_spec(script, cwd=folder), tmp_path / "kept.json")
     folder.rmdir()
     assert f"There is no folder {folder} to run in." in said(capsys, "run", "--setup", str(tmp_path / "kept.json"))

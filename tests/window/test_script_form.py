@@ -367,12 +367,12 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     menu_action(button.menu(), "Keep what is chosen…").trigger()
     dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
-    assert [each.name for each in presets.listed(presets.default_root())] == ["train"]
+    assert [each.name for each in presets.read_all(presets.default_root())] == ["train"]
 
 
 def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
     spec = replace(script_spec(script, cwd=script.parent), devices=("GPU-gone", "cpu:1"))
-    presets.keep(spec, presets.path_of("elsewhere", presets.default_root()))
+    presets.save(spec, presets.path_of("elsewhere", presets.default_root()))
     panel = drive()
     panel.tick("cpu:0")
     button = panel.window.panels.setup.setups

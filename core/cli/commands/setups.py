@@ -41,7 +41,7 @@ def keep(options: Namespace) -> int:
     path = presets.path_of(options.name, presets.default_root())
     replaced = path.exists()
     try:
-        presets.keep(run.spec(), path)
+        presets.save(run.spec(), path)
     except OSError as error:
         raise RunError(f"The setup {path} cannot be written: {error.strerror}. Choose another file.") from error
     if options.json:
@@ -53,7 +53,7 @@ def keep(options: Namespace) -> int:
 
 def list_setups(options: Namespace) -> int:
     """List the setups saved by name."""
-    found = presets.listed(presets.default_root())
+    found = presets.read_all(presets.default_root())
     rows = [
         {
             "name": each.name, "path": str(each.path), "what": _training(each.spec) if each.spec else None,

@@ -17,7 +17,6 @@ from core.cli.output import log_of, outcome, say_run, warn
 from core.config import validation
 from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
-from core.config.requirements import recipe_problems
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
 from core.runs import index
@@ -120,7 +119,7 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
     missing = {each.kind for each in problems} & {ProblemKind.NO_DEVICE, ProblemKind.UNKNOWN_DEVICE}
     if missing:
         return _missing_devices(spec, found)
-    sentences = [*recipe_problems(spec), *map(str, problems)]
+    sentences = [*validation.recipe_problems(spec), *map(str, problems)]
     if spec.script is not None:
         sentences += (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
     return " ".join(dict.fromkeys(sentences)) or None

@@ -47,7 +47,7 @@ class SetupsButton(QToolButton):
         """Bring the list up to date."""
         menu = self.menu()
         menu.clear()
-        found = presets.listed(presets.default_root())
+        found = presets.read_all(presets.default_root())
         for setup in found:
             _tell(self._offer(menu, setup.name, setup, self.fill_asked), setup)
         if not found:
