@@ -1,8 +1,6 @@
-"""Did the memory come back after a run, and who holds it?
+"""Watch whether the memory of devices comes back after a run, and find the processes that hold it.
 
 - `watch`: follow the devices from before the run to the verdict
-- `evidence`: what is known about one device when it is judged
-- `verdict`: judge the evidence and word the sentence
-- `gpu_processes`: which processes hold a GPU
-- `machine`: the access to processes that the watch needs
+- `verdict`: judge one device by what is known of it, and word the sentence
+- `gpu_processes`: find the processes that hold a GPU
 """

@@ -1,114 +1,167 @@
-"""What is to be said of one device's memory after a run: the verdict, and a sentence that says what to do."""
+"""Judge the memory of one device after a run: from what is known of it to a verdict, and a sentence with what to do."""
 
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from core.memory_watch.evidence import compare_usage
 from core.runs.verdicts import Verdict
+from core.system.process_info import ProcessInfo
 from core.system.procfs import STUCK
 from core.units import size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from core.memory_watch.evidence import MemoryEvidence, UsageDelta
-    from core.system.process_info import ProcessInfo
+    from core.devices.device import Device
+    from core.system.process_info import Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEvidence:
+    """What is known of one device after the end of a run. Memory in bytes; None is "no reading"."""
+
+    device: Device
+    tolerance_bytes: int
+    before: int | None
+    peak: int | None
+    after: int | None
+    """A reading that was made after the end."""
+    lost: str | None = None
+    """A sentence if the device does not answer."""
+    asleep: bool = False
+    """Whether the device has been asleep since the end: it is not woken up for a reading."""
+    held_before: tuple[ProcessInfo, ...] = ()
+    """Processes that held the device before the first worker was started."""
+    listed_before: bool = True
+    """Whether the driver listed them. If not, there may have been others."""
+    holders: tuple[ProcessInfo, ...] = ()
+    """Processes that hold the device now, without those of this run."""
+    own: tuple[ProcessInfo, ...] = ()
+    """Processes of this run that still hold the device, or may hold it."""
+    sent: Mapping[Key, str] = field(default_factory=dict)
+    """The last signal sent to each of `own`; processes without one are missing."""
+    gone: tuple[ProcessInfo, ...] = ()
+    """Processes of this run that have ended, but to which the driver still attributes memory."""
+    ended: tuple[str, ...] = ()
+    """Names and pids of the processes that outlived their worker and were terminated."""
+    trouble: str | None = None
+    """A sentence on processes that could not be inspected."""
+    blind: bool = False
+    """Whether no process of the machine can be seen."""
+    seconds: float = 0.0
+    """Seconds since the end."""
+    due: bool = False
+    """Whether the waiting time is over, so that there must be a verdict."""
+    patient: bool = True
+    """Whether to wait longer for a device that does not answer."""
+    hurried: bool = False
+    """Whether the waiting time was cut short."""
+
+    @property
+    def label(self) -> str:
+        """The name of the device in sentences."""
+        return self.device.label
+
+    @property
+    def excess(self) -> int:
+        """Bytes used in addition to those before the run; 0 when fewer are used."""
+        return max(0, (self.after or 0) - (self.before or 0))
 
 
 Judgement = tuple[Verdict, str]
 
 
-def judge(case: MemoryEvidence) -> Judgement | None:
-    """The verdict on a device; None while it is still to be waited for."""
-    if case.own:
-        return _held_by_run(case) if case.due else None
-    if case.device.kind == "cpu":
-        return _cannot(case, f"{case.label}: {_BLIND}") if case.blind else (Verdict.RELEASED, _released_cpu(case))
-    if (why := _unreadable(case)) is not None:
-        return _cannot(case, why)
-    if case.after is None:
-        return None
-    if case.after <= case.tolerance_bytes:
-        return _released(case)
-    return _weighed(case, compare_usage(case))
-
-
-_BLIND = "what is left of the run could not be looked for, since this machine has no /proc."
-
-
-def _unreadable(case: MemoryEvidence) -> str | None:
-    """Why the numbers say nothing; None where they do, or may yet."""
-    label = case.label
-    if case.device.shared_memory:
+def judge(evidence: MemoryEvidence) -> Judgement | None:
+    """Return the verdict and its sentence; None while waiting longer is of use."""
+    if evidence.own:
+        return _held_by_run(evidence) if evidence.due else None
+    if evidence.device.kind == "cpu":
         return (
-            f"{label} shares one memory with the host, and no reading says whose it is. No process of this run is left."
+            _cannot(evidence, f"{evidence.label}: {BLIND}")
+            if evidence.blind
+            else (Verdict.RELEASED, _released_cpu(evidence))
         )
-    if case.asleep:
+    if (why := _unreadable(evidence)) is not None:
+        return _cannot(evidence, why)
+    if evidence.after is None:
+        return None
+    if evidence.after <= evidence.tolerance_bytes:
+        return _released(evidence)
+    return _judge_change(evidence, compare_usage(evidence))
+
+
+BLIND = "what is left of the run could not be looked for, since this machine has no /proc."
+
+
+def _unreadable(evidence: MemoryEvidence) -> str | None:
+    """Return why the readings allow no verdict; None where they do, or may later."""
+    label = evidence.label
+    if evidence.device.shared_memory:
+        return f"{label} shares its memory with the host: no reading tells whose it is. No process of this run is left."
+    if evidence.asleep:
         return (
             f"{label} sleeps, so nothing uses it any more; it was not woken up to read its memory, and whether all of "
             "it came back is not known."
         )
-    if case.lost is not None and (case.due or not case.patient):
-        return (
-            f"{label} has not answered since the run's end, so whether its memory came back is not known. {case.lost}"
-        )
-    if case.after is None and (case.due or not case.patient):
-        wait = waited(case)
+    if evidence.lost is not None and (evidence.due or not evidence.patient):
+        sentence = f"{label} has not answered since the run's end, so whether its memory came back is not known."
+        return f"{sentence} {evidence.lost}"
+    if evidence.after is None and (evidence.due or not evidence.patient):
+        wait = waited(evidence)
         return f"The memory of {label} could not be read after the run's end{wait}: whether it came back is not known."
-    if case.after is not None and case.before is None and case.after > case.tolerance_bytes:
+    if evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
         return (
-            f"The memory of {label} could not be read before the run: {size(case.after)} are used now, and whether "
+            f"The memory of {label} could not be read before the run: {size(evidence.after)} are used now, and whether "
             "they were before is not known."
         )
     return None
 
 
-def _cannot(case: MemoryEvidence, sentence: str) -> Judgement:
-    return Verdict.CANNOT_BE_JUDGED, joined(sentence, ended(case), case.trouble)
+def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
+    return Verdict.CANNOT_BE_JUDGED, joined(sentence, ended(evidence), evidence.trouble)
 
 
 # -- memory that came back ---------------------------------------------------------------------
 
 
-def _released(case: MemoryEvidence) -> Judgement:
-    before = "" if case.before is None else f"{size(case.before)} were used before the run, "
-    sentence = (
-        f"The memory of {case.label} came back: {before}{size(case.peak)} at most, {size(case.after)} {when(case)}."
-    )
-    return Verdict.RELEASED, joined(sentence, ended(case), case.trouble if case.blind else None)
+def _released(evidence: MemoryEvidence) -> Judgement:
+    before = "" if evidence.before is None else f"{size(evidence.before)} were used before the run, "
+    used = f"{before}{size(evidence.peak)} at most, {size(evidence.after)} {when(evidence)}"
+    sentence = f"The memory of {evidence.label} came back: {used}."
+    return Verdict.RELEASED, joined(sentence, ended(evidence), evidence.trouble if evidence.blind else None)
 
 
-def _released_cpu(case: MemoryEvidence) -> str:
-    most = f" It held {size(case.peak)} at most." if case.peak is not None else ""
-    return joined(f"Nothing of this run is left on {case.label}: its memory came back.{most}", ended(case))
+def _released_cpu(evidence: MemoryEvidence) -> str:
+    most = f" It held {size(evidence.peak)} at most." if evidence.peak is not None else ""
+    return joined(f"Nothing of this run is left on {evidence.label}: its memory came back.{most}", ended(evidence))
 
 
 # -- memory that others came by, or let go of --------------------------------------------------
 
 
-def _weighed(case: MemoryEvidence, balance: UsageDelta) -> Judgement | None:
-    """Whether the device is as it was before but for what is known of others: who came, and who left."""
-    if balance.unaccounted <= case.tolerance_bytes and not balance.vanished:
-        return _released(case) if case.excess <= case.tolerance_bytes else _held_by_others(case, balance)
-    if not case.due:
+def _judge_change(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement | None:
+    """Judge by what other processes have taken or released since before the run."""
+    if delta.unaccounted <= evidence.tolerance_bytes and not delta.vanished:
+        return _released(evidence) if evidence.excess <= evidence.tolerance_bytes else _held_by_others(evidence, delta)
+    if not evidence.due:
         return None
-    if balance.beyond <= case.tolerance_bytes:
-        return _cannot(case, _hidden(case, balance))
-    return _missing(case, balance)
+    if delta.beyond <= evidence.tolerance_bytes:
+        return _cannot(evidence, _hidden(evidence, delta))
+    return _missing(evidence, delta)
 
 
-def _hidden(case: MemoryEvidence, balance: UsageDelta) -> str:
-    """Others explain what is used; but some have left, and what this run may hold still takes their place."""
-    left = [*((holder, bytes_) for holder, bytes_ in balance.left), *((holder, None) for holder in balance.vanished)]
-    who = enumerated(f"{holder.words}, {size(bytes_)}" for holder, bytes_ in left)
-    if case.excess <= case.tolerance_bytes:
-        used = f"{case.label} uses {size(case.after)}, no more than the {size(case.before)} before the run"
+def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
+    """Word that others explain the memory in use, but that memory released by others may now be held by this run."""
+    left = [*((process, taken) for process, taken in delta.left), *((process, None) for process in delta.vanished)]
+    who = enumerated(f"{process.words}, {size(taken)}" for process, taken in left)
+    if evidence.excess <= evidence.tolerance_bytes:
+        used = f"{evidence.label} uses {size(evidence.after)}, no more than the {size(evidence.before)} before the run"
         what = f"{used}; but of these"
     else:
-        took = enumerated(with_run(holder) for holder, _ in balance.grown)
-        what = f"{more(case)}, which others have: {took}; but of what was used before"
+        took = enumerated(with_run(process) for process, _ in delta.grown)
+        what = f"{more(evidence)}, which others have: {took}; but of what was used before"
     return (
         f"{what} some was held by others that hold it no more, as far as can be seen ({who}): whether all of this "
         "run's memory came back is not known."
@@ -118,36 +171,38 @@ def _hidden(case: MemoryEvidence, balance: UsageDelta) -> str:
 # -- memory that did not come back -------------------------------------------------------------
 
 
-def _missing(case: MemoryEvidence, balance: UsageDelta) -> Judgement:
-    """More is used than before, and than others that are seen here have taken."""
-    if case.hurried:
-        return _cannot(case, f"{more(case)}, and the waiting was cut short: whether the rest comes back is not known.")
-    if balance.unsure or (balance.strange and balance.beyond_strange <= case.tolerance_bytes):
-        return _perhaps_held_by_others(case, balance)
-    return _unexplained(case, [holder for holder, _ in (*balance.grown, *balance.strange)])
+def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
+    """Judge a device that uses more than before, and more than visible other processes have taken."""
+    if evidence.hurried:
+        return _cannot(
+            evidence, f"{more(evidence)}, and the waiting was cut short: whether the rest comes back is not known."
+        )
+    if delta.unsure or (delta.strange and delta.beyond_strange <= evidence.tolerance_bytes):
+        return _perhaps_held_by_others(evidence, delta)
+    return _unexplained(evidence, [process for process, _ in (*delta.grown, *delta.strange)])
 
 
-def _held_by_others(case: MemoryEvidence, balance: UsageDelta) -> Judgement:
-    told = enumerated(with_run(holder) for holder, _ in balance.grown)
-    sentence = f"{more(case)}, but this run let go of it; others have it: {told}. {_left_alone(len(balance.grown))}."
-    return Verdict.HELD_BY_OTHERS, joined(sentence, ended(case), case.trouble)
+def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
+    names = enumerated(with_run(process) for process, _ in delta.grown)
+    sentence = f"{more(evidence)}, but this run let go of it; others have it: {names}. {_left_alone(len(delta.grown))}."
+    return Verdict.HELD_BY_OTHERS, joined(sentence, ended(evidence), evidence.trouble)
 
 
-def _perhaps_held_by_others(case: MemoryEvidence, balance: UsageDelta) -> Judgement:
-    others = [*(holder for holder, _ in (*balance.grown, *balance.strange)), *balance.unsure]
-    told = enumerated(map(with_run, others))
+def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
+    others = [*(process for process, _ in (*delta.grown, *delta.strange)), *delta.unsure]
+    names = enumerated(map(with_run, others))
     sentence = (
-        f"{more(case)}. No process of this run is left; others may have it"
-        f"{', how much is not known' if balance.unsure else ''}: {told}. {_left_alone(len(others))}, "
+        f"{more(evidence)}. No process of this run is left; others may have it"
+        f"{', how much is not known' if delta.unsure else ''}: {names}. {_left_alone(len(others))}, "
         "and see whether the memory comes back."
     )
     strange = (
         "A pid that is not known here may also be one of this run's that has ended, and whose memory the driver has "
         "not taken back."
-        if any(holder.name is None for holder in (*(holder for holder, _ in balance.strange), *balance.unsure))
+        if any(process.name is None for process in (*(process for process, _ in delta.strange), *delta.unsure))
         else None
     )
-    return Verdict.HELD_BY_OTHERS, joined(sentence, strange, ended(case), case.trouble)
+    return Verdict.HELD_BY_OTHERS, joined(sentence, strange, ended(evidence), evidence.trouble)
 
 
 def _left_alone(count: int) -> str:
@@ -156,46 +211,48 @@ def _left_alone(count: int) -> str:
     return "They were left alone; end them yourself where they are not needed"
 
 
-def _unexplained(case: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Judgement:
+def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Judgement:
     what = "all of it" if partly else "it"
     have = "has" if len(partly) == 1 else "have"
     others = f"{enumerated(map(with_run, partly))} {have} a part of it." if partly else None
-    dead = enumerated(with_size(holder) for holder in case.gone)
+    dead = enumerated(with_size(process) for process in evidence.gone)
     books = f"The driver books it on {dead}, of this run, which ended." if dead else None
-    device = case.device.pci_bus_id or case.device.id
+    device = evidence.device.pci_bus_id or evidence.device.id
     ladder = (
         "What to do, mildest first: see that nothing uses this GPU (fuser -v /dev/nvidia*, as root) and end what does; "
         f"reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
         "reboot. Trainyard does none of these by itself."
     )
-    nothing = f"{more(case)}, and nothing was found that holds {what}."
-    return Verdict.UNEXPLAINED, joined(nothing, others, books, ended(case), case.trouble, ladder)
+    nothing = f"{more(evidence)}, and nothing was found that holds {what}."
+    return Verdict.UNEXPLAINED, joined(nothing, others, books, ended(evidence), evidence.trouble, ladder)
 
 
 # -- processes of the run that are left ---------------------------------------------------------
 
 
-def _held_by_run(case: MemoryEvidence) -> Judgement:
-    told = enumerated(map(with_size, case.own))
+def _held_by_run(evidence: MemoryEvidence) -> Judgement:
+    names = enumerated(map(with_size, evidence.own))
     stuck: dict[str | None, list[ProcessInfo]] = {}
-    for holder in case.own:
-        if holder.state == STUCK:
-            stuck.setdefault(case.sent.get(holder.key), []).append(holder)
-    advice = [_on_stuck(case, some, sent) for sent, some in stuck.items()]
-    if others := [holder for holder in case.own if holder.state != STUCK]:
-        who = "it" if len(case.own) == 1 else _pids(others)
+    for process in evidence.own:
+        if process.state == STUCK:
+            stuck.setdefault(evidence.sent.get(process.key), []).append(process)
+    advice = [_on_stuck(evidence, some, sent) for sent, some in stuck.items()]
+    if others := [process for process in evidence.own if process.state != STUCK]:
+        who = "it" if len(evidence.own) == 1 else _pids(others)
         stays, them = ("stays", "it") if len(others) == 1 else ("stay", "them")
         advice.append(f"Look again in a moment; if {who} {stays}, end {them} by hand (kill -9).")
-    return Verdict.HELD_BY_RUN, joined(f"{case.label} is still held by this run: {told}.", *advice, ended(case))
+    return Verdict.HELD_BY_RUN, joined(
+        f"{evidence.label} is still held by this run: {names}.", *advice, ended(evidence)
+    )
 
 
-def _on_stuck(case: MemoryEvidence, some: Sequence[ProcessInfo], sent: str | None) -> str:
-    """What is to be said of those in state D that were sent this signal last; None: that could not be sent any."""
-    who = "It" if len(case.own) == 1 else _pids(some)
+def _on_stuck(evidence: MemoryEvidence, some: Sequence[ProcessInfo], sent: str | None) -> str:
+    """Word the advice for processes in state D. `sent`: the last signal sent to them; None if none could be sent."""
+    who = "It" if len(evidence.own) == 1 else _pids(some)
     was, waits, them, they_do = ("was", "waits", "it", "it does") if len(some) == 1 else _SEVERAL
     sent_or_not = f"{was} sent {sent}" if sent else "could not be signalled"
     what = f"{who} {sent_or_not} and {waits} inside the kernel (state D), where no signal reaches {them}"
-    if case.device.kind == "cpu":
+    if evidence.device.kind == "cpu":
         return f"{what}. If {they_do} not end when a disk or a driver has answered, only a reboot helps."
     if sent == signal.SIGKILL.name:
         return f"{what}: only a driver reload or a reboot helps."
@@ -206,77 +263,183 @@ _SEVERAL = ("were", "wait", "them", "they do")
 
 
 def _pids(some: Sequence[ProcessInfo]) -> str:
-    return enumerated(f"pid {holder.pid}" for holder in some)
+    return enumerated(f"pid {process.pid}" for process in some)
 
 
-def waiting(case: MemoryEvidence) -> str:
-    """While a device is waited for: what for."""
-    if case.own:
-        told = enumerated(f"{holder.words}{_doing(holder)}" for holder in case.own)
-        one = len(case.own) == 1
-        return f"{case.label}: {told} outlived {'its worker and is' if one else 'their worker and are'} being ended."
-    if case.lost is not None:
-        return f"{case.label} does not answer; its memory is read as soon as it does."
-    if case.after is None:
-        return f"The memory of {case.label} has not been read since the end; it is waited for."
-    if case.excess <= case.tolerance_bytes:
-        return f"{case.label} uses no more than before the run, but others have let go of it since; it is waited for."
-    return f"{more(case)}; it is waited for."
+def waiting(evidence: MemoryEvidence) -> str:
+    """Return what the watch is waiting for on a device."""
+    if evidence.own:
+        names = enumerated(f"{process.words}{_doing(process)}" for process in evidence.own)
+        one = len(evidence.own) == 1
+        return (
+            f"{evidence.label}: {names} outlived {'its worker and is' if one else 'their worker and are'} being ended."
+        )
+    if evidence.lost is not None:
+        return f"{evidence.label} does not answer; its memory is read as soon as it does."
+    if evidence.after is None:
+        return f"The memory of {evidence.label} has not been read since the end; it is waited for."
+    if evidence.excess <= evidence.tolerance_bytes:
+        return (
+            f"{evidence.label} uses no more than before the run, but others have let go of it since; it is waited for."
+        )
+    return f"{more(evidence)}; it is waited for."
 
 
-def _doing(holder: ProcessInfo) -> str:
-    return ", which is reading or writing," if holder.state == STUCK else ""
+def _doing(process: ProcessInfo) -> str:
+    return ", which is reading or writing," if process.state == STUCK else ""
 
 
-def more(case: MemoryEvidence) -> str:
-    """How much more the device uses than before the run."""
+def more(evidence: MemoryEvidence) -> str:
+    """Word how much more the device uses than before the run."""
     return (
-        f"{case.label} uses {size(case.excess)} more than before the run ({size(case.before)} before, "
-        f"{size(case.peak)} at most, {size(case.after)} {when(case)})"
+        f"{evidence.label} uses {size(evidence.excess)} more than before the run ({size(evidence.before)} before, "
+        f"{size(evidence.peak)} at most, {size(evidence.after)} {when(evidence)})"
     )
 
 
-def when(case: MemoryEvidence) -> str:
-    """When the last reading was made."""
-    return f"{case.seconds:.0f} s after its end" if case.seconds >= 1.5 else "after its end"
+def when(evidence: MemoryEvidence) -> str:
+    """Word when the last reading was made."""
+    return f"{evidence.seconds:.0f} s after its end" if evidence.seconds >= 1.5 else "after its end"
 
 
-def waited(case: MemoryEvidence) -> str:
-    """How long a reading was waited for in vain."""
-    if case.hurried:
+def waited(evidence: MemoryEvidence) -> str:
+    """Word how long the watch waited for a reading."""
+    if evidence.hurried:
         return ", as the waiting was cut short"
-    return f", in {case.seconds:.0f} s" if case.seconds >= 1.5 else ""
+    return f", in {evidence.seconds:.0f} s" if evidence.seconds >= 1.5 else ""
 
 
-def ended(case: MemoryEvidence) -> str | None:
-    """Who outlived their worker, and were ended; None when nobody did."""
-    if not case.ended:
+def ended(evidence: MemoryEvidence) -> str | None:
+    """Word which processes outlived their worker and were terminated; None if there were none."""
+    if not evidence.ended:
         return None
-    one = len(case.ended) == 1
-    return f"{enumerated(case.ended)} had outlived {'its worker and was' if one else 'their worker and were'} ended."
+    one = len(evidence.ended) == 1
+    return (
+        f"{enumerated(evidence.ended)} had outlived {'its worker and was' if one else 'their worker and were'} ended."
+    )
 
 
-def with_run(holder: ProcessInfo) -> str:
-    """Another's process, with the run of ours that it is of, and what it holds."""
-    run = f" of run {holder.run_id}" if holder.run_id and holder.ours else ""
-    return f"{holder.words}{run}{_size_of(holder)}"
+def with_run(process: ProcessInfo) -> str:
+    """Word a process of another program: its run, if it belongs to a run of this user, and its memory."""
+    run = f" of run {process.run_id}" if process.run_id and process.ours else ""
+    return f"{process.words}{run}{_size_of(process)}"
 
 
-def with_size(holder: ProcessInfo) -> str:
-    """A process of this run, and what it holds."""
-    # Of this run, so it was another's namespace in no case: what is not known of it is gone.
-    return (holder.words if holder.name else f"pid {holder.pid}") + _size_of(holder)
+def with_size(process: ProcessInfo) -> str:
+    """Word a process of this run and its memory."""
+    # A process of this run is in this pid namespace: if it is unknown, it has exited.
+    return (process.words if process.name else f"pid {process.pid}") + _size_of(process)
 
 
-def _size_of(holder: ProcessInfo) -> str:
-    return "" if holder.memory_used_bytes is None else f", {size(holder.memory_used_bytes)}"
+def _size_of(process: ProcessInfo) -> str:
+    return "" if process.memory_used_bytes is None else f", {size(process.memory_used_bytes)}"
 
 
 def enumerated(words: Iterable[str]) -> str:
-    """Several of a kind."""
+    """Join names to a list."""
     return "; ".join(words)
 
 
 def joined(*sentences: str | None) -> str:
-    """Those that there are, one after the other."""
+    """Join sentences; None and empty ones are left out."""
     return " ".join(sentence for sentence in sentences if sentence)
+
+
+# -- compared with before the run ----------------------------------------------------------------
+
+Share = tuple[ProcessInfo, int]
+"""A process, and a number of bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageDelta:
+    """How the use of one device changed between the reading before the run and the one after it. Memory in bytes."""
+
+    left: tuple[Share, ...]
+    """Processes that hold less than before, or nothing any more; and how much less."""
+    vanished: tuple[ProcessInfo, ...]
+    """Processes that the driver listed before without their memory, and lists no more."""
+    grown: tuple[Share, ...]
+    """Processes of others, visible here, that hold more than before, and how much more; largest first."""
+    strange: tuple[Share, ...]
+    """As `grown`, for pids unknown here: of another namespace, or gone. They may have belonged to this run."""
+    unsure: tuple[ProcessInfo, ...]
+    """Processes that may hold more than before; how much is not known."""
+    beyond: int
+    """Bytes in use beyond those before the run and those of `grown`; negative when fewer are used."""
+
+    @property
+    def unaccounted(self) -> int:
+        """`beyond`, when the bytes of `left` no longer count as used before: what this run may still hold."""
+        return self.beyond + _sum(self.left)
+
+    @property
+    def beyond_strange(self) -> int:
+        """`beyond`, when all bytes of `strange` count as those of others."""
+        return self.beyond - _sum(self.strange)
+
+
+def compare_usage(evidence: MemoryEvidence) -> UsageDelta:
+    """Compare the use of a device before and after the run; its memory must have been read both times."""
+    assert evidence.before is not None
+    assert evidence.after is not None
+    parts, unsure = _more(evidence)
+    grown = tuple(part for part in parts if part[0].name is not None)
+    return UsageDelta(
+        left=tuple(_less(evidence)),
+        vanished=tuple(_vanished(evidence)),
+        grown=grown,
+        strange=tuple(part for part in parts if part[0].name is None),
+        unsure=tuple(unsure),
+        beyond=evidence.after - evidence.before - _sum(grown),
+    )
+
+
+def _more(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
+    known, unsure = [], []
+    for process in evidence.holders:
+        earlier = next((each for each in evidence.held_before if _is_same(each, process)), None)
+        if process.memory_used_bytes is None:
+            if (
+                earlier is None or process.listed
+            ):  # a process that only has the device file open, as before, has not changed
+                unsure.append(process)
+        elif _is_unknown_before(earlier, evidence):
+            unsure.append(process)
+        elif (taken := process.memory_used_bytes - _used(earlier)) > 0:
+            known.append((process, taken))
+    known.sort(key=lambda part: -part[1])
+    return known, unsure
+
+
+def _is_unknown_before(earlier: ProcessInfo | None, evidence: MemoryEvidence) -> bool:
+    """Whether it is unknown how much a process held before: without a list, it may have been there unseen."""
+    return not evidence.listed_before if earlier is None else earlier.memory_used_bytes is None
+
+
+def _less(evidence: MemoryEvidence) -> Iterable[Share]:
+    for process in evidence.held_before:
+        now = next((each for each in evidence.holders if _is_same(process, each)), None)
+        unread = now is not None and now.memory_used_bytes is None
+        if process.memory_used_bytes is not None and not unread and process.memory_used_bytes > _used(now):
+            yield process, process.memory_used_bytes - _used(now)
+
+
+def _vanished(evidence: MemoryEvidence) -> Iterable[ProcessInfo]:
+    for process in evidence.held_before:
+        stays = any(each.listed and _is_same(process, each) for each in evidence.holders)
+        if process.listed and process.memory_used_bytes is None and not stays:
+            yield process
+
+
+def _is_same(earlier: ProcessInfo, now: ProcessInfo) -> bool:
+    """Whether these are one process. Of a process that has ended since, the driver keeps only the pid."""
+    return earlier.pid == now.pid and now.created in {None, earlier.created}
+
+
+def _used(process: ProcessInfo | None) -> int:
+    return (process.memory_used_bytes or 0) if process else 0
+
+
+def _sum(parts: Iterable[Share]) -> int:
+    return sum(taken for _, taken in parts)

@@ -1,4 +1,4 @@
-"""What a run is asked, as its supervisor sees it: a file each below `control`, put there by anybody."""
+"""Requests to a run: one file each in its control folder, written by any process and answered by the supervisor."""
 
 from __future__ import annotations
 
@@ -15,74 +15,68 @@ if TYPE_CHECKING:
 
 REQUESTS = ("stop", "force", "pause", "save")
 DONE = {"pause": "paused", "save": "saved"}
-"""What the workers answer, and what a run is when they have."""
+"""The requests that workers answer, and what they do to a run."""
 
 
-def unanswered(spec: RunSpec, what: str) -> str:
-    """Why nobody in this run would answer a request to `pause` or to `save`: a sentence; no text where it is answered.
-
-    A script does not look for requests.
-    """
+def unanswered(spec: RunSpec, name: str) -> str:
+    """Return why a run cannot answer the request `pause` or `save`; the empty string if it can. Scripts cannot."""
     if spec.script is None:
         return ""
-    return (
-        f"A script cannot be {DONE[what]} from outside: it saves, if it does, in a way of its own. "
-        "Stopping it sends SIGINT first."
-    )
+    return f"A script cannot be {DONE[name]} from outside: it may save in its own way. Stopping it sends SIGINT first."
 
 
 class Requests:
-    """The requests of one run. `stop` and `force` are the supervisor's to answer, `pause` and `save` the workers'."""
+    """The requests of one run. The supervisor answers `stop` and `force`, the workers `pause` and `save`."""
 
     def __init__(self, run_dir: Path) -> None:
         self._control = run_dir / CONTROL
         self._recorded = ""
-        self._told_to_stop = False
+        self._signalled = False
 
     def clear(self) -> None:
-        """Forget what an earlier leg of the run was asked."""
+        """Remove all requests, before a run is resumed."""
         for name in REQUESTS:
             self.take_back(name)
 
     def has(self, name: str) -> bool:
-        """Whether this was asked."""
+        """Return whether this was requested."""
         return (self._control / name).exists()
 
     def take_back(self, name: str) -> None:
-        """As if it had not been asked."""
+        """Remove a request."""
         with contextlib.suppress(OSError):
             (self._control / name).unlink()
 
     def refuse(self, spec: RunSpec) -> list[str]:
-        """Take back what a run of this spec does not answer; why, in a sentence each."""
-        refused = [(what, why) for what in DONE if (why := unanswered(spec, what)) and self.has(what)]
-        for what, _ in refused:
-            self.take_back(what)
-        return [why for _, why in refused]
+        """Remove the requests that this run cannot answer; return a sentence on each."""
+        refused = {name: why for name in DONE if (why := unanswered(spec, name)) and self.has(name)}
+        for name in refused:
+            self.take_back(name)
+        return list(refused.values())
 
-    def tell_to_stop(self) -> None:
-        """As if a stop had been asked for. No more than this: it is called from a signal handler."""
-        self._told_to_stop = True
+    def stop_by_signal(self) -> None:
+        """Count a stop as requested. Called from a signal handler, so it does nothing else."""
+        self._signalled = True
 
     @property
     def stop(self) -> bool:
-        """Whether the run shall stop."""
-        return self._told_to_stop or self.has("stop")
+        """Whether the run is to stop."""
+        return self._signalled or self.has("stop")
 
-    def pass_on_the_stop(self) -> None:
-        """The loop looks for the request's file: a stop that came as a signal is put there too."""
-        if self._told_to_stop:
-            with contextlib.suppress(OSError):  # where it cannot be, the ladder's signals do it
+    def write_stop(self) -> None:
+        """Write the file of a stop that came as a signal: the training loop looks for the file."""
+        if self._signalled:
+            with contextlib.suppress(OSError):  # without the file, the signals of the escalation stop the workers
                 (self._control / "stop").touch()
 
     @property
     def hurry(self) -> bool:
-        """Whether the end of the run, once it has been reached, is not to be waited for."""
-        return self._told_to_stop or self.has("force")
+        """Whether to end the run without waiting for the memory of its devices."""
+        return self._signalled or self.has("force")
 
     def record(self, write: Callable[[str], None]) -> None:
-        """Record which of `pause` and `save` the workers have yet to answer, if it is another than before."""
-        asked = next((name for name in DONE if self.has(name)), "")
-        if asked != self._recorded:
-            self._recorded = asked
-            write(asked)
+        """Call `write` with the request that the workers have yet to answer, or the empty string, when it changes."""
+        pending = next((name for name in DONE if self.has(name)), "")
+        if pending != self._recorded:
+            self._recorded = pending
+            write(pending)

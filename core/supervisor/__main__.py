@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from core.devices.sampler import Sampler
 from core.errors import RunError
 from core.runs.facts import RunFacts
-from core.runs.lock import claim
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
 from core.supervisor import guard
+from core.supervisor.claim import claim, claim_again, clear
 from core.supervisor.jobs import job
 from core.supervisor.supervisor import Supervisor
 
@@ -23,61 +23,58 @@ if TYPE_CHECKING:
 
 
 class ShutdownSignals:
-    """Hears the signals of a logout or a shutdown from the first moment on, also before there is who obeys them."""
+    """Records shutdown signals that arrive before the supervisor can handle them."""
 
     def __init__(self) -> None:
-        self._heard = False
-        self._obey: Callable[[], None] | None = None
+        self._arrived = False
+        self._handler: Callable[[], None] | None = None
 
     def __call__(self, *_: object) -> None:
-        """A signal has come."""
-        self._heard = True
-        if self._obey is not None:
-            self._obey()
+        """Handle a signal."""
+        self._arrived = True
+        if self._handler is not None:
+            self._handler()
 
-    def pass_to(self, obey: Callable[[], None]) -> None:
-        """From now on this is called; at once if a signal has come already."""
-        self._obey = obey
-        if self._heard:
-            obey()
+    def pass_to(self, handler: Callable[[], None]) -> None:
+        """Call this for each signal from now on; at once if one has arrived already."""
+        self._handler = handler
+        if self._arrived:
+            handler()
 
 
-def _take_up(run_dir: Path) -> tuple[int, RunFacts]:
-    from core.runs.lock import claim_again
-    from core.supervisor.recovery import clear  # now: a new run need not wait for it
-
+def _claim_and_clear(run_dir: Path) -> tuple[int, RunFacts]:
     claimed = claim_again(run_dir)
     clear(run_dir)
     return claimed
 
 
 def main() -> int:
-    """Run the run whose directory is the first argument; with `--resume`, go on with it."""
-    users_umask = os.umask(0o077)  # what is measured is nobody else's business; what a script writes is its own
+    """Supervise the run whose directory is the first argument; resume it with `--resume`."""
+    users_umask = os.umask(0o077)  # for the files of the run; a script gets the user's own umask
     run_dir, resumes = Path(sys.argv[1]), "--resume" in sys.argv[2:]
-    told = ShutdownSignals()
+    shutdown = ShutdownSignals()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, told)
-    # A handler, not SIG_IGN: an ignored signal would stay ignored in the workers, and so would the ladder's SIGINT. The
-    # shell that started us in the background has both ignored.
+        signal.signal(number, shutdown)
+    # The shell that started this process in the background ignores both signals. Handlers replace SIG_IGN, which the
+    # workers would inherit, and with it they would ignore the SIGINT of a stop.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # who started us may have blocked it; workers inherit
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a parent may have blocked it; workers inherit this
     try:
-        lock, facts = _take_up(run_dir) if resumes else (claim(run_dir), RunFacts())
-        post = guard.post(run_dir, let_go=lock)
+        lock, facts = _claim_and_clear(run_dir) if resumes else (claim(run_dir), RunFacts())
+        guard_pipe = guard.start_guard(run_dir, let_go=lock)
         spec = read_spec(run_dir)
-        own = job(spec, run_dir, let_go=(lock, post), umask=users_umask)
+        own = job(spec, run_dir, let_go=(lock, guard_pipe), umask=users_umask)
         supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         return 2
-    told.pass_to(supervisor.stop)
+    shutdown.pass_to(supervisor.stop)
     supervisor.run()
     if supervisor.leaves_processes:
-        guard.set_off(post)
+        guard.set_off(guard_pipe)
     else:
-        guard.dismiss(post)
+        guard.dismiss(guard_pipe)
     return 0
 
 

@@ -18,29 +18,30 @@ if TYPE_CHECKING:
     from core.devices.device import Device, Sample
     from core.devices.sampler import Sampler
 
-OFTEN_S = 0.5
+FAST_PERIOD_S = 0.5
+"""Seconds between two readings while the release of the devices is watched."""
 
 
 class DeviceLog:
-    """Takes the readings of some devices from a sampler and writes them into the run's events."""
+    """Takes the readings of a run's devices from a sampler, and writes them into its events."""
 
     def __init__(
         self, run_dir: Path, sampler: Sampler, device_ids: Sequence[str], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock`: any steady one, in seconds."""
+        """`clock`: returns the seconds of any steady clock."""
         self._sampler, self._device_ids, self._clock = sampler, device_ids, clock
         self._writer = Writer(run_dir / EVENTS / DEVICE_EVENTS)
         self._recorded = True
         self.survey = Survey()
-        """All that is known of the devices by now, those among them that are not the run's."""
+        """The latest readings of all devices, also of those that are not the run's."""
 
     def find(self) -> list[Device]:
-        """The devices, in the order in which they were named. Raises `RunError` when one is not there or blocked."""
+        """Return the run's devices in the order of its spec. Raises `RunError` when one is missing or blocked."""
         deadline = self._clock() + TIMEOUT_S
         self.survey = survey = self._sampler.survey(TIMEOUT_S)
         by_id = {device.id: device for device in survey.devices}
         gone = [name for name in self._device_ids if name not in by_id]
-        if gone and self._clock() >= deadline:  # it answers as soon as all have said what there is
+        if gone and self._clock() >= deadline:  # the survey returns early once all readers have listed their devices
             raise RunError(_not_listed(gone, survey.banner))
         if gone:
             reason = survey.banner or "It was there when it was ticked: check its power and its driver."
@@ -51,39 +52,39 @@ class DeviceLog:
         return [by_id[name] for name in self._device_ids]
 
     def watch(self, pids: Mapping[str, Sequence[int]]) -> None:
-        """By CPU device, the processes whose memory is the device's."""
+        """Set by CPU device the pids whose memory counts as that of the device."""
         self._sampler.watch(pids)
 
     def poll(self) -> list[Sample]:
-        """Those that have come since the last call, in order. Raises `RecordError` when they cannot be written."""
+        """Return and record new readings, in order. Raises `RecordError` when they cannot be written."""
         self.survey = self._sampler.poll()
         return self.take()
 
     def take(self) -> list[Sample]:
-        """The same, of those that the sampler has taken in already."""
+        """Return and record the readings that the sampler has taken in already. Raises `RecordError`."""
         samples = [sample for sample in self._sampler.new_samples() if sample.device_id in self._device_ids]
         for sample in samples if self._recorded else ():
             self._writer.write("sample", **_fields(sample))
         return samples
 
     def stop_recording(self) -> None:
-        """Only read from now on: the disk may be full, and what room is left is for the last words."""
+        """Record no more readings: the disk may be full, and the last events need the room."""
         self._recorded = False
 
     def hasten(self) -> None:
-        """Read often from now on, who holds the devices too: somebody waits for them to be let go."""
-        self._sampler.set_period(OFTEN_S, processes_s=OFTEN_S)
+        """Read devices and their processes often from now on."""
+        self._sampler.set_period(FAST_PERIOD_S, processes_s=FAST_PERIOD_S)
 
     def close(self) -> None:
-        """End the sampler's helpers, and close the file."""
+        """Close the sampler and the file."""
         self._sampler.close()
         self._writer.close()
 
 
 def _not_listed(names: Sequence[str], banner: str | None) -> str:
-    why = "A driver that nobody uses may take so long to wake up: start the run again."
-    told = f"Device {', '.join(names)} was not listed within {TIMEOUT_S:g} s."
-    return " ".join(sentence for sentence in (told, banner, why) if sentence)
+    what = f"Device {', '.join(names)} was not listed within {TIMEOUT_S:g} s."
+    remedy = "An idle driver may take so long to wake up: start the run again."
+    return " ".join(sentence for sentence in (what, banner, remedy) if sentence)
 
 
 def _fields(sample: Sample) -> dict[str, object]:

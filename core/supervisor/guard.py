@@ -1,9 +1,8 @@
-"""The run's guard: a process that only waits for the supervisor to end, and then ends whatever is left of the run.
+"""The run's guard: a process that waits for the supervisor to end, and then kills what is left of the run.
 
-Each worker has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the
-worker: it cannot act while the worker is stopped, or while user code holds the interpreter's lock,
-and it does not reach children that began a session of their own. The guard finds them by the tag, and
-tells whom it ended in an event file of its own.
+Each worker has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the worker: it cannot act
+while the worker is stopped or while user code holds the interpreter lock, and it does not reach children that began a
+session of their own. The guard finds them by the run's tag, and records what it killed in an event file of its own.
 """
 
 from __future__ import annotations
@@ -28,66 +27,19 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 
-LOOK_AGAIN_S = 0.05
+SCAN_S = 0.05
+"""Seconds between two searches for processes."""
 QUIET_S = 1.0
-"""A process may fork while it is being looked for: it is over when nothing was found for so long."""
-GIVE_UP_S = 60.0
+"""Seconds without a process after which the search ends: a process may fork while the guard looks for it."""
+MAX_S = 60.0
+"""Seconds after which the search ends in any case."""
 
 
-def stand(run_dir: Path, reading: int) -> None:
-    """Until the supervisor lets it go with a byte through this pipe, or has ended, which closes its other end."""
-    if not os.read(reading, 1):
-        ended = _end_all(run_dir.name)
-        with contextlib.suppress(OSError):  # the folder is gone, or the disk is full: what counts is done
-            _tell(run_dir, ended)
-    remove_sockets(run_dir)
+def start_guard(run_dir: Path, *, let_go: int) -> int:
+    """Fork the guard; return the descriptor for `dismiss` and `set_off`. Call it before any thread is started.
 
-
-def _end_all(run_id: str) -> list[TerminatedProcess]:
-    """Kill whatever carries the run's tag until nothing new is found, and all of it has ended; returns whom.
-
-    All are looked at before the first is killed: workers kill their own groups at the same time (`core.worker.deadman`
-    gives us a moment), and who ends with its group was ended as well, by the same signal and for the same reason.
-    """
-    seen: dict[ProcessId, ProcessInfo] = {}
-    killed: set[ProcessId] = set()
-    begun = quiet_since = time.monotonic()
-    while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < GIVE_UP_S:
-        found = [process for process in processes.tagged(run_id) if process not in killed]
-        for process in found:
-            seen.setdefault(process, process_info.describe(process.pid))
-        killed |= {process for process in found if processes.send_tagged(process, run_id, signal.SIGKILL)}
-        if found or any(map(_is_ending, killed)):  # one that gives up much memory has no tag any more while it does
-            quiet_since = time.monotonic()
-        time.sleep(LOOK_AGAIN_S)
-    return [_ended(process, holder) for process, holder in seen.items() if not processes.is_alive(process)]
-
-
-def _is_ending(process: ProcessId) -> bool:
-    """Whether it is still there. Not if it waits inside the kernel: that may be for ever."""
-    seen = process_info.glance(process.pid)
-    return seen.created == process.created and seen.state not in {*ENDED, STUCK}
-
-
-def _ended(process: ProcessId, seen: ProcessInfo) -> TerminatedProcess:
-    return TerminatedProcess(
-        pid=process.pid, created=process.created, name=seen.name, command=seen.command, signal="SIGKILL", by="guard"
-    )
-
-
-def _tell(run_dir: Path, ended: list[TerminatedProcess]) -> None:
-    if ended:
-        events = Writer(run_dir / EVENTS / GUARD_EVENTS)
-        try:
-            events.write("ended", **ended_fields("guard", ended))
-        finally:
-            events.close()
-
-
-def post(run_dir: Path, *, let_go: int) -> int:
-    """Fork the guard; returns the descriptor whose closing, at the latest with this process's end, sets it off.
-
-    `let_go`: a descriptor that the guard must not keep, the run's lock. Call it before any thread is started.
+    The guard acts when this descriptor is closed, at the latest when this process ends. `let_go`: the descriptor of
+    the run's lock, which the guard must not keep.
     """
     reading, writing = os.pipe()
     if os.fork():
@@ -96,23 +48,72 @@ def post(run_dir: Path, *, let_go: int) -> int:
     try:
         os.close(writing)
         os.close(let_go)
-        os.setsid()  # a signal to the supervisor's group, such as a shutdown's, is not for the guard
+        os.setsid()  # a signal to the supervisor's group, as at a shutdown, must not reach the guard
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        # here: the supervisor need not wait until it is loaded
-
-        stand(run_dir, reading)
+        _stand(run_dir, reading)
     finally:
         os._exit(0)
 
 
-def dismiss(post: int) -> None:
-    """Let the guard go: nothing is left of the run."""
+def dismiss(guard: int) -> None:
+    """Let the guard exit: nothing is left of the run."""
     with contextlib.suppress(BrokenPipeError):
-        os.write(post, b".")
-    os.close(post)
+        os.write(guard, b".")
+    os.close(guard)
 
 
-def set_off(post: int) -> None:
-    """Let the guard do what this process could not: something is left of the run."""
-    os.close(post)
+def set_off(guard: int) -> None:
+    """Let the guard act: the supervisor could not end all processes of the run."""
+    os.close(guard)
+
+
+def _stand(run_dir: Path, reading: int) -> None:
+    """Wait for a byte, which dismisses the guard, or for the end of the pipe, which sets it off."""
+    if not os.read(reading, 1):
+        killed = _kill_all(run_dir.name)
+        with contextlib.suppress(OSError):  # the folder is gone or the disk is full: the processes have ended anyway
+            _record(run_dir, killed)
+    remove_sockets(run_dir)
+
+
+def _kill_all(run_id: str) -> list[TerminatedProcess]:
+    """Kill all processes with the run's tag until no new one is found and all have ended; return those that ended.
+
+    This is not `core.system.terminate`: without a supervisor there is nothing to be gentle for, processes that fork
+    are outrun by searching ten times as often, and the search goes on for a while after the last process has ended.
+
+    All are looked at before the first is killed. Workers kill their own groups at the same time
+    (`core.worker.deadman` gives the guard a moment), and a process that ended with its group counts as killed, too.
+    """
+    seen: dict[ProcessId, ProcessInfo] = {}
+    killed: set[ProcessId] = set()
+    begun = quiet_since = time.monotonic()
+    while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < MAX_S:
+        found = [process for process in processes.tagged(run_id) if process not in killed]
+        for process in found:
+            seen.setdefault(process, process_info.describe(process.pid))
+        killed |= {process for process in found if processes.send_tagged(process, run_id, signal.SIGKILL)}
+        if found or any(map(_is_ending, killed)):  # a process that gives up much memory has lost its tag meanwhile
+            quiet_since = time.monotonic()
+        time.sleep(SCAN_S)
+    return [
+        TerminatedProcess.of(process, info, "SIGKILL", by="guard")
+        for process, info in seen.items()
+        if not processes.is_alive(process)
+    ]
+
+
+def _is_ending(process: ProcessId) -> bool:
+    """Whether it is still there. A process that waits inside the kernel, perhaps for ever, does not count."""
+    seen = process_info.glance(process.pid)
+    return seen.created == process.created and seen.state not in {*ENDED, STUCK}
+
+
+def _record(run_dir: Path, killed: list[TerminatedProcess]) -> None:
+    if killed:
+        events = Writer(run_dir / EVENTS / GUARD_EVENTS)
+        try:
+            events.write("ended", **ended_fields("guard", killed))
+        finally:
+            events.close()

@@ -1,9 +1,10 @@
-"""What a run starts and listens to: workers that train a recipe, or the processes of a script."""
+"""The two kinds of runs: workers that train a recipe, and the processes of a script."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.launchers import local
@@ -23,58 +24,61 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
     from core.supervisor.workers import Worker
 
-LAST_WORDS_BYTES = 16 * 1024
-LAST_LINE = 300
+LAST_OUTPUT_BYTES = 16 * 1024
+MAX_LINE = 300
+"""Characters of the last line of output that a message quotes."""
 TRACEBACK = "Traceback (most recent call last):"
 RANK = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-class Job(Protocol):
-    """What the supervisor need not know of the processes that it supervises."""
+class Job(ABC):
+    """What differs between training a recipe and running a script."""
 
+    @abstractmethod
     def prepare(self, names: Mapping[str, str] | None) -> None:
-        """Before the first process. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`."""
-        raise NotImplementedError
+        """Prepare for the first process. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`."""
 
-    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
+    @abstractmethod
+    def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """Start one process. Raises `OSError`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_begun(self, events: Sequence[Event]) -> bool:
-        """Whether training is under way, when these are the workers' latest events."""
-        raise NotImplementedError
+        """Return whether training is under way. `events`: the latest events of the workers."""
+
+    @abstractmethod
+    def failure(self, worker: Worker) -> tuple[str, str | None]:
+        """Return a sentence on how a worker failed, and its traceback if there is one."""
 
     def read(self) -> list[Event]:
-        """What was measured since the last call, besides what the workers tell."""
-        raise NotImplementedError
+        """Return new measurements that the workers do not report themselves."""
+        return []
 
     def trouble(self) -> str | None:
-        """What keeps measurements from being read while training goes on: a sentence, told once."""
-        raise NotImplementedError
+        """Return once a sentence on why measurements cannot be read while training goes on; else None."""
+        return None
 
     def settle(self) -> str | None:
-        """All processes have ended: what they left to be read is read. A sentence where that could not be done."""
-        raise NotImplementedError
+        """Read the last output after all processes have ended; return a sentence if that failed."""
+        return None
 
-    def failure(self, member: Worker) -> tuple[str, str | None]:
-        """How one failed, in a sentence, and its traceback, where there is one."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Let go of everything."""
-        raise NotImplementedError
+    def close(self) -> None:  # noqa: B027 (most jobs have nothing to close)
+        """Release all resources."""
 
 
 def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int], umask: int) -> Job:
-    """For this run. `let_go`: see `Collecting`; call it before any thread is started. `umask`: of who began the run."""
+    """Return the job of a run. Call it before any thread is started.
+
+    `let_go`: see `MetricsProcess`. `umask`: of the user who started the run.
+    """
     if spec.script is None:
         return RecipeJob(spec, run_dir)
     return ScriptJob(spec, Launcher(spec, run_dir, umask), MetricsProcess(run_dir, spec, close_fds=let_go), run_dir)
 
 
-class RecipeJob:
-    """Workers of ours, which tell by themselves what happens."""
+class RecipeJob(Job):
+    """Workers that train a recipe, and report by themselves."""
 
     def __init__(self, spec: RunSpec, run_dir: Path) -> None:
         self._spec, self._run_dir = spec, run_dir
@@ -84,103 +88,87 @@ class RecipeJob:
         """See `Job`."""
         self._names = names
 
-    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
+    def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""
-        return local.launch(self._spec, self._run_dir, placement, self._names)
+        return local.launch(self._spec, self._run_dir, assignment, self._names)
 
     def has_begun(self, events: Sequence[Event]) -> bool:
-        """Once a worker is ready for its first step."""
+        """Return whether a worker is ready for its first step."""
         return any(event["kind"] == "ready" for event in events)
 
-    def read(self) -> list[Event]:
-        """Nothing."""
-        return []
-
-    def trouble(self) -> str | None:
-        """Nothing."""
-        return None
-
-    def settle(self) -> str | None:
-        """Nothing."""
-        return None
-
-    def failure(self, member: Worker) -> tuple[str, str | None]:
-        """What it said."""
-        return describe(member), (member.error or {}).get("traceback")
-
-    def close(self) -> None:
-        """Nothing."""
+    def failure(self, worker: Worker) -> tuple[str, str | None]:
+        """Return what the worker reported."""
+        return describe(worker), (worker.error or {}).get("traceback")
 
 
-class ScriptJob:
-    """A program of the user's own: what it prints and writes is read by a process beside it."""
+class ScriptJob(Job):
+    """A program of the user; a separate process reads measurements from its output and its files."""
 
-    def __init__(self, spec: RunSpec, launcher: Launcher, collecting: MetricsProcess, run_dir: Path) -> None:
+    def __init__(self, spec: RunSpec, launcher: Launcher, metrics: MetricsProcess, run_dir: Path) -> None:
         assert spec.script is not None
-        self._name, self._run_dir, self._collecting = spec.script.name, run_dir, collecting
-        self._launcher = launcher
-        self._told = False
+        self._name, self._run_dir, self._launcher, self._metrics = spec.script.name, run_dir, launcher, metrics
+        self._reported = False
 
     def prepare(self, names: Mapping[str, str] | None) -> None:
-        """Also wait until the reader has seen which files there are: what they hold by now is not of this run."""
+        """See `Job`. Waits until the reader knows the files that are there: their content is not of this run."""
         self._launcher.names = names
-        if not self._collecting.wait():
-            raise RunError("The process that reads measurements did not come up. Start the run again.")
+        if not self._metrics.wait():
+            raise RunError("The process that reads measurements did not start. Start the run again.")
 
-    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
+    def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""
-        return self._launcher.launch(placement)
+        return self._launcher.launch(assignment)
 
-    def has_begun(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 (they tell nothing)
-        """From the first moment: when it is ready for its first step, only the script could tell."""
+    def has_begun(self, events: Sequence[Event]) -> bool:  # noqa: ARG002 (a script does not report its first step)
+        """Return True: a script counts as training from its start."""
         return True
 
     def read(self) -> list[Event]:
-        """What was measured."""
-        return self._collecting.read()
+        """See `Job`."""
+        return self._metrics.read()
 
     def trouble(self) -> str | None:
-        """Its reader was killed."""
-        if self._told or not self._collecting.gone:
+        """Report that the process which reads measurements has ended."""
+        if self._reported or not self._metrics.gone:
             return None
-        self._told = True
+        self._reported = True
         return (
-            "The process that reads measurements from what the script prints has ended, so the curves stand still. "
-            "The script goes on, and its log is whole."
+            "The process that reads measurements from the script's output has ended, so the curves stand still. "
+            "The script goes on, and its log is complete."
         )
 
     def settle(self) -> str | None:
-        """What was printed last is read, too."""
-        return self._collecting.finish()
+        """See `Job`."""
+        return self._metrics.finish()
 
-    def failure(self, member: Worker) -> tuple[str, str | None]:
-        """Its exit code, and the error at the end of what it printed, or the last that it printed."""
-        printed = as_printed(end_of(log_of_rank(self._run_dir, member.placement.rank), LAST_WORDS_BYTES))
+    def failure(self, worker: Worker) -> tuple[str, str | None]:
+        """Return the exit code with the error at the end of the output, or with the last line of the output."""
+        printed = as_printed(end_of(log_of_rank(self._run_dir, worker.assignment.rank), LAST_OUTPUT_BYTES))
         trace = last_traceback(printed)
-        if (member.exit_code or 0) <= 0:
-            return describe(member), trace
-        which = f" ({member.name})" if member.placement.world_size > 1 else ""
+        if (worker.exit_code or 0) <= 0:
+            return describe(worker), trace
+        which = f" ({worker.name})" if worker.assignment.world_size > 1 else ""
         error = (trace or "").rstrip().rpartition("\n")[2].strip().rstrip(".")
-        last = printed.rstrip().rpartition("\n")[2].strip()[:LAST_LINE].rstrip(".")
+        last = printed.rstrip().rpartition("\n")[2].strip()[:MAX_LINE].rstrip(".")
         why = f": {error}." if error else f". It printed last: {last}." if last else ", and printed nothing."
-        return f"{self._name}{which} ended with exit code {member.exit_code}{why}", trace
+        return f"{self._name}{which} ended with exit code {worker.exit_code}{why}", trace
 
     def close(self) -> None:
-        """End the reader."""
-        self._collecting.close()
+        """End the process that reads measurements."""
+        self._metrics.close()
 
 
 def as_printed(text: str) -> str:
-    """What stands on a terminal when this was printed: no colours, and of lines that are written over the last.
+    """Return output as it looks on a terminal: without colours, and of overwritten lines only the last.
 
-    Without the `[rank1]: ` that PyTorch puts before each line of an error's traceback.
+    The `[rank1]: ` that PyTorch puts before each line of a traceback is left out, too.
     """
     text = RANK.sub("", COLOURS.sub("", text))
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 def last_traceback(text: str) -> str | None:
-    """The traceback with which a Python program ended, if that is how its output ends; None if not."""
+    """Return the traceback at the end of a Python program's output; None if it does not end with one."""
     _, heading, after = text.rpartition(TRACEBACK)
     lines = after.splitlines()
     body = [number for number, line in enumerate(lines) if line.startswith("  ")]

@@ -1,6 +1,6 @@
-"""What a supervisor looks at besides its workers: the memory of the devices, strays on others, steps that stay away.
+"""What a supervisor watches besides its workers: device memory, use of unticked devices, and steps that stay away.
 
-Loaded once the processes of the run are started, so that a user's program does not wait for it.
+Loaded after the processes of the run have been started, so that a user's program does not wait for this import.
 """
 
 from __future__ import annotations
@@ -8,67 +8,114 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from core.memory_watch.machine import HostProcesses
-from core.memory_watch.watch import MemoryWatch
-from core.supervisor.release import ReleaseWatcher
+from core.memory_watch.verdict import enumerated
+from core.memory_watch.watch import HostProcesses, MemoryWatch
+from core.runs.verdicts import release_fields
 from core.supervisor.stall import StallWatch
 from core.supervisor.unticked_devices import UntickedDeviceWatch
 from core.system import processes
+from core.system.process_info import ended_fields
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Callable, Iterable, Sequence
 
     from core.devices.device import Device, Sample
     from core.schema.spec import RunSpec
     from core.supervisor.device_log import DeviceLog
+    from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
 
 ABORTED_WAIT_S = 10.0
-"""A run that cannot go on does not wait for its devices for longer."""
+"""Maximum seconds to wait for device memory after a run that cannot go on."""
+TICK_S = 0.1
+TERMINATING_TICK_S = 0.02
+"""Seconds between two looks while processes are being terminated: mostly it takes them milliseconds."""
 
 
 class RunMonitor:
-    """Of one leg of a run, from its first process to the release of its devices."""
+    """The watches over one start of a run, from its first process to the release of its devices."""
 
     def __init__(
         self, run_id: str, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *, readings: DeviceLog,
         write: Callable[..., None],
     ) -> None:  # fmt: skip
-        """`before`: readings made before the first process was started. `write`: an event of a kind and fields."""
+        """`before`: readings from before the first process. `write`: writes an event of a kind, with its fields."""
         self._readings, self._write = readings, write
         self._watch = MemoryWatch(run_id, devices, spec.release, HostProcesses(run_id))
         self._watch.begin(before)
-        self._strays = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_id)])
+        self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_id)])
         self._stall = StallWatch(spec.devices)
 
-    def look(self, step: int | None, *, trains: bool) -> None:
-        """Take the readings that have come, and tell what they show. `step`: see `StallWatch`. Raises `RecordError`."""
+    def poll(self, step: int | None, *, trains: bool) -> None:
+        """Take new readings and record what they show. `step`: see `StallWatch.poll`. Raises `RecordError`."""
         self._watch.take(self._readings.poll())
         now, survey = time.monotonic(), self._readings.survey
-        for stray in self._strays.look(survey, now):  # in red; they are the recipe's own doing
-            self._write("stray", **stray.to_event())
-        if trains and (news := self._stall.look(step, survey, now)) is not None:
-            # Not ended for it: a validation or a download may take as long.
-            self._write("stall", text=news)
+        for use in self._unticked.poll(survey, now):
+            self._write("stray", **use.to_event())
+        # A stall is only reported: a validation or a download may take as long.
+        if trains and (text := self._stall.poll(step, survey, now)) is not None:
+            self._write("stall", text=text)
 
     def adopt(self, killed: Iterable[ProcessId]) -> None:
-        """See `Watch.adopt`."""
+        """See `MemoryWatch.adopt`."""
         self._watch.adopt(killed)
 
     def abort(self) -> None:
-        """The run cannot go on: wait less, and leave what room the disk has to the last words."""
+        """Wait less, and record no readings: the run cannot go on, and the disk may be full."""
         self._watch.hurry(ABORTED_WAIT_S)
         self._readings.stop_recording()
 
     def release(
         self, workers: Iterable[ProcessId], *, is_hurried: Callable[[], bool], meanwhile: Callable[[], Any]
     ) -> None:
-        """End what is left of the run, and watch its devices until they are as they were before, or time is over."""
-        ReleaseWatcher(self._watch, self._readings, self._write).run(
-            workers, is_hurried=is_hurried, meanwhile=meanwhile
-        )
+        """Terminate what is left of the run, and watch its devices; see `watch_release`."""
+        watch_release(
+            self._watch, self._readings, self._write, workers, is_hurried=is_hurried, meanwhile=meanwhile
+        )  # fmt: skip
 
     @property
     def leaves_processes(self) -> bool:
-        """Whether processes of the run were left that a signal may still end."""
+        """Whether processes of the run are left that a signal may still end."""
         return any(not each.stuck for each in self._watch.survivors)
+
+
+def watch_release(
+    watch: MemoryWatch, readings: DeviceLog, write: Callable[..., None], workers: Iterable[ProcessId], *,
+    is_hurried: Callable[[], bool], meanwhile: Callable[[], Any],
+) -> None:  # fmt: skip
+    """Step a watch until it is done, and record what it finds.
+
+    Returns at once if no process of the run is left and no device needs a reading. `write`: writes an event of a kind,
+    with its fields. `is_hurried`: whether to cut the waiting short. `meanwhile` is called between two steps. Raises
+    `RecordError`.
+    """
+    watch.take(readings.poll())  # readings that were made before the end
+    watch.end(workers)
+    _step(watch, write, is_hurried)
+    while not watch.done:
+        readings.hasten()
+        time.sleep(TERMINATING_TICK_S if watch.survivors else TICK_S)
+        meanwhile()
+        watch.take(readings.poll())
+        _step(watch, write, is_hurried)
+    if ended := watch.ended():
+        write("ended", **ended_fields("supervisor", ended))
+
+
+def _step(watch: MemoryWatch, write: Callable[..., None], is_hurried: Callable[[], bool]) -> None:
+    if is_hurried():
+        watch.hurry()
+    found = watch.step()
+    for number, signalled in watch.signalled:
+        write("notice", text=_signalled(number, signalled))
+    for release in found:
+        write("release", **release_fields(release))
+    if (text := watch.waiting()) is not None:
+        write("waiting", text=text)
+
+
+def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
+    one = len(signalled) == 1
+    what = "A process outlived its worker and was" if one else "Processes outlived their worker and were"
+    return f"{what} sent {number.name}: {enumerated(each.words for each in signalled)}."

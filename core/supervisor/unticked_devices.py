@@ -1,4 +1,4 @@
-"""Processes of a run on GPUs that were not ticked: found by the driver's own lists, told in red."""
+"""Find processes of a run on GPUs that were not ticked, by the driver's lists of processes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 def find(
     ticked: Collection[str], devices: Sequence[Device], samples: Iterable[Sample], pids: Collection[int]
 ) -> list[UntickedDeviceUse]:
-    """Which of a run's processes the driver names on devices outside `ticked`.
+    """Return the uses of devices outside `ticked`. `pids`: all processes of the run, by its tag.
 
-    `pids`: all processes of the run, by its tag. A device whose driver gives no list of processes, or gives the
-    pids of another namespace (in a container), shows nothing: that is no proof that nothing is there.
+    A driver that lists no processes, or pids of another namespace (in a container), shows no use: finding none is no
+    proof that there is none.
     """
     by_id = {device.id: device for device in devices}
-    ours = set(ticked) | _wholes(ticked, devices)
+    allowed = set(ticked) | _whole_gpus(ticked, devices)
     found = []
     for sample in samples:
-        if sample.device_id in ours or sample.device_id not in by_id or not sample.processes:
+        if sample.device_id in allowed or sample.device_id not in by_id or not sample.processes:
             continue
         here = tuple(sorted({process.pid for process in sample.processes} & set(pids)))
         if here:
@@ -36,28 +36,28 @@ def find(
 
 
 class UntickedDeviceWatch:
-    """Looks as often as lists of processes are read, and tells each finding once."""
+    """Searches as often as lists of processes are read, and returns each use once."""
 
     def __init__(self, ticked: Collection[str], pids: Callable[[], Collection[int]]) -> None:
-        """`pids` tells all processes of the run; it is asked only while somebody is on a GPU that was not ticked."""
+        """`pids` returns all processes of the run; called only while a GPU that was not ticked has any process."""
         self._ticked, self._pids = ticked, pids
-        self._told: dict[str, tuple[int, ...]] = {}
-        self._look_at = 0.0
+        self._reported: dict[str, tuple[int, ...]] = {}
+        self._next_search = 0.0
 
-    def look(self, survey: Survey, now: float) -> list[UntickedDeviceUse]:
-        """What is new at `now`, seconds of any steady clock: a process more on a device, or a device more."""
-        if now < self._look_at:
+    def poll(self, survey: Survey, now: float) -> list[UntickedDeviceUse]:
+        """Return uses by a new process, or of a new device. `now`: seconds of any steady clock."""
+        if now < self._next_search:
             return []
-        self._look_at = now + PROCESSES_S
+        self._next_search = now + PROCESSES_S
         elsewhere = [each for each in survey.samples if each.processes and each.device_id not in self._ticked]
         found = find(self._ticked, survey.devices, elsewhere, self._pids()) if elsewhere else []
-        fresh = [stray for stray in found if not set(stray.pids) <= set(self._told.get(stray.device_id, ()))]
-        self._told = {stray.device_id: stray.pids for stray in found}
-        return fresh
+        new = [use for use in found if not set(use.pids) <= set(self._reported.get(use.device_id, ()))]
+        self._reported = {use.device_id: use.pids for use in found}
+        return new
 
 
-def _wholes(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
-    """The GPUs of which a MIG device is ticked: their lists name the processes of all their MIG devices."""
+def _whole_gpus(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
+    """Return the GPUs of ticked MIG devices: the list of a GPU has the processes of all its MIG devices."""
     buses = {device.pci_bus_id for device in devices if device.id in ticked and device.is_mig}
     return {device.id for device in devices if device.pci_bus_id in buses and not device.is_mig}
 

@@ -1,4 +1,4 @@
-"""The workers of one run: started together, watched together, ended together."""
+"""The workers of one run: start them, poll them, read their events, signal them."""
 
 from __future__ import annotations
 
@@ -25,41 +25,40 @@ if TYPE_CHECKING:
 
 
 ROLES = {"chief": "The chief", "ps": "The parameter server"}
-SERVER_GRACE_S = 3.0
 STUCK_AFTER_S = 10.0
-"""A worker that has not ended so long after KILL waits inside the kernel, and is not waited for."""
+"""Seconds after SIGKILL after which a worker counts as stuck inside the kernel, and is no longer waited for."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """One worker and what it has said."""
+    """One worker and what it has reported."""
 
-    placement: RankAssignment
+    assignment: RankAssignment
     process: subprocess.Popen[bytes]
     identity: ProcessId | None
-    """None when it ended before it could be looked at."""
+    """None when it ended before it could be identified."""
     tail: Tail
     serves: bool = False
-    """Whether it works for others and never ends by itself: it is ended when they are done."""
+    """Whether it serves other workers and never ends by itself: it is terminated when they have ended."""
     exit_code: int | None = None
     error: Event | None = None
     done: bool = False
-    """Whether it has said that its training is done; of one that serves, whether those it serves have."""
+    """Whether it has reported the end of its training; for a serving worker, whether all trainers have."""
     paused: bool = False
-    """Whether it was done because training was paused."""
+    """Whether it ended its training because of a pause."""
     signalled: bool = False
-    """Whether this run signalled it while it worked: what it says or does from then on is a consequence."""
+    """Whether this run signalled it while it worked: its later errors are a consequence."""
     killed_at: float | None = None
-    """When this run sent it KILL, in seconds of `time.monotonic`."""
+    """When this run sent SIGKILL, in seconds of `time.monotonic`."""
 
     @property
     def is_script(self) -> bool:
-        """Whether it is a program of the user's own, whose exit code is its only word."""
-        return not self.placement.target
+        """Whether it is a program of the user, which reports nothing but its exit code."""
+        return not self.assignment.target
 
     @property
     def stuck(self) -> bool:
-        """Whether not even KILL has ended it: it is left to the watch over what the run leaves behind."""
+        """Whether SIGKILL has not ended it: the memory watch takes it over."""
         return (
             self.exit_code is None
             and self.killed_at is not None
@@ -68,24 +67,24 @@ class Worker:
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended, or said an error, without its training being done."""
+        """Whether it has exited, or reported an error, before the end of its training."""
         return not self.done and (self.exit_code is not None or self.error is not None)
 
     @property
     def ended_by_shutdown(self) -> bool:
-        """Whether it was ended by the signal that a logout or a shutdown sends to all at once, us included."""
+        """Whether a signal ended it that a logout or a shutdown sends to all processes, this one included."""
         return self.error is None and -(self.exit_code or 0) in {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 
     @property
     def device(self) -> str:
-        """The device, or devices, it works on."""
-        return ", ".join(self.placement.own)
+        """The ids of its devices, joined."""
+        return ", ".join(self.assignment.own)
 
     @property
     def name(self) -> str:
-        """What to call it in a sentence."""
-        who = ROLES.get(self.placement.role, f"Worker {self.placement.rank}")
-        return f"{who} on {self.device}" if self.device else who
+        """Its name in a sentence."""
+        name = ROLES.get(self.assignment.role, f"Worker {self.assignment.rank}")
+        return f"{name} on {self.device}" if self.device else name
 
 
 class WorkerGroup:
@@ -94,148 +93,142 @@ class WorkerGroup:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self.members: list[Worker] = []
-        self._servers_due: float | None = None
 
-    def add(self, placement: RankAssignment, launch: Callable[[RankAssignment], subprocess.Popen[bytes]]) -> Worker:
-        """Start a worker and take charge of it. What an earlier leg of the run said is not its word."""
-        tail = Tail(self._run_dir / EVENTS / worker_events(placement.rank))
-        tail.skip()  # before the start: its first word must not be missed
-        process = launch(placement)
-        serves = any(member.placement.role == "chief" for member in self.members)
-        member = Worker(placement, process, processes.identify(process.pid), tail, serves)
-        self.members.append(member)
-        return member
+    def add(self, assignment: RankAssignment, launch: Callable[[RankAssignment], subprocess.Popen[bytes]]) -> Worker:
+        """Start a worker and add it. Events from before a resume are skipped."""
+        tail = Tail(self._run_dir / EVENTS / worker_events(assignment.rank))
+        tail.skip()  # before the start, so that no event of the new worker is missed
+        process = launch(assignment)
+        serves = any(worker.assignment.role == "chief" for worker in self.members)
+        worker = Worker(assignment, process, processes.identify(process.pid), tail, serves)
+        self.members.append(worker)
+        return worker
 
     def wait(self, timeout_s: float) -> None:
-        """Return when the time is over, or as soon as a worker has ended."""
+        """Wait until a worker has exited, for at most `timeout_s` seconds."""
         ends = select.poll()
         with contextlib.ExitStack() as stack:
-            for member in self.working:
+            for worker in self.working:
                 try:
-                    end = os.pidfd_open(member.process.pid)
-                except OSError:  # no descriptor is left, or this system forbids those of processes
+                    end = os.pidfd_open(worker.process.pid)
+                except OSError:  # no file descriptor is left, or this system has none for processes
                     continue
                 stack.callback(os.close, end)
                 ends.register(end, select.POLLIN)
             ends.poll(1000 * timeout_s)
 
     def poll(self) -> list[Worker]:
-        """Ask every worker first; returns those that have ended since the last call."""
+        """Poll every worker; return those that have exited since the last call."""
         ended = []
-        for member in self.members:
-            if member.exit_code is None and (code := member.process.poll()) is not None:
-                member.exit_code = code
-                member.done = member.done or (member.is_script and code == 0)
-                ended.append(member)
+        for worker in self.members:
+            if worker.exit_code is None and (code := worker.process.poll()) is not None:
+                worker.exit_code = code
+                worker.done = worker.done or (worker.is_script and code == 0)
+                ended.append(worker)
         return ended
 
     def read(self) -> list[Event]:
-        """What the workers have reported since the last call."""
+        """Return what the workers have reported since the last call."""
         events = []
-        for member in self.members:
-            for event in member.tail.read():
-                if event["kind"] == "error" and not member.signalled:
-                    member.error = event
+        for worker in self.members:
+            for event in worker.tail.read():
+                if event["kind"] == "error" and not worker.signalled:
+                    worker.error = event
                 if event["kind"] == "done":
-                    member.done, member.paused = True, event.get("paused") is True
+                    worker.done, worker.paused = True, event.get("paused") is True
                 events.append(event)
-        if all(member.done for member in self.trainers):
-            for member in self.members:
-                member.done = True
+        if all(worker.done for worker in self.trainers):
+            for worker in self.members:
+                worker.done = True
         return events
 
     @property
     def trainers(self) -> list[Worker]:
-        """Those that train: all but those that serve."""
-        return [member for member in self.members if not member.serves]
+        """The workers that train: all but those that serve."""
+        return [worker for worker in self.members if not worker.serves]
 
     @property
     def paused(self) -> bool:
-        """Whether training is done for now, to be resumed."""
-        return any(member.paused for member in self.trainers)
+        """Whether training ended for a pause, to be resumed later."""
+        return any(worker.paused for worker in self.trainers)
 
-    def end_servers(self, send: Callable[[signal.Signals], None]) -> None:
-        """Once none that trains is left, end those that served: TERM, then KILL after a grace. To be called often."""
-        if any(member.exit_code is None for member in self.trainers):
-            return
-        if self._servers_due is None:
-            self._servers_due = time.monotonic() + SERVER_GRACE_S
-            send(signal.SIGTERM)
-        elif time.monotonic() >= self._servers_due:
-            send(signal.SIGKILL)
+    @property
+    def only_servers_left(self) -> bool:
+        """Whether all workers that train have exited."""
+        return all(worker.exit_code is not None for worker in self.trainers)
 
     def pids_by_device(self) -> dict[str, list[int]]:
-        """Who works on which device."""
+        """Return the pids of the workers on each device."""
         pids: dict[str, list[int]] = {}
-        for member in self.members:
-            for device in member.placement.own:
-                pids.setdefault(device, []).append(member.process.pid)
+        for worker in self.members:
+            for device in worker.assignment.own:
+                pids.setdefault(device, []).append(worker.process.pid)
         return pids
 
     @property
     def working(self) -> list[Worker]:
-        """Those that have not ended, and still may."""
-        return [member for member in self.members if member.exit_code is None and not member.stuck]
+        """The workers that have not exited and are not stuck."""
+        return [worker for worker in self.members if worker.exit_code is None and not worker.stuck]
 
     @property
     def left(self) -> list[ProcessId]:
-        """Those that have not ended, be they stuck."""
-        return [member.identity for member in self.members if member.exit_code is None and member.identity]
+        """The workers that have not exited, stuck ones included."""
+        return [worker.identity for worker in self.members if worker.exit_code is None and worker.identity]
 
-    def with_them(self, found: Iterable[ProcessId]) -> list[ProcessId]:
-        """Of some processes those in the groups of workers that have not ended: their children, mostly."""
-        groups = {member.process.pid for member in self.working}
+    def in_their_groups(self, found: Iterable[ProcessId]) -> list[ProcessId]:
+        """Return those of some processes that are in the process group of a working worker: mostly its children."""
+        groups = {worker.process.pid for worker in self.working}
         return [each for each in found if each.pid not in groups and _group(each.pid) in groups]
 
     def send(self, number: signal.Signals) -> None:
-        """Signal those that still work; KILL goes to their whole process groups, and to scripts INT, too."""
-        for member in self.working:
-            member.signalled = True
-            # Not yet waited for, so the pid, and the group it leads, cannot be another's.
+        """Signal the working workers. SIGKILL goes to their process groups, and SIGINT to those of scripts."""
+        for worker in self.working:
+            worker.signalled = True
+            # The worker has not been reaped, so its pid and its process group cannot belong to another process.
             if number is signal.SIGKILL:
-                member.killed_at = member.killed_at or time.monotonic()
-                _signal_group(member.process.pid, number)
-            elif number is signal.SIGINT and member.is_script:
-                _signal_group(member.process.pid, number)  # as Ctrl-C in a terminal, for which programs are written
+                worker.killed_at = worker.killed_at or time.monotonic()
+                _signal_group(worker.process.pid, number)
+            elif number is signal.SIGINT and worker.is_script:
+                _signal_group(worker.process.pid, number)  # like Ctrl-C in a terminal, which programs expect
             else:
-                member.process.send_signal(number)
+                worker.process.send_signal(number)
 
     def close(self) -> None:
-        """Let go of the workers' dead-man switches."""
-        for member in self.members:
-            if member.process.stdin is not None:
-                member.process.stdin.close()
+        """Close the pipes of the workers' dead-man switches."""
+        for worker in self.members:
+            if worker.process.stdin is not None:
+                worker.process.stdin.close()
 
     def culprit(self) -> Worker | None:
-        """Whose failure was the cause, where several failed: the others mostly say that they lost the first.
+        """Return the worker whose failure was the cause; the errors of the others mostly say that they lost it.
 
-        Only who failed of itself can be. Of these a worker killed from outside, which could say
-        nothing; else who reported an error first; else who ended with an exit code of its own.
+        Only a worker that failed on its own can be the cause: first one that was killed from outside, which could not
+        report an error, then the one that reported an error first, then one with an exit code of its own.
         """
-        failed = [member for member in self.members if member.failed and (member.error or not member.signalled)]
-        killed = [member for member in failed if member.error is None and (member.exit_code or 0) < 0]
+        failed = [worker for worker in self.members if worker.failed and (worker.error or not worker.signalled)]
+        killed = [worker for worker in failed if worker.error is None and (worker.exit_code or 0) < 0]
         spoken = sorted((each for each in failed if each.error), key=lambda each: float((each.error or {})["t"]))
         return next(iter([*killed, *spoken, *failed]), None)
 
 
-def describe(member: Worker) -> str:
-    """One sentence on how a worker failed."""
-    who = member.name
-    code = member.exit_code or 0
-    if member.error is not None:
-        kind, line = member.error.get("type"), _telling_line(str(member.error.get("message")))
+def describe(worker: Worker) -> str:
+    """Return a sentence on how a worker failed."""
+    name = worker.name
+    code = worker.exit_code or 0
+    if worker.error is not None:
+        kind, line = worker.error.get("type"), _informative_line(str(worker.error.get("message")))
         if kind == "RecordError":
             return line
-        return f"{who}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
+        return f"{name}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
     if code < 0:
-        name = signal.Signals(-code).name
-        hint = " The machine may have run out of memory: the kernel's log says so." if name == "SIGKILL" else ""
-        return f"{who} was ended by {name}, which this run did not send.{hint}"
-    return f"{who} ended with exit code {code} before its training was done. The end of the log may say why."
+        number = signal.Signals(-code).name
+        hint = " The machine may have run out of memory: look into the kernel's log." if number == "SIGKILL" else ""
+        return f"{name} was ended by {number}, which this run did not send.{hint}"
+    return f"{name} ended with exit code {code} before its training was done. The end of the log may say why."
 
 
-def _telling_line(message: str) -> str:
-    """The first line of an error's text that tells something: TensorFlow's often begins with a heading."""
+def _informative_line(message: str) -> str:
+    """Return the first line of an error message that carries information: TensorFlow's often begins with a heading."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     if not lines or not lines[0].endswith(":"):
         return lines[0] if lines else ""

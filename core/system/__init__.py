@@ -5,5 +5,5 @@
 - `process_info`: describe a process for people and for the event log
 - `own_processes`: recognise Trainyard's own processes by their command lines
 - `helper_process`: run a helper program and talk to it through pipes
-- `escalation`, `terminate`: end processes, politely first
+- `terminate`: terminate processes that are not our children, step by step
 """

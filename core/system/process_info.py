@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from core.system.processes import ProcessId
+
 
 COMMAND_LENGTH = 300
 """Of a command line, so many characters are kept in an event: it may be megabytes."""
@@ -77,6 +79,11 @@ class TerminatedProcess:
     """The last it was sent: `SIGTERM` or `SIGKILL`."""
     by: str
     """`supervisor` or `guard`."""
+
+    @classmethod
+    def of(cls, process: ProcessId, info: ProcessInfo, signal: str, *, by: str) -> TerminatedProcess:
+        """Return the record of a process. `info`: what was known of it before it ended."""
+        return cls(pid=process.pid, created=process.created, name=info.name, command=info.command, signal=signal, by=by)
 
 
 def process_fields(holder: ProcessInfo) -> dict[str, Any]:

@@ -1,4 +1,12 @@
-"""How processes are ended that no run takes care of: TERM, then KILL, until they are gone."""
+"""Terminate processes that are not our children: SIGTERM, then SIGKILL after a grace period, until they are gone.
+
+Every process is identified by pid and start time. Right before each signal it is checked again that the process is
+still the same one, belongs to this user and carries the expected run's tag. No other process is ever signalled.
+A supervisor stops its own workers another way: see `core.supervisor.stop_escalation`.
+
+- `ProcessEscalation`: one step at a time, for a caller that has other things to do meanwhile
+- `terminate`: steps until all are gone, or until waiting longer is of no use
+"""
 
 from __future__ import annotations
 
@@ -8,127 +16,268 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from core.system import process_info, processes, procfs
-from core.system.escalation import ProcessEscalation
+from core.system.process_info import TerminatedProcess
 from core.system.procfs import PROC, STUCK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from core.system.escalation import TrackedProcess
     from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
 
+SURVIVOR_GRACE_S = 2.0
+"""Seconds between SIGTERM and SIGKILL for processes that outlived their worker."""
+SCAN_S = 0.5
+"""Seconds between two searches for further processes. The end of a known process brings the next search forward."""
+GRACE_S = 3.0
+"""Seconds between SIGTERM and SIGKILL in `terminate`."""
+KILLED_S = 5.0
+"""Seconds to wait after SIGKILL: a process with much memory takes a while to give it back."""
+MAX_S = 20.0
+"""Seconds after which `terminate` returns even if further processes keep appearing."""
+NAP_S = 0.02
+
+
+class Processes(Protocol):
+    """Access to the processes that may be terminated."""
+
+    def tagged(self) -> Sequence[ProcessId] | None:
+        """Return the processes to terminate; None where processes cannot be listed."""
+
+    def inspect(self, process: ProcessId) -> ProcessInfo | None:
+        """Return what is known of this very process now; None once it is gone."""
+
+    def send(self, process: ProcessId, number: signal.Signals) -> bool:
+        """Signal this very process if it has the run's tag and this user; False if not, or if it is gone."""
+
+
+@dataclass(slots=True)
+class TrackedProcess:
+    """A process that is being terminated."""
+
+    process: ProcessId
+    info: ProcessInfo
+    """The process as last seen."""
+    signal: signal.Signals | None = None
+    """The last signal that was sent."""
+    sent_at: float = 0.0
+    refused: bool = False
+    """Whether the latest signal could not be sent: an exiting process has lost the tag that identifies it."""
+    gone: bool = False
+
+    @property
+    def stuck(self) -> bool:
+        """Whether no signal ends it: it waits inside the kernel after SIGKILL, or can no longer be signalled."""
+        beyond = self.refused or self.signal is signal.SIGKILL
+        return not self.gone and beyond and self.info.state == STUCK
+
+
+class ProcessEscalation:
+    """Find processes and terminate them step by step. Times are seconds of any one steady clock."""
+
+    def __init__(self, processes: Processes, grace_s: float = SURVIVOR_GRACE_S) -> None:
+        self._processes, self._grace_s = processes, grace_s
+        self._known: dict[ProcessId, TrackedProcess] = {}
+        self._next_scan = float("-inf")
+        self.blind = False
+        """Whether processes cannot be listed."""
+
+    def adopt(self, process: ProcessId, now: float) -> None:
+        """Track a process to which the caller has sent SIGKILL, or sends it now."""
+        info = self._processes.inspect(process)
+        if info is not None and process not in self._known:
+            self._known[process] = TrackedProcess(process, info, signal.SIGKILL, now)
+
+    def step(self, now: float, *, hurried: bool = False) -> list[tuple[signal.Signals, list[ProcessInfo]]]:
+        """Search, look at all processes, and send the signals that are due; return what was sent to which process.
+
+        `hurried`: send SIGKILL at once.
+        """
+        self.update()
+        if now >= self._next_scan:
+            self._scan(now)
+        sent: dict[signal.Signals, list[ProcessInfo]] = {}
+        for survivor in self.living:
+            number = self._due(survivor, now, hurried=hurried)
+            if number is None:
+                continue
+            survivor.refused = not self._processes.send(survivor.process, number)
+            if not survivor.refused:
+                survivor.signal, survivor.sent_at = number, now
+                sent.setdefault(number, []).append(survivor.info)
+        return list(sent.items())
+
+    def update(self) -> None:
+        """Update what is known of every process."""
+        before = len(self.living)
+        for survivor in self.living:
+            info = self._processes.inspect(survivor.process)
+            survivor.gone = info is None
+            if info is not None:  # an exiting process has lost its command line and its tag: keep the earlier ones
+                known = survivor.info
+                survivor.info = replace(info, command=info.command or known.command, run_id=info.run_id or known.run_id)
+        if len(self.living) < before:
+            self._next_scan = float("-inf")  # it may have forked before it ended
+
+    @property
+    def known(self) -> list[TrackedProcess]:
+        """All processes that were found."""
+        return list(self._known.values())
+
+    @property
+    def living(self) -> list[TrackedProcess]:
+        """The processes that have not ended yet."""
+        return [survivor for survivor in self._known.values() if not survivor.gone]
+
+    @property
+    def gone(self) -> list[TrackedProcess]:
+        """The processes that have ended, signalled or not."""
+        return [survivor for survivor in self._known.values() if survivor.gone]
+
+    def ended(self) -> list[TerminatedProcess]:
+        """Return the processes that were signalled and have ended."""
+        return [
+            TerminatedProcess.of(each.process, each.info, each.signal.name, by="supervisor")
+            for each in self.gone
+            if each.signal is not None
+        ]
+
+    def _scan(self, now: float) -> None:
+        self._next_scan = now + SCAN_S
+        found = self._processes.tagged()
+        self.blind = found is None
+        for process in found or ():
+            if process not in self._known and (info := self._processes.inspect(process)) is not None:
+                self._known[process] = TrackedProcess(process, info)
+
+    def _due(self, survivor: TrackedProcess, now: float, *, hurried: bool) -> signal.Signals | None:
+        """Return the signal that is due now. A process that waits inside the kernel after SIGKILL gets no other."""
+        waited = survivor.signal is not None and now - survivor.sent_at >= self._grace_s
+        if survivor.signal is signal.SIGKILL:  # sent to its worker's group, which it may have left just before
+            return signal.SIGKILL if waited and not survivor.stuck else None
+        if hurried or waited:
+            return signal.SIGKILL
+        return signal.SIGTERM if survivor.signal is None else None
+
+
+# -- terminate and wait --------------------------------------------------------------------------
+
 
 class Target(Protocol):
-    """A process that is to be ended, as it was when that was decided."""
+    """A process to terminate, as it was when that was decided."""
 
     @property
     def process(self) -> ProcessId: ...
 
     @property
     def run_id(self) -> str | None:
-        """The run whose tag it carries; None for one that carries none."""
+        """The run whose tag it carries; None for a process without a tag."""
 
 
-Those = TypeVar("Those", bound=Target)
-
-GRACE_S = 3.0
-"""Between SIGTERM and SIGKILL."""
-KILLED_S = 5.0
-"""After SIGKILL: a process that held much memory takes a while to give it back."""
-NAP_S = 0.02
+AnyTarget = TypeVar("AnyTarget", bound=Target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terminated(Generic[Those]):
-    """One that was ended."""
+class ProcessTarget:
+    """A target of which nothing but its identity matters."""
 
-    whom: Those
+    process: ProcessId
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminated(Generic[AnyTarget]):
+    """A process that was signalled and has ended."""
+
+    target: AnyTarget
+    info: ProcessInfo
+    """The process as last seen."""
     signal: str
-    """The last that it was sent: `SIGTERM` or `SIGKILL`."""
+    """The last signal that was sent: `SIGTERM` or `SIGKILL`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StillRunning(Generic[Those]):
-    """One that is still there."""
+class StillRunning(Generic[AnyTarget]):
+    """A process that has not ended."""
 
-    whom: Those
-    signal: str | None
-    """The last that it was sent; None where it could not be signalled, or was not to be."""
+    target: AnyTarget
+    info: ProcessInfo
+    """The process as last seen."""
     why: str
-    """A sentence."""
+    """One or two sentences: why it is still there, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TerminationResult(Generic[Those]):
-    """What came of it. One that went away by itself, unsignalled, is in neither."""
+class TerminationResult(Generic[AnyTarget]):
+    """The outcome of `terminate`. A process that ended before any signal is in neither list."""
 
-    ended: tuple[Terminated[Those], ...] = ()
-    left: tuple[StillRunning[Those], ...] = ()
+    ended: tuple[Terminated[AnyTarget], ...] = ()
+    left: tuple[StillRunning[AnyTarget], ...] = ()
 
 
-def end(targets: Iterable[Those], grace_s: float = GRACE_S, proc: Path = PROC) -> TerminationResult[Those]:
-    """End them: SIGTERM, and after the grace SIGKILL to those that are still there. It waits until they are gone.
+def terminate(
+    find: Callable[[], Iterable[AnyTarget]], *, grace_s: float = GRACE_S, patience_s: float = 0.0, proc: Path = PROC
+) -> TerminationResult[AnyTarget]:
+    """Send SIGTERM, and after `grace_s` SIGKILL, to all that `find` returns; wait until they are gone.
 
-    Right before each signal it is asked again whether this is the process, by pid and create time, whether it is
-    this user's, and whether it carries the same tag. One that was sent SIGKILL before and sits in the kernel (state D)
-    is not signalled again. Takes `grace_s` and `KILLED_S` at most, and raises nothing for who goes away meanwhile.
+    `find` is called again while they end, since a process may start another one meanwhile. Waiting ends `grace_s` plus
+    `KILLED_S` seconds after the last process was found, or earlier when no signal can end those that are left; it
+    lasts at least `patience_s` seconds while any is left, and at most `MAX_S`. Raises nothing for a process that is
+    gone.
     """
-    given = {each.process: each for each in targets}
-    survivors = ProcessEscalation(_Found(given, proc), grace_s)
-    deadline = time.monotonic() + grace_s + KILLED_S
-    while (now := time.monotonic()) < deadline:
-        survivors.step(now)
-        if not any(_may_end(each, now - each.sent_at <= grace_s, proc) for each in survivors.living):
+    targets = _Targets(find, proc)
+    escalation = ProcessEscalation(targets, grace_s)
+    begun, found, deadline = time.monotonic(), 0, 0.0
+    while True:
+        escalation.step(now := time.monotonic())
+        if len(escalation.known) > found:
+            found, deadline = len(escalation.known), min(now + grace_s + KILLED_S, begun + MAX_S)
+        living = escalation.living
+        may_end = now < deadline and any(_may_end(each, now - each.sent_at <= grace_s, proc) for each in living)
+        if not living or not (may_end or now < begun + patience_s):
             break
         time.sleep(NAP_S)
     return TerminationResult(
         ended=tuple(
-            Terminated(whom=given[each.process], signal=each.signal.name)
-            for each in survivors.known
-            if each.gone and each.signal is not None
+            Terminated(target=targets.known[each.process], info=each.info, signal=each.signal.name)
+            for each in escalation.gone
+            if each.signal is not None
         ),
         left=tuple(
-            StillRunning(
-                whom=given[each.process],
-                signal=each.signal.name if each.signal is not None else None,
-                why=_why_left(each, given[each.process].run_id, proc),
-            )
-            for each in survivors.living
+            StillRunning(target=target, info=each.info, why=_why_left(each, target.run_id, proc))
+            for each in living
+            for target in (targets.known[each.process],)
         ),
     )
 
 
-class _Found:
-    """The targets, and no others; see `core.system.escalation.Processes`."""
+class _Targets(Generic[AnyTarget]):
+    """The targets as `Processes`."""
 
-    def __init__(self, given: Mapping[ProcessId, Target], proc: Path) -> None:
-        self._given, self._proc = given, proc
+    def __init__(self, find: Callable[[], Iterable[AnyTarget]], proc: Path) -> None:
+        self._find, self._proc = find, proc
+        self.known: dict[ProcessId, AnyTarget] = {}
 
     def tagged(self) -> Sequence[ProcessId]:
-        return list(self._given)
+        self.known = {**{each.process: each for each in self._find()}, **self.known}
+        return list(self.known)
 
-    def look(self, process: ProcessId) -> ProcessInfo | None:
+    def inspect(self, process: ProcessId) -> ProcessInfo | None:
         if not processes.is_alive(process):
             return None
         return replace(process_info.describe(process.pid, self._proc), pid=process.pid, created=process.created)
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
-        if _is_beyond(process.pid, self._proc):
-            return False
-        return processes.send_tagged(process, self._given[process].run_id, number, self._proc)
+        if _is_stuck(process.pid, self._proc) and procfs.awaits(process.pid, signal.SIGKILL, self._proc):
+            return False  # it waits inside the kernel, with a SIGKILL pending: no further signal is of use
+        return processes.send_tagged(process, self.known[process].run_id, number, self._proc)
 
 
 def _may_end(survivor: TrackedProcess, within_grace: bool, proc: Path) -> bool:
-    """Whether it is of use to wait for it. Not for one that could not be signalled, or killed after its grace."""
-    heard = survivor.signal is signal.SIGKILL or (survivor.signal is signal.SIGTERM and within_grace)
-    return heard or _is_ending(survivor.process.pid, proc)
-
-
-def _is_beyond(pid: int, proc: Path) -> bool:
-    """Whether no signal is of use: it sits in the kernel, and SIGKILL, which it was sent, waits for it."""
-    return _is_stuck(pid, proc) and procfs.awaits(pid, signal.SIGKILL, proc)
+    """Whether waiting is of use: not for a process that could not be signalled."""
+    signalled = survivor.signal is signal.SIGKILL or (survivor.signal is signal.SIGTERM and within_grace)
+    return signalled or _is_exiting(survivor.process.pid, proc)
 
 
 def _is_stuck(pid: int, proc: Path) -> bool:
@@ -136,24 +285,23 @@ def _is_stuck(pid: int, proc: Path) -> bool:
     return stat is not None and stat.state == STUCK
 
 
-def _is_ending(pid: int, proc: Path) -> bool:
-    """Whether it has given up its memory, and with it its environment, by which it could be told."""
+def _is_exiting(pid: int, proc: Path) -> bool:
+    """Whether it has given up its memory, and with it the environment that holds its tag."""
     memory = procfs.memory(pid, proc)
     return memory is not None and memory.size_bytes == 0
 
 
 def _why_left(survivor: TrackedProcess, run_id: str | None, proc: Path) -> str:
-    """Why a process is still there although all was done."""
     pid = survivor.process.pid
-    ending = _is_ending(pid, proc)
-    if not ending and not processes.is_of_run(pid, run_id, proc):
+    exiting = _is_exiting(pid, proc)
+    if not exiting and not processes.is_of_run(pid, run_id, proc):
         what = "carries a run's tag now" if run_id is None else "does not carry the run's tag any more"
-        return f"It {what}, or is another user's, and was left alone."
+        return f"It {what}, or belongs to another user, and was left alone."
     if _is_stuck(pid, proc):
         return (
-            "It was killed but waits inside the kernel (state D), where no signal reaches it. It ends when what it "
-            "waits for answers: a disk, or a driver. If it never does, only reloading that driver or a reboot helps."
+            "It was killed but waits inside the kernel (state D), where no signal reaches it. It ends when the disk or "
+            "the driver that it waits for answers; if that never happens, reload the driver or reboot."
         )
-    if survivor.signal is not None or ending:
-        return "It was told to end and has not yet: it may have much memory to give back. Look again in a moment."
-    return "The system did not let it be signalled. End it as the user who started it, or as root."
+    if survivor.signal is not None or exiting:
+        return "It was signalled and has not ended yet: it may have much memory to give back. Look again in a moment."
+    return "The system did not allow to signal it. End it as the user who started it, or as root."

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from core.system import terminate
 from core.system.processes import ProcessId
+from core.system.terminate import GRACE_S, ProcessTarget, terminate
 from core.text import first_names, join_names
 
 from .background_task import BackgroundTask, reason
@@ -70,34 +69,26 @@ class ProcessTerminator(QObject):
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     """End them; returns a sentence and its tone."""
-    outcome = terminate.end(those)
+    outcome = terminate(lambda: those)
     if outcome.left:
-        stuck = " ".join(f"{each.whom.name} (pid {each.whom.process.pid}): {each.why}" for each in outcome.left)
+        stuck = " ".join(f"{each.target.name} (pid {each.target.process.pid}): {each.why}" for each in outcome.left)
         return f"Not all that was left over could be ended. {stuck}", "bad"
     if not outcome.ended:
         return "What was left over has ended by itself.", "good"
-    return f"{_named([each.whom for each in outcome.ended])} ended.", "good"
+    return f"{_named([each.target for each in outcome.ended])} ended.", "good"
 
 
-def end_one(holder: ProcessInfo, grace_s: float = terminate.GRACE_S) -> tuple[str, str]:
+def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
     """End one process of this user that belongs to no living run; returns a sentence and its tone."""
     who = f"{holder.name} (pid {holder.pid})"
     assert holder.created is not None
-    alone = SingleProcess(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
-    outcome = terminate.end([alone], grace_s)
+    alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
+    outcome = terminate(lambda: [alone], grace_s=grace_s)
     if outcome.left:
         return f"{who} is still there. {outcome.left[0].why}", "bad"
     if not outcome.ended:
         return f"{who} has ended.", "good"
     return f"{who} was ended ({outcome.ended[0].signal}).", "good"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SingleProcess:
-    """A process that somebody has pointed at; see `core.system.terminate.Target`."""
-
-    process: ProcessId
-    run_id: str | None
 
 
 def _named(those: Sequence[OrphanedProcess]) -> str:

@@ -39,12 +39,12 @@ def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pyte
             return known(pid, *proc)
 
         known = process_info.glance
-        clock = itertools.count(step=guard.LOOK_AGAIN_S)
+        clock = itertools.count(step=guard.SCAN_S)
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
         monkeypatch.setattr(processes, "tagged", lambda _: found.pop() if found else [])
         monkeypatch.setattr(processes, "send_tagged", lambda *_: True)
         monkeypatch.setattr(process_info, "glance", glance)
-        (ended,) = guard._end_all("run-1")
+        (ended,) = guard._kill_all("run-1")
         assert (ended.pid, ended.name, ended.signal, ended.by) == (process.pid, "sleep", "SIGKILL", "guard")
 
 
@@ -63,11 +63,11 @@ def test_who_ends_with_its_group_is_named_too(monkeypatch: pytest.MonkeyPatch) -
                 each.wait()
             return bool(alive)
 
-        clock = itertools.count(step=guard.LOOK_AGAIN_S)
+        clock = itertools.count(step=guard.SCAN_S)
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
         monkeypatch.setattr(processes, "tagged", lambda _: [each for each in identities if processes.is_alive(each)])
         monkeypatch.setattr(processes, "send_tagged", send)
-        ended = guard._end_all("run-1")
+        ended = guard._kill_all("run-1")
         assert [(each.pid, each.name) for each in ended] == [(each.pid, "sleep") for each in both]
 
 

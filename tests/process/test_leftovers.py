@@ -11,7 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -20,13 +20,13 @@ from core.runs import leftovers
 from core.runs.leftovers import OrphanedProcess, find
 from core.runs.states import RunState
 from core.system import processes
-from core.system.terminate import TerminationResult, end
+from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
 from tests.support.running import start
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.support.running import Followed
 
@@ -44,6 +44,10 @@ print("ready", flush=True)
 while True:
     time.sleep(60)
 """
+
+
+def end(targets: Sequence[OrphanedProcess], **options: Any) -> TerminationResult[OrphanedProcess]:
+    return terminate(lambda: targets, **options)
 
 
 @pytest.fixture
@@ -107,7 +111,7 @@ def test_a_child_of_an_abandoned_run_is_found_and_ended(lost: Followed, view: Pr
     assert found.why == f"Run {lost.run.id} is over (lost)."
     assert pids(find([])).count(found.process.pid) == 1  # among all processes of the machine, too
     outcome = end([found])
-    assert [(each.whom, each.signal) for each in outcome.ended] == [(found, "SIGTERM")]
+    assert [(each.target, each.signal) for each in outcome.ended] == [(found, "SIGTERM")]
     assert outcome.left == ()
     assert not processes.is_alive(found.process)
     assert find([], view.refresh()) == []
@@ -211,10 +215,10 @@ def test_a_similar_command_line_is_never_signalled(lost: Followed, view: ProcVie
     assert len(found) == 1
     forged = [as_found(process, lost.run.id) for process in (alike, worded, other_run)]
     outcome = end([*found, *forged], grace_s=0.2)
-    assert [each.whom for each in outcome.ended] == found
-    assert [each.whom for each in outcome.left] == forged
+    assert [each.target for each in outcome.ended] == found
+    assert [each.target for each in outcome.left] == forged
     assert {each.why for each in outcome.left} == {
-        "It does not carry the run's tag any more, or is another user's, and was left alone."
+        "It does not carry the run's tag any more, or belongs to another user, and was left alone."
     }
     assert alike.poll() is worded.poll() is other_run.poll() is None
     os.killpg(worded.pid, signal.SIGKILL)
@@ -237,7 +241,7 @@ def test_another_users_process_is_never_signalled(view: ProcView, launch: Launch
     assert find([], view.refresh()) == []
     outcome = end([as_found(process, "20010101-000000-another-0000")], grace_s=0.1)
     assert outcome.ended == ()
-    assert [each.whom.process.pid for each in outcome.left] == [process.pid]
+    assert [each.target.process.pid for each in outcome.left] == [process.pid]
     assert process.poll() is None
 
 
@@ -251,9 +255,9 @@ def test_a_process_that_proc_shows_as_another_users_is_never_signalled(tmp_path:
     (found,) = find([], own)
     assert find([], theirs) == []
     outcome = end([found], grace_s=0.1, proc=theirs)
-    assert [each.whom for each in outcome.left] == [found]
+    assert [each.target for each in outcome.left] == [found]
     assert process.poll() is None
-    assert [each.whom for each in end([found], proc=own).ended] == [found]
+    assert [each.target for each in end([found], proc=own).ended] == [found]
 
 
 def test_one_that_sits_in_the_kernel_after_sigkill_is_not_signalled_again(tmp_path: Path, launch: Launch) -> None:
@@ -288,7 +292,7 @@ def test_who_goes_away_meanwhile_is_no_error(view: ProcView, launch: Launch) -> 
     first.kill()
     first.wait()
     outcome = end(found)
-    assert [each.whom.process.pid for each in outcome.ended] == [second.pid]
+    assert [each.target.process.pid for each in outcome.ended] == [second.pid]
     assert outcome.left == ()
     assert end(found) == TerminationResult()
     assert find([], view.path) == []  # their entries are still named, and lead nowhere
@@ -305,7 +309,7 @@ def test_who_drops_the_tag_at_sigterm_is_left_alone_from_then_on(view: ProcView,
     process.stdout.readline()
     (found,) = find([], view.refresh())
     outcome = end([found], grace_s=2)
-    assert [each.whom for each in outcome.left] == [found]
+    assert [each.target for each in outcome.left] == [found]
     assert process.poll() is None
 
 

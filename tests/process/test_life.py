@@ -233,7 +233,7 @@ def test_two_supervisors_cannot_run_one_directory(runs_root: Path, tmp_path: Pat
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     second = launch_supervisor(followed.run.dir)
     wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
-    assert "is being run already" in followed.run.log_end()
+    assert "is running already" in followed.run.log_end()
     followed.poll()
     assert followed.state is RunState.RUNNING
     assert len(followed.run.facts.workers) == 1
@@ -241,7 +241,7 @@ def test_two_supervisors_cannot_run_one_directory(runs_root: Path, tmp_path: Pat
     followed.until_over()
     third = launch_supervisor(followed.run.dir)
     wait_until(lambda: third is None or not processes.is_alive(third), what="the third supervisor to end")
-    assert "has been run already" in followed.run.log_end()
+    assert "has run before" in followed.run.log_end()
     assert Followed(Run.attach(followed.run.dir)).until_over(5).states == STOPPED
 
 

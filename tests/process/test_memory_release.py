@@ -183,7 +183,7 @@ def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
     followed = train(replace(spec, devices=(stage.id,)), stage._runs_root)
     found = followed.run.facts.releases[stage.id]
     assert (found.verdict, found.before_bytes, found.after_bytes) == (Verdict.CANNOT_BE_JUDGED, None, None)
-    assert found.sentence.startswith("GPU 0 shares one memory with the host, and no reading says whose it is.")
+    assert found.sentence.startswith("GPU 0 shares its memory with the host: no reading tells whose it is.")
 
 
 def test_a_device_that_is_lost_is_not_judged(stage: Stage) -> None:

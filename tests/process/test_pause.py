@@ -142,20 +142,20 @@ def loss():
 
 def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, tmp_path: Path) -> None:
     followed = start(played(tmp_path / "endless"), runs_root).until_trained(1)
-    with pytest.raises(ValueError, match="is being run already"):
+    with pytest.raises(ValueError, match="is running already"):
         Run.resume(followed.run.dir)
     second = launch_supervisor(followed.run.dir, "--resume")
     wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
-    assert "is being run already" in followed.run.log_end()
+    assert "is running already" in followed.run.log_end()
     assert followed.poll().state is RunState.RUNNING
     followed.run.request("stop")
     followed.until_over()
     finished = train(played(tmp_path / "short", steps=3), runs_root)
-    with pytest.raises(ValueError, match="is finished: there is nothing to go on with"):
+    with pytest.raises(ValueError, match="is finished: there is nothing to resume"):
         Run.resume(finished.run.dir)
     third = launch_supervisor(finished.run.dir, "--resume")
     wait_until(lambda: third is None or not processes.is_alive(third), what="the third supervisor to end")
-    assert "is finished: there is nothing to go on with" in finished.run.log_end()
+    assert "is finished: there is nothing to resume" in finished.run.log_end()
     assert Followed(Run.attach(finished.run.dir)).until_over(5).states == FINISHED
 
 

@@ -337,8 +337,8 @@ def test_a_run_of_another_machine_is_not_judged_by_its_processes_here(root: Root
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("finished", "Run finished is finished: there is nothing to go on with. Start another."),
-        ("resumed", "Run resumed is finished: there is nothing to go on with. Start another."),
+        ("finished", "Run finished is finished: there is nothing to resume. Start another."),
+        ("resumed", "Run resumed is finished: there is nothing to resume. Start another."),
         ("finished_script", "it cannot be resumed. Run it again: trainyard again finished_script"),
     ],
 )

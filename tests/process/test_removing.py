@@ -115,7 +115,7 @@ def test_while_somebody_holds_a_run_it_is_not_removed(call: Call, runs_root: Pat
         code, _, err = call("remove", run_dir.name, "--yes")
         assert code == 1
         assert err == (
-            f"trainyard: Run {run_dir.name} is being run, or what is left of it is still being ended. "
+            f"trainyard: Run {run_dir.name} is running, or its last processes are still being terminated. "
             "Try again in a moment.\n"
         )
         assert (run_dir / "checkpoints" / "00000001" / "weights").exists()

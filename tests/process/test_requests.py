@@ -65,7 +65,7 @@ def test_a_run_is_saved_paused_and_resumed(call: Call, runs_root: Path, tmp_path
     again = Followed(Run.attach(followed.run.dir)).until_trained(shown["steps"] + 1)
     code, _, err = call("resume", name)
     assert code == 2
-    assert "is being run already" in err
+    assert "is running already" in err
     again.run.request("pause")
     again.until_over()
     assert again.state is RunState.PAUSED
@@ -84,7 +84,7 @@ def test_a_resumed_run_is_followed_to_its_end(call: Call, runs_root: Path, tmp_p
     assert (code, err, json.loads(out)["state"]) == (0, "", "finished")
     code, _, err = call("resume", followed.run.id)
     assert code == 2
-    assert "is finished: there is nothing to go on with. Start another." in err
+    assert "is finished: there is nothing to resume. Start another." in err
 
 
 def test_a_run_that_cannot_be_saved_says_so_and_goes_on(call: Call, runs_root: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from core.runs.states import RunState
 from core.schema.events import Tail, Writer, whole_bytes
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
-from core.supervisor.recovery import clear
+from core.supervisor.claim import clear
 from core.system import processes
 from tests.support.running import CAME_UP, Followed, make_spec
 

@@ -15,7 +15,7 @@ from core.runs.states import RunState
 from core.schema.spec import write_spec
 from core.supervisor import monitor, supervisor
 from core.supervisor.jobs import RecipeJob
-from core.supervisor.stall import FIRST_PATIENCE_S, LONGER, PATIENCE_S, StallWatch
+from core.supervisor.stall import FIRST_PATIENCE_S, PATIENCE_S, PAUSE_FACTOR, StallWatch
 from gui.viewmodels.run.run_messages import run_message
 from tests.support.running import FOREVER, Followed, make_spec, write_recipe
 from tests.support.waiting import wait_until
@@ -57,40 +57,40 @@ SILENT = """
 def watch() -> StallWatch:
     """Of a run on the first two GPUs, whose first step ended at 10 s, and its second at 11 s."""
     made = StallWatch(["GPU-0", "GPU-1"])
-    assert [made.look(None, SURVEY, 0.0), made.look(1, SURVEY, 10.0), made.look(2, SURVEY, 11.0)] == [None, None, None]
+    assert [made.poll(None, SURVEY, 0.0), made.poll(1, SURVEY, 10.0), made.poll(2, SURVEY, 11.0)] == [None, None, None]
     return made
 
 
 def test_it_is_said_once_and_taken_back_when_steps_go_on() -> None:
     stall = watch()
-    assert stall.look(2, SURVEY, 11.0 + PATIENCE_S - 0.1) is None
-    sentence = stall.look(2, SURVEY, 11.0 + PATIENCE_S)
+    assert stall.poll(2, SURVEY, 11.0 + PATIENCE_S - 0.1) is None
+    sentence = stall.poll(2, SURVEY, 11.0 + PATIENCE_S)
     assert sentence
     assert sentence.startswith("No step has been reported since step 2 at ")
     assert sentence.endswith(
-        ", although all processes live (GPU 0 at 100 %, GPU 1 at 0 %). One may wait for another that hangs, or for "
-        "data; a long validation looks the same. If it does not go on, stop the run."
+        ", although all processes live (GPU 0 at 100 %, GPU 1 at 0 %). A process may wait for data, or for another "
+        "one that hangs; a long validation looks the same. If training does not go on, stop the run."
     )
-    assert stall.look(2, SURVEY, 500.0) is None
-    assert stall.look(3, SURVEY, 501.0) == ""
-    assert stall.look(4, SURVEY, 502.0) is None
+    assert stall.poll(2, SURVEY, 500.0) is None
+    assert stall.poll(3, SURVEY, 501.0) == ""
+    assert stall.poll(4, SURVEY, 502.0) is None
 
 
 def test_the_first_step_may_take_longer() -> None:
     stall = StallWatch(["GPU-0"])
-    assert stall.look(None, Survey(), 50.0) is None
-    assert stall.look(None, Survey(), 50.0 + FIRST_PATIENCE_S - 0.1) is None
-    sentence = stall.look(None, Survey(), 50.0 + FIRST_PATIENCE_S)
+    assert stall.poll(None, Survey(), 50.0) is None
+    assert stall.poll(None, Survey(), 50.0 + FIRST_PATIENCE_S - 0.1) is None
+    sentence = stall.poll(None, Survey(), 50.0 + FIRST_PATIENCE_S)
     assert sentence
     assert sentence.startswith("No step has been reported since training began at ")
-    assert ", although all processes live. One" in sentence
+    assert ", although all processes live. A process" in sentence
 
 
 def test_a_run_with_long_pauses_is_given_more_time() -> None:
     stall = watch()
-    assert stall.look(3, SURVEY, 41.0) is None  # thirty seconds: a validation
-    assert stall.look(3, SURVEY, 41.0 + LONGER * 30.0 - 0.1) is None
-    assert stall.look(3, SURVEY, 41.0 + LONGER * 30.0)
+    assert stall.poll(3, SURVEY, 41.0) is None  # thirty seconds: a validation
+    assert stall.poll(3, SURVEY, 41.0 + PAUSE_FACTOR * 30.0 - 0.1) is None
+    assert stall.poll(3, SURVEY, 41.0 + PAUSE_FACTOR * 30.0)
 
 
 def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None:

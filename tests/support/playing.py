@@ -57,7 +57,7 @@ class Played:
     def tagged(self) -> Sequence[ProcessId] | None:
         return None if self.blind else list(self.left)
 
-    def look(self, process: ProcessId) -> ProcessInfo | None:
+    def inspect(self, process: ProcessId) -> ProcessInfo | None:
         return self.left.get(process)
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:

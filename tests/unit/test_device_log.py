@@ -47,7 +47,7 @@ def test_a_driver_that_is_not_yet_awake_is_not_told_as_a_device_that_is_gone(tmp
         found(tmp_path, Slow(1000, GPU))
     assert str(refused.value) == (
         f"Device GPU-1 was not listed within {TIMEOUT_S:g} s. {LATE} "
-        "A driver that nobody uses may take so long to wake up: start the run again."
+        "An idle driver may take so long to wake up: start the run again."
     )
 
 

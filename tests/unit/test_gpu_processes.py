@@ -18,7 +18,7 @@ from core.devices.device import Device, Process
 from core.devices.nvidia import preflight
 from core.memory_watch import gpu_processes
 from core.memory_watch.gpu_processes import scan
-from core.memory_watch.machine import HostProcesses
+from core.memory_watch.watch import HostProcesses
 from core.system import processes, procfs
 from core.system.process_info import ProcessInfo, describe
 from core.system.processes import ProcessId
@@ -205,7 +205,7 @@ def test_a_process_of_another_user_is_never_signalled(proc: Path, sleeper: subpr
     add_process(proc, own.pid, uid=os.getuid() + 1, run_id=OWN_RUN, created=own.created)
     machine = HostProcesses(OWN_RUN, proc)
     assert machine.tagged() == []
-    assert machine.look(own) is not None
+    assert machine.inspect(own) is not None
     assert not machine.send(own, signal.SIGKILL)
     assert sleeper.poll() is None
 
@@ -214,7 +214,7 @@ def test_a_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen
     own = real(sleeper)
     add_process(proc, own.pid, run_id=OWN_RUN, created=own.created + 1)
     machine = HostProcesses(OWN_RUN, proc)
-    assert machine.look(own) is None
+    assert machine.inspect(own) is None
     assert not machine.send(own, signal.SIGKILL)
     assert not HostProcesses(OWN_RUN).send(ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL)
     assert sleeper.poll() is None
@@ -243,10 +243,10 @@ def test_a_zombie_s_living_child_is_found_and_signalled_and_the_zombie_is_not() 
         (found,) = machine.tagged() or ()
         assert found.pid == child
         ended = ProcessId(pid=parent.pid, created=describe(parent.pid).created or 0.0)
-        assert machine.look(ended) is None
+        assert machine.inspect(ended) is None
         assert not machine.send(ended, signal.SIGKILL)
         assert machine.send(found, signal.SIGTERM)
-        wait_until(lambda: machine.look(found) is None, what="the child to have ended")
+        wait_until(lambda: machine.inspect(found) is None, what="the child to have ended")
     finally:
         processes.end_tagged(OWN_RUN, signal.SIGKILL)
         parent.communicate()
@@ -256,12 +256,12 @@ def test_one_s_own_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:
     machine = HostProcesses(OWN_RUN)
     own = real(sleeper)
     assert machine.tagged() == [own]
-    seen = machine.look(own)
+    seen = machine.inspect(own)
     assert seen is not None
     assert (seen.name, seen.run_id, seen.ours) == ("sleep", OWN_RUN, True)
     assert seen.memory_used_bytes
     assert machine.cores(own.pid) == os.sched_getaffinity(0)
     assert machine.send(own, signal.SIGTERM)
     assert sleeper.wait(10) == -signal.SIGTERM
-    assert machine.look(own) is None
+    assert machine.inspect(own) is None
     assert machine.cores(own.pid) == frozenset()

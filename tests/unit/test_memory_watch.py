@@ -314,7 +314,7 @@ def test_shared_memory_is_not_judged(machine: Played) -> None:
     found = over(watch, machine, GB // 2)
     assert found[0].verdict is Verdict.CANNOT_BE_JUDGED
     assert found[0].sentence == (
-        "GPU 0 shares one memory with the host, and no reading says whose it is. No process of this run is left. "
+        "GPU 0 shares its memory with the host: no reading tells whose it is. No process of this run is left. "
         "pid 200 python had outlived its worker and was ended."
     )
 

@@ -142,7 +142,7 @@ def test_a_run_without_its_events_is_damaged_not_closed(lost: Path) -> None:
 
 def test_a_run_that_says_nothing_is_not_said_to_be_run(lost: Path) -> None:
     (lost / "events" / "supervisor.jsonl").write_bytes(b"\xff\n")
-    with pytest.raises(ValueError, match="is not known to have come up"):
+    with pytest.raises(ValueError, match="has not started"):
         Run.resume(lost)
 
 

@@ -56,7 +56,7 @@ def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
 
     def look(*pids: int) -> list[tuple[int, ...]]:
         survey = Survey(devices=tuple(GPUS), samples=(sample("GPU-2", *pids),))
-        return [stray.pids for stray in watch.look(survey, next(clock))]
+        return [stray.pids for stray in watch.poll(survey, next(clock))]
 
     assert [look(4711), look(4711), look(4711, 4712), look(4711, 4712), look(), look(4711)] == [
         [(4711,)],
@@ -73,7 +73,7 @@ def test_it_looks_as_often_as_lists_are_read_and_scans_only_when_somebody_is_the
     watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
     quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
     busy = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2", 4711)))
-    assert [len(watch.look(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [
+    assert [len(watch.poll(survey, now)) for survey, now in ((quiet, 0), (busy, 4.9), (busy, 5), (busy, 9))] == [
         0,
         0,
         1,

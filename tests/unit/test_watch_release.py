@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.memory_watch.watch import MemoryWatch
 from core.schema.settings import ReleaseWatch
-from core.supervisor.release import ReleaseWatcher
+from core.supervisor.monitor import watch_release
 from tests.support.playing import CPU, RUN, WORKER, Played
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ def notices(machine: Played) -> list[object]:
     written: list[tuple[str, dict[str, object]]] = []
     watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
     watch.begin([])
-    ReleaseWatcher(watch, Nothing(), lambda kind, **fields: written.append((kind, fields))).run(  # type: ignore[arg-type]
-        [WORKER], is_hurried=lambda: False, meanwhile=lambda: None
-    )
+    watch_release(
+        watch, Nothing(), lambda kind, **fields: written.append((kind, fields)), [WORKER],  # type: ignore[arg-type]
+        is_hurried=lambda: False, meanwhile=lambda: None,
+    )  # fmt: skip
     return [fields["text"] for kind, fields in written if kind == "notice"]
 
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from core.cli.output import confirm, is_interactive, say, say_json, say_table, warn
 from core.errors import RunError
 from core.runs import leftovers
-from core.system import processes, terminate
 from core.system.process_info import shortened
 from core.system.procfs import PROC
-from core.system.terminate import Terminated, TerminationResult
+from core.system.terminate import TerminationResult, terminate
 from core.text import replace_control_characters
 from core.units import size
 
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from core.runs.leftovers import OrphanedProcess
-    from core.system.terminate import StillRunning
 
-MAX_ROUNDS = 3
-"""Searches for processes that were started during the termination of others."""
 COMMAND_LENGTH = 80
 """Characters of a command line that are shown."""
 
@@ -59,23 +55,12 @@ def _confirmed() -> bool:
 
 def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationResult[OrphanedProcess]:
     """Terminate these processes, and those that the same runs have started in the meantime."""
-    ended: list[Terminated[OrphanedProcess]] = []
-    left: list[StillRunning[OrphanedProcess]] = []
     runs = {each.run_id for each in found}
-    remaining: Sequence[OrphanedProcess] = found
-    for _ in range(MAX_ROUNDS):
-        result = terminate.end(remaining, proc=PROC)
-        ended += result.ended
-        left += result.left
-        known = {each.whom.process for each in left}
-        current = leftovers.find([options.runs], PROC)
-        remaining = [each for each in current if each.run_id in runs and each.process not in known]
-        if not remaining:
-            break
-    # A process that was still running after its round may have exited since.
-    late = [each for each in left if not processes.is_alive(each.whom.process)]
-    ended += [Terminated(whom=each.whom, signal=each.signal) for each in late if each.signal is not None]
-    return TerminationResult(ended=tuple(ended), left=tuple(each for each in left if each not in late))
+    shown = iter([found])  # first those that the user has seen, even if they would not be found again
+    return terminate(
+        lambda: next(shown, None) or [each for each in leftovers.find([options.runs], PROC) if each.run_id in runs],
+        proc=PROC,
+    )
 
 
 # -- for people ----------------------------------------------------------------------------------
@@ -104,9 +89,9 @@ def _age(seconds: float) -> str:
 
 def _show_result(result: TerminationResult[OrphanedProcess]) -> None:
     for each in result.ended:
-        say(f"Terminated {_words(each.whom)} with {each.signal}.")
+        say(f"Terminated {_words(each.target)} with {each.signal}.")
     for other in result.left:
-        warn(f"{_words(other.whom)} is still running. {other.why}")
+        warn(f"{_words(other.target)} is still running. {other.why}")
 
 
 def _words(found: OrphanedProcess) -> str:
@@ -119,8 +104,8 @@ def _words(found: OrphanedProcess) -> str:
 def _document(found: Sequence[OrphanedProcess], result: TerminationResult[OrphanedProcess]) -> dict[str, Any]:
     return {
         "leftovers": [_leftover(each) for each in found],
-        "ended": [{**_brief(each.whom), "signal": each.signal} for each in result.ended],
-        "left": [{**_brief(each.whom), "why": each.why} for each in result.left],
+        "ended": [{**_brief(each.target), "signal": each.signal} for each in result.ended],
+        "left": [{**_brief(each.target), "why": each.why} for each in result.left],
     }
 
 

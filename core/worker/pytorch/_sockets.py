@@ -3,7 +3,7 @@
 Each would make a folder of its own in the system's temporary one (`multiprocessing.util.get_temp_dir`), and a worker
 that is ended by a signal, as those that persist are, leaves it there for ever. They inherit this process's instead:
 it is removed when this process ends. If this process was killed, the run's guard removes it, or the supervisor that
-resumes the run (`core.supervisor.recovery`).
+resumes the run (`core.supervisor.claim`).
 """
 
 from __future__ import annotations

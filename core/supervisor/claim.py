@@ -1,0 +1,125 @@
+"""Claim a run directory for this supervisor; before a run is resumed, clear away what its last supervisor left."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from core.errors import RunError
+from core.runs.directory import remove_sockets
+from core.runs.facts import RunFacts, fold
+from core.runs.lock import already_running, cannot_resume, lock, open_folder
+from core.runs.requests import Requests
+from core.runs.states import state_info
+from core.schema.events import Tail, Writer, make_reserve
+from core.schema.files import not_written
+from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
+from core.system import processes
+from core.system.process_info import TerminatedProcess, ended_fields
+from core.system.terminate import ProcessTarget, terminate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from core.system.terminate import StillRunning, Terminated
+
+PATIENCE_S = 10.0
+"""Seconds to wait for the last supervisor and its guard to leave, and for processes that no signal reaches.
+
+A supervisor that has recorded the end of its run tidies up before it leaves; its guard may take a second more.
+"""
+NAP_S = 0.02
+
+
+def claim(run_dir: Path) -> int:
+    """Hold a new run directory for the life of this process; return the descriptor of the lock.
+
+    The guard must close this descriptor: it must not hold the run when the supervisor is gone. Raises `RunError` when
+    the directory has, or had, a supervisor.
+    """
+    handle = open_folder(run_dir)
+    if not lock(handle):
+        raise RunError(already_running(run_dir))
+    if (run_dir / EVENTS / SUPERVISOR_EVENTS).exists():
+        raise RunError(
+            f"Run {run_dir.name} has run before, and a run directory is used once. Start another run, or resume this."
+        )
+    lock(open_folder(run_dir / EVENTS))  # cannot fail now; the supervisor and its guard keep it
+    return handle
+
+
+def claim_again(run_dir: Path) -> tuple[int, RunFacts]:
+    """Hold the directory of a run that is over, as `claim` does, to resume it; also return the facts of the run.
+
+    Raises `RunError` when the run is running or finished, or when its last guard does not leave in time.
+    """
+    handle = open_folder(run_dir)
+    deadline = time.monotonic() + PATIENCE_S
+    while not lock(handle):  # the last supervisor has recorded the end and leaves, or another process resumes the run
+        if not state_info(_facts(run_dir).state).over or time.monotonic() >= deadline:
+            raise RunError(already_running(run_dir))
+        time.sleep(NAP_S)
+    facts = _facts(run_dir)
+    state = state_info(facts.state)
+    if state.over and not state.can_resume:
+        raise RunError(cannot_resume(run_dir, facts.state))
+    # The guard of a supervisor that was killed ends all processes with the run's tag: it would end the new workers.
+    events = open_folder(run_dir / EVENTS)
+    while not lock(events):
+        if time.monotonic() >= deadline:
+            raise RunError(f"Processes of run {run_dir.name} are still being terminated. Resume it in a moment.")
+        time.sleep(NAP_S)
+    return handle, facts
+
+
+def clear(run_dir: Path) -> None:
+    """Clear away requests, rendezvous, processes and sockets of the last supervisor; renew the reserve file.
+
+    Terminated processes are recorded. Raises `RunError` when a process is left, or when the disk is full.
+    """
+    Requests(run_dir).clear()
+    (run_dir / RENDEZVOUS).unlink(missing_ok=True)
+    _terminate_remaining(run_dir)
+    remove_sockets(run_dir)
+    try:
+        make_reserve(run_dir / EVENTS)
+    except OSError as error:
+        raise RunError(
+            not_written(
+                run_dir, error, if_full="Free some space, then resume the run again.",
+                otherwise="Change its permissions, then resume the run again.",
+            )
+        ) from error  # fmt: skip
+
+
+def _facts(run_dir: Path) -> RunFacts:
+    """Return the facts that supervisors have recorded."""
+    return fold(RunFacts(), Tail(run_dir / EVENTS / SUPERVISOR_EVENTS).read())
+
+
+def _terminate_remaining(run_dir: Path) -> None:
+    """Terminate the processes with the run's tag, and record them. Raises `RunError` when one is left."""
+    run_id = run_dir.name
+    outcome = terminate(
+        lambda: [ProcessTarget(process=each, run_id=run_id) for each in processes.tagged(run_id)], patience_s=PATIENCE_S
+    )
+    if outcome.ended:
+        _record(run_dir, outcome.ended)
+    if outcome.left:
+        raise RunError(_still_running(run_dir, outcome.left))
+
+
+def _record(run_dir: Path, ended: Iterable[Terminated[ProcessTarget]]) -> None:
+    """Write the processes into the supervisor's event file; readers show them with the part of the run that follows."""
+    records = [TerminatedProcess.of(each.target.process, each.info, each.signal, by="supervisor") for each in ended]
+    events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
+    try:
+        events.write("ended", **ended_fields("supervisor", records), before_leg=True)
+    finally:
+        events.close()
+
+
+def _still_running(run_dir: Path, left: tuple[StillRunning[ProcessTarget], ...]) -> str:
+    names = ", ".join(f"pid {each.target.process.pid} {each.info.name or ''}".strip() for each in left)
+    return f"Run {run_dir.name} cannot be resumed while processes of it are left: {names}. {left[0].why}"
