@@ -64,13 +64,13 @@ class StopMessages:
 
     def __init__(self, facts: RunFacts) -> None:
         """Skip the steps before the latest one in `facts`."""
-        self._steps = max(0, len(facts.rungs) - 1)
+        self._steps = max(0, len(facts.stop_steps) - 1)
         self._waiting: str | None = None
 
     def new(self, facts: RunFacts) -> list[str]:
         """Return the sentences that are new in `facts`."""
-        sentences = [_step_sentence(step) for step in facts.rungs[self._steps :]]
-        self._steps = max(self._steps, len(facts.rungs))
+        sentences = [_step_sentence(step) for step in facts.stop_steps[self._steps :]]
+        self._steps = max(self._steps, len(facts.stop_steps))
         if facts.waiting and facts.waiting != self._waiting:
             sentences.append(facts.waiting)
         self._waiting = facts.waiting or self._waiting
@@ -87,7 +87,7 @@ def _step_sentence(step: EscalationStep) -> str:
 def hard_end(facts: RunFacts) -> str | None:
     """Return which processes were killed or outlived their worker, in a sentence; None if there were none."""
     parts = []
-    if any(step.name == "SIGKILL" for step in facts.rungs):
+    if any(step.name == "SIGKILL" for step in facts.stop_steps):
         parts.append("the workers were killed (SIGKILL)")
     if facts.ended_processes:
         names = [f"pid {each.pid} {each.name or ''}".rstrip() for each in facts.ended_processes]
@@ -151,8 +151,8 @@ class _Progress:
             parts.append(f"step {facts.step}")
         if self.loss is not None:
             parts.append(f"loss {self.loss:.4g}")
-        if facts.rungs:
-            parts.append(f"stop: {facts.rungs[-1].name}")
+        if facts.stop_steps:
+            parts.append(f"stop: {facts.stop_steps[-1].name}")
         return " · ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""What is known of a run: the fold of its events into facts. Its states and transitions are in `core.runs.states`."""
+"""Fold the events of a run into what is known of it. For its states see `core.runs.states`."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class WorkerRecord:
     rank: int
     process: ProcessId
     devices: tuple[str, ...]
-    """Its own; none for one that only coordinates."""
+    """The ids of its devices; none for a worker that only coordinates."""
     role: str = "worker"
-    """`worker`; in a parameter-server run also `chief` and `ps`."""
+    """`worker`, or `chief` or `ps` in a parameter-server run."""
     exit_code: int | None = None
-    """None while it runs; negative for a signal."""
+    """None while it runs; the negative number of the signal that ended it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EscalationStep:
-    """One step of the stop ladder as it was taken."""
+    """A step of a stop that was taken."""
 
     time: float
     name: str
     """`asked`, `SIGINT`, `SIGTERM` or `SIGKILL`."""
     grace_s: float | None
-    """How long until the next follows; None for the last."""
+    """Seconds until the next step follows; None for the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much there is to train, as rank 0 announced it."""
+    """The amount of training, as rank 0 announced it."""
 
     epochs: int
     steps_per_epoch: int
@@ -60,21 +60,21 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """How far a script says that it is."""
+    """The progress that a script reports."""
 
     done: float
     total: float
     unit: str
-    """`steps`, `epochs`, or no text where it does not say what it counts."""
+    """`steps`, `epochs`, or the empty string if the script does not name the unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint as the worker announced it; it may have been pruned since."""
+    """A checkpoint that a worker has written; it may have been pruned since."""
 
     step: int
     name: str
-    """Its folder below `checkpoints`."""
+    """The name of its folder below `checkpoints`."""
     time: float
     reason: str
     """`asked`, `pause`, `epoch`, `end`, ..."""
@@ -95,46 +95,47 @@ class UntickedDeviceUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """All that a run's events say about it, measurements aside."""
+    """What the events of a run say about it, measurements excepted."""
 
     state: RunState = RunState.CREATED
     history: tuple[tuple[float, RunState], ...] = ()
     supervisor: ProcessId | None = None
-    place: HostId | None = None
-    """Where the run's processes are."""
+    host: HostId | None = None
+    """The machine and the pid namespace of the run's processes."""
     workers: dict[int, WorkerRecord] = field(default_factory=dict)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     plan: Plan | None = None
     progress: RunProgress | None = None
-    """Of a script, in place of a plan; None while it does not say."""
+    """The progress of a script, which has no plan; None until it reports any."""
     step: int = 0
-    """Optimizer steps done, as far as reported."""
+    """Optimizer steps reported so far."""
     checkpoint: Checkpoint | None = None
-    """The last that was written."""
+    """The last checkpoint that was written."""
     asked: str = ""
-    """`pause` or `save`, while the workers have not answered it yet."""
-    legs: int = 0
-    """How often the run was started: 1, and 1 more for each time it was resumed."""
+    """`pause` or `save` until the workers have answered that request; else the empty string."""
+    starts: int = 0
+    """How often the run was started: 1, plus 1 for each time it was resumed."""
     latest: float = 0.0
     """Unix seconds of the latest event so far."""
-    rungs: tuple[EscalationStep, ...] = ()
+    stop_steps: tuple[EscalationStep, ...] = ()
+    """The steps of the stop since the last start."""
     error: str | None = None
-    """A sentence, when the run failed or was lost."""
+    """A sentence if the run failed or was lost."""
     traceback: str | None = None
     notices: tuple[str, ...] = ()
     """Sentences that a user should see although the run goes on."""
     unticked_device_uses: tuple[UntickedDeviceUse, ...] = ()
     """Uses of devices that were not ticked, since the run was last started; each sentence once."""
     waiting: str | None = None
-    """While it is releasing, what is waited for: a sentence; None for what takes no time."""
+    """A sentence on what the memory watch waits for; None unless it waits."""
     stalled: str | None = None
-    """While it runs and no step is reported: a sentence."""
+    """A sentence while the run is training but reports no step."""
     releases: dict[str, Release] = field(default_factory=dict)
     """By device id, what became of its memory after the end."""
     ended_processes: tuple[TerminatedProcess, ...] = ()
-    """What outlived its worker, or its supervisor, and had to be ended. (`ended` is a time.)"""
-    cleared: tuple[TerminatedProcess, ...] = ()
-    """Of these, what was ended so that the next leg can begin: it is told of that one."""
+    """Processes that outlived their worker or their supervisor, and were terminated."""
+    ended_before_resume: tuple[TerminatedProcess, ...] = ()
+    """Processes terminated while resuming; shown with the resumed part of the run."""
 
     @property
     def started(self) -> float | None:
@@ -153,10 +154,10 @@ class RunFacts:
 
 
 def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
-    """What is known after `events`. Unknown kinds change nothing; events that cannot be read become a notice."""
+    """Return the facts after `events`. Unknown kinds are ignored; an event that cannot be read becomes a notice."""
     latest = facts.latest
     for event in events:
-        if event["kind"] == "supervisor":  # the one reader that asks for it
+        if event["kind"] == "supervisor":  # only this reader uses `latest`
             facts = replace(facts, latest=latest)
         latest = max(latest, float(event["t"]))
         reader = _READERS.get(event["kind"])
@@ -165,7 +166,7 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
         try:
             facts = reader(facts, event)
         except (KeyError, TypeError, ValueError, OverflowError):
-            facts = _noticed(facts, f"An event of kind {event['kind']!r} could not be read.")
+            facts = _with_notice(facts, f"An event of kind {event['kind']!r} could not be read.")
     return facts if facts.latest == latest else replace(facts, latest=latest)
 
 
@@ -185,20 +186,20 @@ def _state(facts: RunFacts, event: Event) -> RunFacts:
 
 def _supervisor(facts: RunFacts, event: Event) -> RunFacts:
     if facts.supervisor is not None or state_info(facts.state).over:
-        facts = _new_leg(facts)
-    place = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
-    return replace(facts, supervisor=_process(event), place=place, legs=facts.legs + 1)
+        facts = _resumed(facts)
+    host = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
+    return replace(facts, supervisor=_process(event), host=host, starts=facts.starts + 1)
 
 
-def _new_leg(facts: RunFacts) -> RunFacts:
-    """The run is resumed: what told of the leg before is gone. One that had no end was lost."""
+def _resumed(facts: RunFacts) -> RunFacts:
+    """Reset what concerns the part of the run before a resume. A part without an end was lost."""
     history = facts.history
     if not state_info(facts.state).over:
         history = (*history, (facts.latest, RunState.LOST))
     return replace(
-        facts, state=history[-1][1], history=history, workers={}, plan=None, rungs=(), error=None, traceback=None,
-        notices=_words_on(facts.cleared), unticked_device_uses=(), asked="", waiting=None, releases={},
-        ended_processes=facts.cleared, cleared=(),
+        facts, state=history[-1][1], history=history, workers={}, plan=None, stop_steps=(), error=None, traceback=None,
+        notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(), asked="", waiting=None,
+        releases={}, ended_processes=facts.ended_before_resume, ended_before_resume=(),
     )  # fmt: skip
 
 
@@ -256,13 +257,13 @@ def _request(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, asked=str(event["asked"]))
 
 
-def _rung(facts: RunFacts, event: Event) -> RunFacts:
-    rung = EscalationStep(time=float(event["t"]), name=str(event["name"]), grace_s=event.get("grace_s"))
-    return replace(facts, rungs=(*facts.rungs, rung))
+def _stop_step(facts: RunFacts, event: Event) -> RunFacts:
+    step = EscalationStep(time=float(event["t"]), name=str(event["name"]), grace_s=event.get("grace_s"))
+    return replace(facts, stop_steps=(*facts.stop_steps, step))
 
 
 def _notice(facts: RunFacts, event: Event) -> RunFacts:
-    return _noticed(facts, str(event["text"]))
+    return _with_notice(facts, str(event["text"]))
 
 
 def _unticked_device_use(facts: RunFacts, event: Event) -> RunFacts:
@@ -292,21 +293,21 @@ def _ended(facts: RunFacts, event: Event) -> RunFacts:
     facts = replace(facts, ended_processes=(*facts.ended_processes, *ended))
     if event.get("before_leg") is not True:
         return facts
-    facts = replace(facts, cleared=(*facts.cleared, *ended))
-    return replace(facts, notices=(*facts.notices, *_words_on(ended)))
+    facts = replace(facts, ended_before_resume=(*facts.ended_before_resume, *ended))
+    return replace(facts, notices=(*facts.notices, *_ended_sentence(ended)))
 
 
-def _words_on(cleared: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
-    """A notice on what was ended before a leg began; none when there was nothing."""
-    if not cleared:
+def _ended_sentence(ended: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
+    """Return a notice on processes terminated while resuming; nothing if there were none."""
+    if not ended:
         return ()
-    what = "A process that was left of the run was" if len(cleared) == 1 else "Processes that were left of the run were"
-    who = ", ".join(f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in cleared)
-    return (f"{what} ended before it was resumed: {who}.",)
+    what = "A process that was left of the run was" if len(ended) == 1 else "Processes that were left of the run were"
+    names = ", ".join(f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in ended)
+    return (f"{what} terminated before it was resumed: {names}.",)
 
 
-def _noticed(facts: RunFacts, text: str) -> RunFacts:
-    """With a notice more; what was said once is not said again."""
+def _with_notice(facts: RunFacts, text: str) -> RunFacts:
+    """Return the facts with one more notice, unless it is there already."""
     return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
 
 
@@ -326,7 +327,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "rewind": _rewind,
     "checkpoint": _checkpoint,
     "request": _request,
-    "rung": _rung,
+    "rung": _stop_step,
     "notice": _notice,
     "stray": _unticked_device_use,
     "waiting": _waiting,

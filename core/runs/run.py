@@ -1,7 +1,7 @@
-"""Run: a run directory seen from outside. Starts it, follows it, asks things of it, resumes it.
+"""One run, by its directory: start it, follow it, send it requests, resume it.
 
-Any number of `Run` objects, in any number of processes, may look at one directory; none of them
-keeps anything that the directory does not hold.
+Any number of `Run` objects in any number of processes may use one directory: a `Run` holds nothing that the directory
+does not hold.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 COMING_UP_S = 20.0
-"""A supervisor that has not written its first event after so long never will."""
+"""Seconds after which a supervisor without a first event counts as lost."""
 RESUMING_S = 40.0
-"""More than the supervisor itself waits for an earlier one to leave, and for what that left behind to end."""
+"""Seconds to wait for a resumed run: longer than its supervisor waits for an earlier one and for its processes."""
 NAP_S = 0.02
 
 Mark = tuple[tuple[int, int] | None, ...]
 
 
 class Run:
-    """One run, as far as its directory tells."""
+    """A run, as far as its directory shows."""
 
     def __init__(
         self, run_dir: Path, *, coming_up: ProcessId | None = None, only: Collection[str] | None = None
     ) -> None:
-        """`coming_up`: the supervisor, when it was just started. `only`: the event files to read; None for all."""
+        """`coming_up`: a supervisor that was just started. `only`: the event files to read; None for all."""
         self.dir = run_dir
         self.facts = RunFacts()
         self._log = Log(run_dir, only)
         self._coming_up = coming_up
-        self._whole = only is None
-        self._garbage_told = 0
-        self._troubles_told: set[str] = set()
+        self._reads_all = only is None
+        self._garbage_reported = 0
+        self._troubles_reported: set[str] = set()
         self._mark: Mark = ()
-        """How the supervisor's and the guard's log looked before they were last read."""
+        """The state of the supervisor's and the guard's event file before they were last read."""
 
     @classmethod
     def start(cls, spec: RunSpec, runs_root: Path) -> Run:
-        """Write a new run directory and start its supervisor, detached: it outlives its caller.
+        """Make a run directory and start its supervisor, detached from this process.
 
         Raises `RunError` with a sentence when the folder cannot be written, or the disk is full.
         """
@@ -70,7 +70,7 @@ class Run:
         try:
             run_dir = new_directory(runs_root, spec.name)
             make_reserve(run_dir / EVENTS)
-            write_spec(run_dir, spec)  # last: from now on it is a run
+            write_spec(run_dir, spec)  # last: a folder with this file is a run
             return cls(run_dir, coming_up=launch_supervisor(run_dir))
         except (OSError, subprocess.CalledProcessError) as error:
             if run_dir is not None:
@@ -79,16 +79,16 @@ class Run:
 
     @classmethod
     def resume(cls, run_dir: Path) -> Run:
-        """Go on with a run that was paused or stopped, that failed or was lost: where its last checkpoint is.
+        """Resume a run that was paused, stopped or lost, or that failed, from its last checkpoint.
 
-        Returns when its new supervisor has come up, which may take seconds; of what is returned, nothing has
-        been read yet. Raises `ValueError` with a sentence when the directory is no run, is finished or runs, or its
-        spec cannot be used; `RunError` when it could not be resumed.
+        Returns a `Run` that has read nothing yet, once the new supervisor has started; this may take seconds. Raises
+        `ValueError` with a sentence when the directory is no run, is finished or running, or has a spec that cannot be
+        used; `RunError` when the run could not be resumed.
         """
         run = cls.attach(run_dir)
         if run.spec().script is not None:
             raise ValueError(
-                f"Run {run.id} is a script, which saves, if it does, in a way of its own: it cannot be resumed. "
+                f"Run {run.id} is a script, and cannot be resumed: it may save in its own way. "
                 f"Run it again: trainyard again {run.id}"
             )
         run.catch_up()
@@ -101,28 +101,8 @@ class Run:
             launched = launch_supervisor(run_dir, "--resume")
         except (OSError, subprocess.CalledProcessError) as error:
             raise RunError(cannot_start(run_dir, error)) from error
-        run._wait_for_leg(launched, run.facts.legs + 1)  # noqa: SLF001 (its own class)
+        _wait_until_resumed(run, launched)
         return cls(run_dir)
-
-    def _wait_for_leg(self, launched: ProcessId | None, leg: int) -> None:
-        """Until the supervisor that was launched has begun this leg. Raises `RunError` when it does not."""
-        deadline, before = time.monotonic() + RESUMING_S, len(self.facts.history)
-        while time.monotonic() < deadline:
-            alive = launched is not None and processes.is_alive(launched)  # before reading, see `poll`
-            self.catch_up()
-            # With its first transition: before it, the run still looks as if it were over.
-            if self.facts.legs >= leg and self.facts.supervisor == launched and len(self.facts.history) > before:
-                return
-            if not alive:
-                raise RunError(self._not_resumed())
-            time.sleep(NAP_S)
-        raise RunError(f"Run {self.id} was not resumed within {RESUMING_S:g} s. The end of its log may say why.")
-
-    def _not_resumed(self) -> str:
-        if not state_info(self.facts.state).over:
-            return f"Run {self.id} was resumed by another at the same moment. Attach to it."
-        lines = self.log_end().strip().splitlines()
-        return lines[-1] if lines else f"Run {self.id} could not be resumed, and its log does not say why."
 
     @classmethod
     def attach(cls, run_dir: Path) -> Run:
@@ -133,68 +113,67 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The name of the directory, which every process of the run carries as its tag."""
+        """The name of the directory: the tag of every process of the run."""
         return self.dir.name
 
     def spec(self) -> RunSpec:
-        """What was asked. Raises `ValueError` with a sentence, for a newer version's spec too."""
+        """Return the spec. Raises `ValueError` with a sentence when it cannot be used."""
         return read_spec(self.dir)
 
     def poll(self) -> list[Event]:
-        """Read what is new, bring `facts` up to date, and return the new events. Never blocks.
+        """Read new events, update `facts`, and return the events. Never blocks.
 
-        A run that is over may be resumed, by anybody, and the guard of one that was lost tells whom it ended: it is
-        looked at again when its supervisor's log or its guard's has changed.
+        A run that is over may be resumed by any process, and the guard of a lost run records what it killed: such a run
+        is read again when the event file of its supervisor or of its guard has changed.
         """
         if state_info(self.facts.state).over and (
             self.facts.state is RunState.FINISHED or self._mark == mark(self.dir)
         ):
             return []
-        alive = self._supervisor_lives()  # before reading: what it wrote in its last moment is then read
+        alive = self._supervisor_is_alive()  # before reading, so that its last events are read
         self._mark = mark(self.dir)  # before reading, too
         events = self._log.read()
         self.facts = self._with_troubles(fold(self.facts, events))
         if state_info(self.facts.state).over:
-            # Of files that were read before the one with the last word, the last lines may have been missed.
+            # Files that were read before the one with the last event may have new lines.
             more = self._log.read()
             self.facts = self._with_troubles(fold(self.facts, more))
             events += more
-            if events and self.facts.state is RunState.LOST:  # the guard has told whom it ended
+            if events and self.facts.state is RunState.LOST:  # the guard has recorded what it killed
                 self.facts = replace(self.facts, error=self._how_lost())
         if not events and not alive and not state_info(self.facts.state).over:
             self.facts = self._lost()
         return events
 
     def catch_up(self) -> list[Event]:
-        """All that there is to read by now: after it, a run whose supervisor is gone is known to be lost."""
+        """Read all events so far and return them. A run whose supervisor is gone is then known to be lost."""
         events: list[Event] = []
         while new := self.poll():
             events += new
         return events
 
-    def request(self, what: str) -> None:
-        """Ask the run to `stop`, to `pause`, or to `save` a checkpoint now; or to `force`.
+    def request(self, name: str) -> None:
+        """Request `stop`, `pause`, `save` or `force`. Raises `RunError` when the request cannot be written.
 
-        That forces a stop which is under way, or ends the waiting for the memory.
-        Raises `RunError` with a sentence when the request cannot be written.
+        `save` writes a checkpoint now; `force` forces a stop that is under way, or ends the waiting for the memory.
         """
-        assert what in REQUESTS, what
+        assert name in REQUESTS, name
         control = self.dir / CONTROL
         try:
-            (control / what).touch()
+            (control / name).touch()
         except OSError as error:
             if self.dir.is_dir() and not control.is_dir():
                 raise RunError(
-                    f"Run {self.id} cannot be asked anything, since {control} is not there. Make that folder (mkdir), "
-                    "then ask again."
+                    f"Run {self.id} cannot receive requests, since {control} is not there. Make that folder (mkdir), "
+                    "then try again."
                 ) from error
             raise RunError(cannot_write(self.dir, error)) from error
 
     def log_end(self, max_bytes: int = 4000) -> str:
-        """The last lines that the workers printed: whole ones, but for a single one that is longer than all this."""
+        """Return the last whole lines of the workers' output; of a single longer line, its end."""
         return end_of(self.dir / LOG_FILE, max_bytes)
 
-    def _supervisor_lives(self) -> bool:
+    def _supervisor_is_alive(self) -> bool:
         known = self.facts.supervisor or self._coming_up
         if known is not None:
             return self._is_elsewhere() or processes.is_alive(known)
@@ -203,22 +182,22 @@ class Run:
         return False
 
     def _is_elsewhere(self) -> bool:
-        """Whether the run is on another machine or in another container, where its pids mean nothing to us."""
-        here, place = processes.here(), self.facts.place
-        if place is None or place == here:
+        """Whether the run is on another machine or in another container, where its pids mean other processes."""
+        here, host = processes.here(), self.facts.host
+        if host is None or host == here:
             return False
-        restarted = place.host == here.host and place.boot != here.boot
+        restarted = host.host == here.host and host.boot != here.boot
         return not restarted
 
     def _with_troubles(self, facts: RunFacts) -> RunFacts:
-        """With a notice on what could not be read, or not be understood: each is told once."""
-        troubles = [text for text in self._log.troubles if text not in self._troubles_told]
-        self._troubles_told.update(troubles)
-        new = self._log.garbage_lines - self._garbage_told
-        self._garbage_told += new
+        """Add notices on files and lines that could not be read, each once."""
+        troubles = [text for text in self._log.troubles if text not in self._troubles_reported]
+        self._troubles_reported.update(troubles)
+        new = self._log.garbage_lines - self._garbage_reported
+        self._garbage_reported += new
         if new:
             what, were = ("1 line", "is no event and was") if new == 1 else (f"{new} lines", "are no events and were")
-            troubles.append(f"{what} in {self.dir / EVENTS} {were} passed over; all others are shown.")
+            troubles.append(f"{what} in {self.dir / EVENTS} {were} skipped; all others are shown.")
         return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 
     def _lost(self) -> RunFacts:
@@ -235,31 +214,52 @@ class Run:
         elif self.facts.supervisor is None and self._log.troubles:
             what = "How the run ended is not known, since its events cannot be read."
         elif self.facts.supervisor is None:
-            what = "The run never came up: its supervisor ended, or was not started, before its first word."
+            what = "The run never started: its supervisor exited before its first event, or was never launched."
         else:
-            what = f"The run's supervisor (pid {self.facts.supervisor.pid}) ended without a word{self._who_is_left()}."
+            pid = self.facts.supervisor.pid
+            what = f"The run's supervisor (pid {pid}) exited unexpectedly{self._remaining_processes()}."
         return f"{what} The end of the log: {end}" if end else f"{what} The log is empty."
 
-    def _who_is_left(self) -> str:
-        """What became of the processes of a run that was lost, as it is now, to end a sentence with.
-
-        Looked for by whoever reads all of a run, where the sentence is made: those who only list runs read no `/proc`.
-        """
-        if not self._whole:
+    def _remaining_processes(self) -> str:
+        """Return the end of a sentence on the processes of a lost run. Lists of runs do without: this reads `/proc`."""
+        if not self._reads_all:
             return ""
         left = processes.tagged(self.id)
         if not left:
             return "; none of its processes is left"
         pids = ", ".join(str(each.pid) for each in left)
-        return f"; of its processes these were still there: pid {pids}. `trainyard sweep` ends what stays"
+        return f"; these of its processes were still there: pid {pids}. `trainyard sweep` ends those that stay"
+
+
+def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
+    """Wait until a launched supervisor has resumed a run. Raises `RunError` when it does not."""
+    deadline, starts, transitions = time.monotonic() + RESUMING_S, run.facts.starts, len(run.facts.history)
+    while time.monotonic() < deadline:
+        alive = launched is not None and processes.is_alive(launched)  # before reading, see `Run.poll`
+        run.catch_up()
+        facts = run.facts
+        # Until the first transition, the run still looks as if it were over.
+        if facts.starts > starts and facts.supervisor == launched and len(facts.history) > transitions:
+            return
+        if not alive:
+            raise RunError(_not_resumed(run))
+        time.sleep(NAP_S)
+    raise RunError(f"Run {run.id} was not resumed within {RESUMING_S:g} s. The end of its log may say why.")
+
+
+def _not_resumed(run: Run) -> str:
+    if not state_info(run.facts.state).over:
+        return f"Run {run.id} was resumed by another process at the same moment. Attach to it."
+    lines = run.log_end().strip().splitlines()
+    return lines[-1] if lines else f"Run {run.id} could not be resumed, and its log does not say why."
 
 
 def mark(run_dir: Path) -> Mark:
-    """How the supervisor's log and the guard's look from outside: they have changed if this has."""
-    return tuple(_look_of(f"{run_dir}/{EVENTS}/{name}") for name in (SUPERVISOR_EVENTS, paths.GUARD_EVENTS))
+    """Return the size and time of the supervisor's and the guard's event file: they change when a file does."""
+    return tuple(_stat(f"{run_dir}/{EVENTS}/{name}") for name in (SUPERVISOR_EVENTS, paths.GUARD_EVENTS))
 
 
-def _look_of(path: str) -> tuple[int, int] | None:
+def _stat(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 (asked for by every tick of a window)
     except OSError:

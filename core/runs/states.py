@@ -1,4 +1,4 @@
-"""The states of a run, the legal transitions between them, and what each means to people."""
+"""The states of a run, what each means to users, and the transitions between them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RunState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateInfo:
-    """What a state means to people, and what they may do in it."""
+    """What a state means to users, and what they can do in it."""
 
     state: RunState
     label: str
@@ -33,9 +33,9 @@ class StateInfo:
     can_stop: bool = False
     can_force: bool = False
     forcing: str = ""
-    """Where it can be forced: what that does, in a sentence."""
+    """A sentence on what forcing does; empty where nothing can be forced."""
     can_pause: bool = False
-    """A pause that is asked for before training has begun is answered once it has."""
+    """Whether a pause can be requested; before training begins it is answered as soon as it does."""
     can_save: bool = False
     can_resume: bool = False
     over: bool = False
@@ -43,27 +43,27 @@ class StateInfo:
 
 STATES = (
     StateInfo(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
-             sentence="The run has been written down; its supervisor is coming up."),
+             sentence="The run directory is there; its supervisor is starting."),
     StateInfo(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="The workers are loading their framework and the recipe."),
     StateInfo(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
-             sentence="Training is under way."),
+             sentence="Training is running."),
     StateInfo(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
              forcing="Forcing the end of the workers.",
-             sentence="The workers were asked to stop; they are made to if they do not."),
+             sentence="The workers were asked to stop; they are forced to if they do not."),
     StateInfo(state=RunState.RELEASING, label="Releasing", colour="warn", can_force=True,
              forcing="Not waiting any longer for the devices' memory.",
-             sentence="Training has ended. What it left is ended; the devices are watched until their memory is back."),
+             sentence="Training has ended. The devices are watched until their memory is back."),
     StateInfo(state=RunState.FINISHED, label="Finished", colour="good", over=True,
-             sentence="Training went through to its end."),
+             sentence="Training was completed."),
     StateInfo(state=RunState.STOPPED, label="Stopped", colour="warn", over=True, can_resume=True,
              sentence="Training was stopped on request. It can be resumed from its last checkpoint."),
     StateInfo(state=RunState.PAUSED, label="Paused", colour="warn", over=True, can_resume=True,
-             sentence="Training was saved and its devices are free. It goes on from here when it is resumed."),
+             sentence="Training was saved and its devices are free. It continues here when it is resumed."),
     StateInfo(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
              sentence="Training ended with an error. It can be resumed from its last checkpoint."),
     StateInfo(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
-             sentence="The run's supervisor ended without a word. It can be resumed from its last checkpoint."),
+             sentence="The supervisor exited unexpectedly. The run can be resumed from its last checkpoint."),
 )  # fmt: skip
 
 TRANSITIONS = frozenset({
@@ -87,11 +87,11 @@ TRANSITIONS = frozenset({
     (RunState.FAILED, RunState.STARTING),
     (RunState.LOST, RunState.STARTING),
 })  # fmt: skip
-"""Every transition that a log may hold. LOST is concluded by readers and never written."""
+"""Every transition that an event file may hold. Readers conclude LOST; it is never written."""
 
 _ROWS = {row.state: row for row in STATES}
 
 
 def state_info(state: RunState) -> StateInfo:
-    """The table's row of a state."""
+    """Return the row of a state."""
     return _ROWS[state]

@@ -163,7 +163,7 @@ class ProcessScanner(QObject):
     def _workers(self) -> list[tuple[int, str]]:
         """The living workers of the run that is looked at and their CPU devices; drivers name those on GPUs."""
         facts = self._session.facts
-        if not self._session.live or facts.place != self._here:
+        if not self._session.live or facts.host != self._here:
             return []
         return [
             (worker.process.pid, device)

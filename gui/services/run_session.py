@@ -122,7 +122,7 @@ class RunSession(QObject):
         before = self.run.facts
         self._take_in(self.run.poll())
         if self.run.facts is not before:
-            if self.run.facts.legs != before.legs:  # it was resumed: that is another story
+            if self.run.facts.starts != before.starts:  # it was resumed: that is another story
                 self._forget_what_was_asked()
             self.changed.emit()
 

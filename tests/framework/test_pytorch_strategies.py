@@ -278,7 +278,7 @@ def test_a_stop_ends_a_validation_of_all_ranks_together(runs_root: Path, tmp_pat
     followed.until_trained(5).run.request("stop")
     followed.until_over()
     assert followed.states[-3:] == [RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
-    assert not followed.run.facts.rungs[1:]  # it was asked, and no signal was needed
+    assert not followed.run.facts.stop_steps[1:]  # it was asked, and no signal was needed
 
 
 def test_an_error_in_a_stage_is_told_in_its_own_words(runs_root: Path, tmp_path: Path) -> None:

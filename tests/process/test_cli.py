@@ -301,7 +301,7 @@ def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path, tmp
             events.writelines(rubbish)
     after = json.loads(call("show", followed.run.id, "--json")[1])
     assert {**after, "ended": None} == {**before, "ended": None}
-    assert "are no events and were passed over" in call("show", followed.run.id)[1]
+    assert "are no events and were skipped" in call("show", followed.run.id)[1]
 
 
 def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path, tmp_path: Path) -> None:

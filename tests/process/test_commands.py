@@ -254,8 +254,8 @@ def test_help_tells_the_defaults(capsys) -> None:
 # -- stop ----------------------------------------------------------------------------------------
 
 
-STOPPING = RunFacts(state=RunState.STOPPING, rungs=(EscalationStep(time=1.0, name="asked", grace_s=10.0),))
-KILLED = replace(STOPPING, rungs=(*STOPPING.rungs, EscalationStep(time=2.0, name="SIGKILL", grace_s=None)))
+STOPPING = RunFacts(state=RunState.STOPPING, stop_steps=(EscalationStep(time=1.0, name="asked", grace_s=10.0),))
+KILLED = replace(STOPPING, stop_steps=(*STOPPING.stop_steps, EscalationStep(time=2.0, name="SIGKILL", grace_s=None)))
 RELEASING = replace(KILLED, state=RunState.RELEASING, waiting="Waiting for the memory of GPU 0.")
 LEFT = TerminatedProcess(pid=4711, created=1.0, name="loader", command=None, signal="SIGKILL", by="supervisor")
 STOPPED = replace(RELEASING, state=RunState.STOPPED, ended_processes=(LEFT,))

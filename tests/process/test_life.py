@@ -51,7 +51,7 @@ def test_stop_is_heard_by_one_worker(runs_root: Path, endless: str) -> None:
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [rung.name for rung in followed.run.facts.rungs] == ["asked"]
+    assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked"]
     assert followed.book.metrics["loss"].count == followed.run.facts.step
 
 
@@ -60,7 +60,7 @@ def test_stop_is_heard_by_two_workers_at_the_same_step(runs_root: Path, endless:
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [rung.name for rung in followed.run.facts.rungs] == ["asked"]
+    assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked"]
     assert [worker.exit_code for worker in followed.run.facts.workers.values()] == [0, 0]
 
 
@@ -103,7 +103,7 @@ def test_a_recipe_that_ignores_stop_is_ended_by_the_ladder(runs_root: Path, tmp_
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [(rung.name, rung.grace_s) for rung in followed.run.facts.rungs] == [
+    assert [(rung.name, rung.grace_s) for rung in followed.run.facts.stop_steps] == [
         ("asked", 1), ("SIGINT", 1), ("SIGTERM", 1), ("SIGKILL", None),
     ]  # fmt: skip
     assert followed.run.facts.workers[0].exit_code == -signal.SIGKILL
@@ -131,7 +131,7 @@ def train_data():
     followed.run.request("force")
     followed.until_over()
     assert followed.states == STOPPED
-    assert [rung.name for rung in followed.run.facts.rungs] == ["asked", "SIGKILL"]
+    assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked", "SIGKILL"]
 
 
 def test_a_killed_supervisor_takes_its_workers_along(runs_root: Path, tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_killed_supervisor_takes_its_workers_along(runs_root: Path, tmp_path: 
     wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end with their supervisor")
     followed.until_over(20)
     assert followed.states == [*CAME_UP, RunState.LOST]
-    assert f"supervisor (pid {facts.supervisor.pid}) ended without a word" in str(followed.run.facts.error)
+    assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in str(followed.run.facts.error)
     again = Followed(Run.attach(followed.run.dir)).until_over(5)
     assert again.states == [*CAME_UP, RunState.LOST]
     assert again.book.metrics["loss"].count == followed.book.metrics["loss"].count
@@ -272,7 +272,7 @@ def test_a_run_that_never_came_up_is_lost(runs_root: Path, tmp_path: Path) -> No
     lost = Run.attach(followed.run.dir)
     lost.catch_up()
     assert lost.facts.state is RunState.LOST
-    assert str(lost.facts.error).startswith("The run never came up")
+    assert str(lost.facts.error).startswith("The run never started")
 
 
 def test_a_terminated_supervisor_stops_its_run_in_order(runs_root: Path, tmp_path: Path) -> None:

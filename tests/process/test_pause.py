@@ -179,7 +179,7 @@ def test_of_two_that_resume_at_once_one_does(runs_root: Path, endless: str) -> N
     (lost,) = [each for each in outcomes if not isinstance(each, Run)]
     assert "Attach to it" in str(lost)
     again = followed.until_trained(followed.run.facts.step + 1)
-    assert again.run.facts.legs == 2
+    assert again.run.facts.starts == 2
     again.run.request("stop")
     assert again.until_over().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 

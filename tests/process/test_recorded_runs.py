@@ -142,7 +142,7 @@ EXPECTED = {
             "val_loss": (2, 0.580484301, 0.246262044, 0.246262044),
         },
         started=1745383036.2547047, ended=1745383039.8924308,
-        error="The run's supervisor (pid 5003621) ended without a word; none of its processes is left. "
+        error="The run's supervisor (pid 5003621) exited unexpectedly; none of its processes is left. "
               "The log is empty.",
     ),
     "lost_guarded": Expected(
@@ -154,12 +154,12 @@ EXPECTED = {
             "val_loss": (2, 0.580484301, 0.246262044, 0.246262044),
         },
         started=1745383042.7338536, ended=1745383047.3987021,
-        error="The run's supervisor (pid 5003632) ended without a word; none of its processes is left. "
+        error="The run's supervisor (pid 5003632) exited unexpectedly; none of its processes is left. "
               "The log is empty.",
     ),
     "never_came_up": Expected(
         state="lost", name="never_came_up", steps=0, command=line("never_came_up"),
-        error="The run never came up: its supervisor ended, or was not started, before its first word. "
+        error="The run never started: its supervisor exited before its first event, or was never launched. "
               "The log is empty.",
     ),
 }  # fmt: skip
@@ -254,7 +254,7 @@ def test_runs_lists_all_of_them_with_their_states(root: Root) -> None:
     assert rows["failed"]["error"] == "Worker 0 on cpu:0: ValueError: the sixth step is one too many."
     # Who only lists runs reads no measurements and looks for no processes.
     assert rows["lost"]["ended"] == 1745383037.711209
-    assert rows["lost"]["error"] == "The run's supervisor (pid 5003621) ended without a word. The log is empty."
+    assert rows["lost"]["error"] == "The run's supervisor (pid 5003621) exited unexpectedly. The log is empty."
 
 
 @every_run

@@ -204,7 +204,7 @@ def test_what_a_resume_has_to_end_is_asked_first_and_told_of_the_leg_that_begins
         ((pid, signal_name, by),) = ((each.pid, each.signal, each.by) for each in run.facts.ended_processes)
         assert (pid, signal_name, by) == (left.pid, "SIGTERM", "supervisor")
         assert run.facts.notices == (
-            f"A process that was left of the run was ended before it was resumed: pid {pid} sleep (SIGTERM).",
+            f"A process that was left of the run was terminated before it was resumed: pid {pid} sleep (SIGTERM).",
         )
     log.write("supervisor.jsonl", {"t": 2e9 + 5, "kind": "state", "state": "releasing"})
     log.write("supervisor.jsonl", {"t": 2e9 + 6, "kind": "state", "state": "paused"})

@@ -215,7 +215,7 @@ def test_stopping_interrupts_first_so_that_it_can_save(tmp_path: Path, runs_root
     ended = followed.until_over()
 
     assert ended.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
-    assert [(rung.name, rung.grace_s) for rung in ended.run.facts.rungs] == [("SIGINT", 30.0)]
+    assert [(rung.name, rung.grace_s) for rung in ended.run.facts.stop_steps] == [("SIGINT", 30.0)]
     assert (tmp_path / "saved.txt").read_text() == "saved\n"
 
 
@@ -233,7 +233,7 @@ def test_one_that_ignores_the_interrupt_climbs_the_ladder(tmp_path: Path, runs_r
     ended = followed.until_over()
 
     assert ended.state is RunState.STOPPED
-    assert [rung.name for rung in ended.run.facts.rungs] == ["SIGINT", "SIGTERM", "SIGKILL"]
+    assert [rung.name for rung in ended.run.facts.stop_steps] == ["SIGINT", "SIGTERM", "SIGKILL"]
     assert processes.tagged(ended.run.id) == []
 
 
@@ -244,7 +244,7 @@ def test_it_can_be_neither_paused_nor_saved_and_says_so(
 
     followed.run.request("pause")
     wait_until(lambda: followed.poll().run.facts.notices, 30, "an answer")
-    in_a_way = "from outside: it saves, if it does, in a way of its own. Stopping it sends SIGINT first."
+    in_a_way = "from outside: it may save in its own way. Stopping it sends SIGINT first."
     assert followed.run.facts.notices == (f"A script cannot be paused {in_a_way}",)
     assert not (followed.run.dir / "control" / "pause").exists()
 

@@ -98,7 +98,7 @@ def test_who_serves_is_ended_when_the_chief_is_done(actors, runs_root: Path, dea
     assert followed.states == FINISHED
     codes = [followed.run.facts.workers[rank].exit_code for rank in range(4)]
     assert codes == [0, *[-signal.SIGKILL if deaf else -signal.SIGTERM] * 3]
-    assert followed.run.facts.rungs == ()
+    assert followed.run.facts.stop_steps == ()
     assert followed.run.facts.notices == ()
     # What KILL takes along of theirs is named.
     ended = [(each.name, each.signal) for each in followed.run.facts.ended_processes]
@@ -121,7 +121,7 @@ def test_a_run_that_is_served_is_paused_and_resumed(actors, runs_root: Path) -> 
     followed.run.request("pause")
     assert followed.until_over().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
     again = Followed(Run.resume(followed.run.dir))
-    wait_until(lambda: again.poll().run.facts.legs == 2 and again.state is RunState.RUNNING, what="the second leg")
+    wait_until(lambda: again.poll().run.facts.starts == 2 and again.state is RunState.RUNNING, what="the second leg")
     again.run.request("stop")
     assert again.until_over().state is RunState.STOPPED
 

@@ -74,12 +74,14 @@ def test_of_a_lost_run_it_is_looked_what_is_left(lost: Path, monkeypatch: pytest
     left = [ProcessId(pid=4711, created=1.0)]
     monkeypatch.setattr(processes, "tagged", lambda _: left)
     run = read(lost)
-    assert "these were still there: pid 4711. `trainyard sweep` ends what stays." in str(run.facts.error)
+    assert "these of its processes were still there: pid 4711. `trainyard sweep` ends those that stay." in str(
+        run.facts.error
+    )
     left.clear()
     ended = [{"pid": 4711, "created": 1.0, "name": "python", "command": None, "signal": "SIGKILL"}]
     write(lost, {"t": 2.0, "kind": "ended", "by": "guard", "processes": ended}, "guard.jsonl")
     run.poll()  # who had said so before says what is so now
-    assert "ended without a word; none of its processes is left." in str(run.facts.error)
+    assert "exited unexpectedly; none of its processes is left." in str(run.facts.error)
     assert str(read(lost).facts.error) == str(run.facts.error)
 
 
@@ -90,7 +92,7 @@ def test_who_only_lists_runs_does_not_look_for_processes(lost: Path, monkeypatch
     monkeypatch.setattr(processes, "tagged", never)
     run = read(lost, only=("supervisor.jsonl",))
     assert run.facts.state is RunState.LOST
-    assert "ended without a word. The log is empty." in str(run.facts.error)
+    assert "exited unexpectedly. The log is empty." in str(run.facts.error)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_a_run_that_says_nothing_is_not_said_to_be_run(lost: Path) -> None:
 
 def test_a_run_without_a_folder_for_requests_is_told_of_as_such(lost: Path) -> None:
     (lost / "control").rmdir()
-    with pytest.raises(RunError, match=r"Run lost cannot be asked anything, since .*control is not there\. Make"):
+    with pytest.raises(RunError, match=r"Run lost cannot receive requests, since .*control is not there\. Make"):
         Run(lost).request("stop")
 
 

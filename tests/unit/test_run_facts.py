@@ -67,7 +67,7 @@ def test_a_life_is_folded() -> None:
     assert facts.plan.steps == 30
     assert (facts.step, facts.started, facts.ended) == (2, 2.0, 6.0)
     assert (facts.error, facts.traceback) == ("It broke.", "Traceback")
-    assert [(rung.name, rung.grace_s) for rung in facts.rungs] == [("asked", 10)]
+    assert [(rung.name, rung.grace_s) for rung in facts.stop_steps] == [("asked", 10)]
     assert facts.notices == ()
 
 
@@ -116,10 +116,16 @@ def test_a_checkpoint_is_known() -> None:
 def test_a_second_supervisor_begins_a_new_leg() -> None:
     """What told of the leg before is gone; what was reached is not."""
     paused = fold(RunFacts(), [*FIRST_LEG, state("releasing", 5.0), state("paused", 6.0)])
-    assert (paused.legs, paused.ended) == (1, 6.0)
+    assert (paused.starts, paused.ended) == (1, 6.0)
     resumed = fold(paused, [supervisor(9.0, pid=70)])
-    assert (resumed.legs, resumed.state) == (2, RunState.PAUSED)
-    assert (resumed.workers, resumed.plan, resumed.notices, resumed.error, resumed.rungs) == ({}, None, (), None, ())
+    assert (resumed.starts, resumed.state) == (2, RunState.PAUSED)
+    assert (resumed.workers, resumed.plan, resumed.notices, resumed.error, resumed.stop_steps) == (
+        {},
+        None,
+        (),
+        None,
+        (),
+    )
     assert (resumed.step, resumed.checkpoint) == (3, paused.checkpoint)
     again = fold(resumed, [state("starting", 10.0), {"t": 11.0, "kind": "rewind", "step": 2}])
     assert (again.state, again.step, again.started, again.ended) == (RunState.STARTING, 2, 2.0, None)

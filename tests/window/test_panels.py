@@ -104,9 +104,9 @@ def test_what_no_longer_changes_takes_no_more_room_than_it_needs(qtbot):
 
 def test_the_ladder_counts_down():
     asked = EscalationStep(time=100, name="asked", grace_s=10)
-    assert ladder_text(RunFacts(rungs=(asked,)), 103) == "asked · SIGINT in 7 s"
+    assert ladder_text(RunFacts(stop_steps=(asked,)), 103) == "asked · SIGINT in 7 s"
     killed = EscalationStep(time=110, name="SIGKILL", grace_s=None)
-    assert ladder_text(RunFacts(rungs=(asked, killed)), 111) == "asked · SIGKILL"
+    assert ladder_text(RunFacts(stop_steps=(asked, killed)), 111) == "asked · SIGKILL"
 
 
 # -- rows ----------------------------------------------------------------------------------------

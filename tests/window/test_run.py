@@ -146,7 +146,7 @@ def test_a_stop_that_is_ignored_climbs_the_ladder_and_can_be_forced(drive, runs_
     panel.until(lambda: detail.text().startswith("asked · SIGINT · SIGTERM in "), "the ladder")
     panel.stop()
     panel.until_state("Stopped")
-    assert [rung.name for rung in panel.run.facts.rungs] == ["asked", "SIGINT", "SIGKILL"]
+    assert [rung.name for rung in panel.run.facts.stop_steps] == ["asked", "SIGINT", "SIGKILL"]
     assert panel.stop_button.text() == "Stop"
 
 
@@ -188,7 +188,7 @@ def test_a_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
     panel.until_state("Running")
     os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
     panel.until_state("Lost")
-    assert "ended without a word" in panel.message()
+    assert "exited unexpectedly" in panel.message()
     panel.until(lambda: "lost" in panel.runs.item(0).text())
     assert not panel.stop_button.isEnabled()
 

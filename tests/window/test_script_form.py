@@ -103,15 +103,14 @@ def test_a_running_script_is_stopped_and_neither_paused_nor_saved(drive, script)
     panel.until(lambda: panel.points("lossPlot") > 5, "points of the loss")
     assert not panel.pause_button.isEnabled()
     assert panel.pause_button.toolTip() == (
-        "A script cannot be paused from outside: it saves, if it does, in a way of its own. "
-        "Stopping it sends SIGINT first."
+        "A script cannot be paused from outside: it may save in its own way. Stopping it sends SIGINT first."
     )
     save = panel.window.findChild(QPushButton, "saveButton")
     assert not save.isEnabled()
-    assert "A script cannot be saved from outside: it saves, if it does, in a way of its own" in save.toolTip()
+    assert "A script cannot be saved from outside: it may save in its own way" in save.toolTip()
     panel.stop()
     panel.until_state("Stopped")
-    assert [rung.name for rung in panel.run.facts.rungs][-1:] == ["SIGINT"]
+    assert [rung.name for rung in panel.run.facts.stop_steps][-1:] == ["SIGINT"]
     panel.until(lambda: not panel.stop_button.isEnabled(), "its end")
     assert not panel.pause_button.isEnabled()
     assert "cannot be paused" in panel.pause_button.toolTip()

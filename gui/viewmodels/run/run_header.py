@@ -166,7 +166,7 @@ def _place(progress: ProgressView) -> str:
 
 def _detail(run: RunSnapshot, now: float) -> str:
     facts, progress = run.facts, run.progress
-    if facts.state is RunState.STOPPING and facts.rungs:
+    if facts.state is RunState.STOPPING and facts.stop_steps:
         return ladder_text(facts, now)
     if state_info(facts.state).can_save and run.asked == "save":
         return "saving …"
@@ -205,8 +205,8 @@ def _pace(facts: RunFacts, progress: ProgressView) -> str:
 
 def ladder_text(facts: RunFacts, now: float) -> str:
     """The rungs that were taken, and when the next follows: `asked · SIGINT in 7 s`."""
-    taken = [rung.name for rung in facts.rungs]
-    last = facts.rungs[-1]
+    taken = [rung.name for rung in facts.stop_steps]
+    last = facts.stop_steps[-1]
     following = RUNG_NAMES[RUNG_NAMES.index(last.name) + 1 :] if last.name in RUNG_NAMES else ()
     if last.grace_s is None or not following:
         return " · ".join(taken)

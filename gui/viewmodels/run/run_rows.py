@@ -112,7 +112,7 @@ OF_SCRIPT = {
     RunState.FINISHED: "The script went through to its end.",
     RunState.STOPPED: "The script was stopped on request.",
     RunState.FAILED: "The script ended with an error.",
-    RunState.LOST: "The run's supervisor ended without a word.",
+    RunState.LOST: "The run's supervisor exited unexpectedly.",
 }
 """Where it is not the same: a script is not resumed."""
 
