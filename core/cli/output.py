@@ -64,8 +64,7 @@ def _finite(document: object) -> object:
 def say_run(options: Namespace, run: Run, line: str) -> None:
     """Print this line; with `--json`, the document that `show --json` prints for the run."""
     if options.json:
-        current = Run.attach(run.dir)
-        say_json(report.document(current, report.read_all(current)))
+        say_json(report.document(Run.attach(run.dir)))
     else:
         say(line)
 

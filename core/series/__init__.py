@@ -1,7 +1,7 @@
-"""Measurements as growing columns.
+"""Measurements as growing series.
 
-- `min_max_tree`: a growing array with a tree of minima and maxima over it
-- `series`: one metric over its axes
+- `min_max_tree`: a growing array, and minima, maxima and sums over its ranges
+- `series`: one metric or device reading by step and time
 - `run_series`: all series of a run, extended as events arrive
 - `report`: a run as one JSON document, and as CSV
 """

@@ -1,4 +1,4 @@
-"""A growing column of numbers, and summaries of its ranges that cost next to nothing however long it is."""
+"""A growing array of numbers, and fast minima, maxima and sums over any of its ranges."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 FACTOR = 16
-"""How many blocks of one level make a block of the next."""
+"""Blocks of one level in a block of the next."""
 
 
 class GrowableArray:
-    """A float64 array that grows by doubling, so that appending costs O(1) per number in the mean."""
+    """A float64 array that grows by doubling, so that appending costs O(1) per number on average."""
 
     def __init__(self) -> None:
         self._data: Floats = np.empty(256)
@@ -29,14 +29,14 @@ class GrowableArray:
 
     @property
     def array(self) -> Floats:
-        """What has been appended, shape (n,): a view, good until the next call that changes the column."""
+        """All numbers, shape (n,): a view, valid until the next call that changes the array."""
         return self._data[: self._size]
 
     def extend(self, values: NDArray[Any]) -> None:
         """Append `values`, shape (k,)."""
         end = self._size + len(values)
         if end > len(self._data):
-            # A new array, not `resize`: a view that somebody still holds must not point into freed memory.
+            # Not `resize`: existing views must not point into freed memory.
             grown = np.empty(max(end, 2 * len(self._data)))
             grown[: self._size] = self.array
             self._data = grown
@@ -44,30 +44,29 @@ class GrowableArray:
         self._size = end
 
     def truncate(self, size: int) -> None:
-        """Forget all but the first `size` numbers."""
+        """Keep only the first `size` numbers."""
         self._size = min(self._size, size)
 
 
 class RangeTree:
-    """Reduces any ranges of a column with one ufunc, in O(log n) for each range.
+    """Reduces ranges of an array with one ufunc, in O(log n) for each range.
 
-    Level k holds the reduction of every complete block of `FACTOR ** k` numbers; what is not yet a
-    complete block is read from the level below, so appending never rewrites anything. Sums of ranges
-    come from sums of blocks and not from differences of prefix sums: one loss of 1e30 would swallow
-    every later digit of a prefix sum, here it stays in its own blocks.
+    Level k holds the reduction of each complete block of `FACTOR ** k` numbers. Incomplete blocks are read from the
+    level below, so appending never changes a block. Sums of ranges are sums of blocks, not differences of prefix sums:
+    one loss of 1e30 would erase the digits of all later prefix sums, but here it affects only its own blocks.
     """
 
-    def __init__(self, column: GrowableArray, reduce: np.ufunc, leaf: Callable[[Floats], Floats]) -> None:
-        """`leaf` prepares the column's numbers for `reduce`, for example by making infinities NaN."""
-        self._column = column
+    def __init__(self, numbers: GrowableArray, reduce: np.ufunc, leaf: Callable[[Floats], Floats]) -> None:
+        """`leaf` prepares the numbers for `reduce`, for example by replacing infinities by NaN."""
+        self._numbers = numbers
         self._reduce = reduce
         self._leaf = leaf
-        self._neutral = 0.0 if reduce is np.add else np.nan  # fmin and fmax pass over NaN
+        self._neutral = 0.0 if reduce is np.add else np.nan  # fmin and fmax ignore NaN
         self._levels: list[GrowableArray] = []
 
     def _grow(self) -> None:
-        """Take in what was appended to the column since the last query: at once costs less than bit by bit."""
-        level, below, leaf = 0, self._column, self._leaf
+        """Add blocks for the numbers appended since the last query: adding them together is faster."""
+        level, below, leaf = 0, self._numbers, self._leaf
         while len(below) >= FACTOR:
             if level == len(self._levels):
                 self._levels.append(GrowableArray())
@@ -80,16 +79,16 @@ class RangeTree:
             level, below, leaf = level + 1, blocks, _as_is
 
     def truncate(self, size: int) -> None:
-        """Forget all blocks that reach beyond the column's first `size` numbers."""
+        """Drop all blocks that extend beyond the first `size` numbers."""
         for level in self._levels:
             size //= FACTOR
             level.truncate(size)
 
     def query(self, starts: Indices, stops: Indices) -> Floats:
-        """The reduction of each range [start, stop) of the column, shape (m,); empty ranges are neutral."""
+        """Reduce each range [start, stop) and return shape (m,). An empty range gives 0 for sums, otherwise NaN."""
         self._grow()
         result = np.full(len(starts), self._neutral)
-        level, leaf = self._column.array, self._leaf
+        level, leaf = self._numbers.array, self._leaf
         for above in [*self._levels, None]:
             inner = np.minimum(-(-starts // FACTOR) * FACTOR, stops)
             outer = np.maximum(stops // FACTOR * FACTOR, inner)
@@ -102,11 +101,11 @@ class RangeTree:
         return result
 
     def _edge(self, level: Floats, leaf: Callable[[Floats], Floats], starts: Indices, stops: Indices) -> Floats:
-        """Reduce ranges of fewer than `FACTOR` blocks each by looking at every block."""
+        """Reduce ranges of fewer than `FACTOR` blocks each, block by block."""
         width = int(np.max(stops - starts, initial=0))
         if width == 0:
             return np.full(len(starts), self._neutral)
-        # One row for each place in the ranges: reducing along the first axis is what numpy does fast.
+        # One row for each position within the ranges: numpy reduces fastest along the first axis.
         index = starts + np.arange(width)[:, None]
         numbers = leaf(level.take(index, mode="clip"))
         numbers[index >= stops] = self._neutral

@@ -1,10 +1,9 @@
-"""What a run came to, as one JSON document; and its measurements as CSV."""
+"""Report a run as one JSON document, and its metrics as CSV."""
 
 from __future__ import annotations
 
 import csv
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,37 +27,28 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RunMeasurements:
-    """What a run's events hold besides its facts."""
-
-    book: RunSeries = field(default_factory=RunSeries)
-    reasons: dict[str, str] = field(default_factory=dict)
-    """By the name of a checkpoint, why it was written."""
+def read_series(run: Run) -> RunSeries:
+    """Read a run, of which nothing has been read yet, to its end, and return its series."""
+    run_series = RunSeries()
+    run_series.fold(run.catch_up())
+    return run_series
 
 
-def read_all(run: Run) -> RunMeasurements:
-    """Bring a run up to date and return all that was measured."""
-    record, events = RunMeasurements(), run.catch_up()
-    record.book.fold(events)
-    for event in events:
-        if event["kind"] == "checkpoint":
-            record.reasons[str(event.get("name"))] = str(event.get("reason"))
-    return record
-
-
-def document(run: Run, record: RunMeasurements) -> Json:
-    """What `show --json` prints. `run` and `record` are up to date."""
-    facts, book = run.facts, record.book
+def document(run: Run) -> Json:
+    """Read a run, of which nothing has been read yet, to its end, and return the document that `show --json` prints."""
+    events, run_series = run.catch_up(), RunSeries()
+    run_series.fold(events)
+    facts = run.facts
+    reasons = {str(each.get("name")): str(each.get("reason")) for each in events if each["kind"] == "checkpoint"}
     return {
         "run": run.id,
         "dir": str(run.dir),
         "state": facts.state.value,
         "spec": run.spec().to_json(),
         "steps": facts.step,
-        "metrics": {name: _metric(series) for name, series in sorted(book.metrics.items())},
-        "devices": {name: _device(name, fields, book) for name, fields in facts.devices.items()},
-        "checkpoints": _checkpoints(run, record.reasons),
+        "metrics": {name: _metric(series) for name, series in sorted(run_series.metrics.items())},
+        "devices": {name: _device(name, fields, run_series) for name, fields in facts.devices.items()},
+        "checkpoints": _checkpoints(run, reasons),
         "release": _release(facts),
         "started": facts.started,
         "ended": facts.ended,
@@ -68,7 +58,7 @@ def document(run: Run, record: RunMeasurements) -> Json:
 
 
 def _release(facts: RunFacts) -> Json | None:
-    """What the watch over the devices' memory found out, the worst of it first; None while there is nothing to tell."""
+    """Return the results of the memory watch; None if there are none yet."""
     found = facts.releases.values()
     if not found and not facts.ended_processes:
         return None
@@ -109,8 +99,8 @@ def _metric(series: Series) -> Json:
     }
 
 
-def _device(name: str, fields: Json, book: RunSeries) -> Json:
-    utilisation, memory = book.utilisation.get(name), book.memory.get(name)
+def _device(name: str, fields: Json, run_series: RunSeries) -> Json:
+    utilisation, memory = run_series.utilisation.get(name), run_series.memory.get(name)
     return {
         "label": fields.get("label"),
         "kind": fields.get("device_kind"),
@@ -121,38 +111,38 @@ def _device(name: str, fields: Json, book: RunSeries) -> Json:
     }
 
 
-def _statistic(function: Any, series: Series | None) -> float | None:  # noqa: ANN401 (one of numpy's reductions)
-    """None when there is no reading at all."""
+def _statistic(function: Any, series: Series | None) -> float | None:  # noqa: ANN401 (numpy's own types differ)
+    """Apply one of numpy's reductions; return None if there is no reading."""
     if series is None or np.isnan(series.values).all():
         return None
     return _finite(float(function(series.values)))
 
 
 def _finite(value: float) -> float | None:
-    """A reading that is no number is no reading."""
+    """Return None for a value that is not finite: it is not a reading."""
     return value if math.isfinite(value) else None
 
 
 def _plain(value: float | None) -> float | str | None:
-    """JSON has no NaN: a loss that is not a number is given as the text `nan`, `inf` or `-inf`."""
+    """Return the text `nan`, `inf` or `-inf` for a value that is not finite: JSON has no such numbers."""
     return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
-def write_csv(book: RunSeries, file: TextIO) -> None:
-    """Every step of every metric: `metric,step,time,value`, time in unix seconds."""
+def write_csv(run_series: RunSeries, file: TextIO) -> None:
+    """Write each value of each metric: `metric,step,time,value`, time in unix seconds."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["metric", "step", "time", "value"])
-    for name, series in sorted(book.metrics.items()):
+    for name, series in sorted(run_series.metrics.items()):
         rows = zip(series.steps.tolist(), series.times.tolist(), series.values.tolist(), strict=True)
         writer.writerows([name, int(step), f"{time:.6f}", repr(value)] for step, time, value in rows)
 
 
-def export_csv(book: RunSeries, path: Path) -> None:
-    """Write every measurement to a file. Raises `RunError` with a sentence; a file that was not there is not left."""
+def export_csv(run_series: RunSeries, path: Path) -> None:
+    """Write all metrics to a file, as `write_csv`. Raises `RunError` with a sentence, and then leaves no new file."""
     new = not path.exists()
     try:
         with path.open("w", encoding="utf-8", newline="") as file:
-            write_csv(book, file)
+            write_csv(run_series, file)
     except OSError as error:
         if new:
             path.unlink(missing_ok=True)

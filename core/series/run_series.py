@@ -1,4 +1,4 @@
-"""The book of a run: its events folded into series, for drawing, for summaries and for export."""
+"""All series of a run, built from its events, for drawing, summaries and export."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ if TYPE_CHECKING:
 
 
 class RunSeries:
-    """All series of a run, extended by `fold`. The window also keeps one for the devices of no run."""
+    """All series of a run, extended by `fold`. The window also has one for the devices without a run."""
 
     def __init__(self) -> None:
         self.metrics: dict[str, Series] = {}
-        """By metric name; one value a step, or one an epoch for `val_...`."""
+        """By metric name: one value a step, or one an epoch for `val_...`."""
         self._utilisation: dict[str, Series] = {}
         self._memory: dict[str, Series] = {}
         self._readings: dict[str, _Readings] = {}
-        """By device id, those that are still to be appended: they come often, and are seldom looked at."""
+        """Readings that are not appended yet, by device id: they come often but are seldom used."""
         self.steps_per_epoch: int | None = None
         self.started: float | None = None
         """Unix time of the first event."""
         self.training_ended: float | None = None
-        """Unix time at which the last worker had ended and the memory watch began."""
+        """Unix time at which the last worker had exited and the memory watch began."""
         self.version = 0
-        """Rises with every fold that brought something: who has drawn this version need not draw again."""
+        """Increases with every fold of new events: a plot of this version is up to date."""
 
     @property
     def utilisation(self) -> dict[str, Series]:
-        """By device id, percent; NaN where there was no reading."""
+        """Percent by device id; NaN if there was no reading."""
         self._append_readings()
         return self._utilisation
 
     @property
     def memory(self) -> dict[str, Series]:
-        """By device id, bytes in use; NaN where there was no reading."""
+        """Bytes in use by device id; NaN if there was no reading."""
         self._append_readings()
         return self._memory
 
     @property
     def axes(self) -> dict[str, Axis]:
-        """The horizontal axes this run can be drawn over: `step`, `time` (seconds since its start) and,
-        once its plan is known, `epoch`."""
+        """The horizontal axes for this run: `step`, `time` (seconds since its start) and, if known, `epoch`."""
         axes = {"step": STEP, "time": Axis(column="time", origin=self.started or 0.0)}
         if self.steps_per_epoch:
             axes["epoch"] = Axis(column="step", unit=self.steps_per_epoch)
@@ -62,8 +61,8 @@ class RunSeries:
         return max(ends) - self.started if ends and self.started is not None else 0.0
 
     def fold(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Take in events, ordered by time. Kinds and fields that are not known are passed over."""
-        # Collected first and appended once: many small appends would cost more than reading the file.
+        """Add events, ordered by time. Unknown kinds and fields are ignored."""
+        # Collect first and append once: many small appends would take longer than reading the file.
         metrics: dict[str, _Batches] = {}
         for event in events:
             self.version += 1
@@ -73,9 +72,9 @@ class RunSeries:
                 case "metrics":
                     self._collect(metrics, event)
                 case "rewind":
-                    self._forget_after(event["step"], metrics)
+                    self._drop_after(event["step"], metrics)
                 case "anew":
-                    self._forget(event["metrics"], metrics)
+                    self._drop(event["metrics"], metrics)
                 case "sample":
                     utilisation, memory = event.get("utilisation_percent"), event.get("memory_used_bytes")
                     self.add_reading(event["device"], event["t"], utilisation, memory)
@@ -89,7 +88,7 @@ class RunSeries:
     def add_reading(
         self, device_id: str, at: float, utilisation_percent: float | None, memory_used_bytes: float | None
     ) -> None:
-        """Take in a reading of a device, at `at` in unix seconds; None is no reading."""
+        """Add a reading of a device, taken at `at` in unix seconds; None: no reading."""
         self.version += 1
         if self.started is None:
             self.started = float(at)
@@ -121,21 +120,21 @@ class RunSeries:
         for name, values in event["values"].items():
             batches = metrics.setdefault(name, _Batches())
             if event["first"] < batches.next_step:
-                # Steps walked anew, from a checkpoint: `Series.append` replaces what a new batch repeats.
+                # The run repeats steps from a checkpoint: `Series.append` replaces the old values.
                 batches.move_to(self.metrics.setdefault(name, Series()))
                 batches = metrics[name] = _Batches()
             batches.add(event, values)
 
-    def _forget_after(self, step: int, metrics: dict[str, _Batches]) -> None:
-        """The run went on from this step: what was measured of later ones is void."""
+    def _drop_after(self, step: int, metrics: dict[str, _Batches]) -> None:
+        """Drop the values after this step, from which the run was resumed."""
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))
         metrics.clear()
-        kept = {name: _until(step, series) for name, series in self.metrics.items()}
+        kept = {name: _up_to(step, series) for name, series in self.metrics.items()}
         self.metrics = {name: series for name, series in kept.items() if len(series)}
 
-    def _forget(self, names: Iterable[str], metrics: dict[str, _Batches]) -> None:
-        """A surer source of these metrics was found, which tells them from their beginning."""
+    def _drop(self, names: Iterable[str], metrics: dict[str, _Batches]) -> None:
+        """Drop these metrics: a more reliable source was found, and it gives them from the start."""
         for name in names:
             metrics.pop(name, None)
             self.metrics.pop(name, None)
@@ -145,13 +144,13 @@ class RunSeries:
         match event.get("state"):
             case "releasing":
                 self.training_ended = float(event["t"])
-            case "starting" | "running":  # a paused run goes on
+            case "starting" | "running":  # also when a paused run is resumed
                 self.training_ended = None
 
 
 @dataclass(slots=True)
 class _Batches:
-    """Batches of one metric that are still to be appended."""
+    """Batches of one metric that are not appended yet."""
 
     first: list[int] = field(default_factory=list)
     since: list[float] = field(default_factory=list)
@@ -171,33 +170,33 @@ class _Batches:
         self.next_step = event["first"] + len(values)
 
     def move_to(self, series: Series) -> None:
-        """Append all to `series`, the times of a batch evenly spaced."""
+        """Append all to `series`, with evenly spaced times within each batch."""
         if not self.values:
             return
         count = np.array(self.count)
-        place = np.arange(len(self.values)) - np.repeat(np.cumsum(count) - count, count)  # within its batch
-        pace = (np.array(self.until) - np.array(self.since)) / np.maximum(count - 1, 1)
-        times = np.repeat(self.since, count) + place * np.repeat(pace, count)
-        series.append(_floats(np.repeat(self.first, count) + place), times, _floats(self.values))
+        index = np.arange(len(self.values)) - np.repeat(np.cumsum(count) - count, count)  # within its batch
+        interval = (np.array(self.until) - np.array(self.since)) / np.maximum(count - 1, 1)
+        times = np.repeat(self.since, count) + index * np.repeat(interval, count)
+        series.append(_floats(np.repeat(self.first, count) + index), times, _floats(self.values))
 
 
 @dataclass(slots=True)
 class _Readings:
-    """Readings of one device that are still to be appended."""
+    """Readings of one device that are not appended yet."""
 
     times: list[float] = field(default_factory=list)
     utilisation: list[float | None] = field(default_factory=list)
     memory: list[float | None] = field(default_factory=list)
 
     def move_to(self, utilisation: Series, memory: Series) -> None:
-        """Append all to the two series; a reading's step is its number, from 0."""
+        """Append all to the two series. The step of a reading is its number, from 0."""
         steps, times = np.arange(len(self.times), dtype=np.float64), _floats(self.times)
         steps += len(utilisation)
         utilisation.append(steps, times, _floats(self.utilisation))
         memory.append(steps, times, _floats(self.memory))
 
 
-def _until(step: int, series: Series) -> Series:
+def _up_to(step: int, series: Series) -> Series:
     size = int(np.searchsorted(series.steps, step, side="right"))
     if size == len(series):
         return series
@@ -207,4 +206,4 @@ def _until(step: int, series: Series) -> Series:
 
 
 def _floats(numbers: object) -> Floats:
-    return np.array(numbers, dtype=np.float64)  # None, "no reading", becomes NaN
+    return np.array(numbers, dtype=np.float64)  # None becomes NaN

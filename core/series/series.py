@@ -1,4 +1,4 @@
-"""A series: what was measured, by step and time, ready to be drawn at any zoom in the same short time."""
+"""A series of measurements by step and time, which can be drawn at any zoom in constant time."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Axis:
     unit: float = 1.0
 
     def place(self, column: Floats) -> Floats:
-        """The positions of some steps or times, shape (n,) -> (n,)."""
+        """Return the positions of steps or times, shape (n,) -> (n,)."""
         placed = column - self.origin
         return placed if self.unit == 1.0 else placed / self.unit
 
     def locate(self, position: float) -> float:
-        """The step or unix time at a position."""
+        """Return the step or unix time at a position."""
         return position * self.unit + self.origin
 
 
@@ -41,11 +41,11 @@ class Point:
 
 
 class Series:
-    """Steps, times and values of one metric or one device's reading, in the order in which they came.
+    """Steps, times and values of one metric or one device's readings, in order of arrival.
 
-    A value that is not finite is a gap. Steps and times never fall: a batch that begins at or before
-    the last step takes the place of what it repeats (a run that went on from an older checkpoint),
-    and a time before the last one counts as the last one (a clock that was set back).
+    A value that is not finite is a gap. Steps and times never decrease. A batch that begins at or before the last step
+    replaces the later values (the run resumed from an older checkpoint). A time before the last one counts as the last
+    one (the clock was set back).
     """
 
     def __init__(self) -> None:
@@ -56,29 +56,29 @@ class Series:
         self._high = RangeTree(self._values, np.fmax, _finite_or_nan)
         self._total = RangeTree(self._values, np.add, _finite_or_zero)
         self._finite = RangeTree(self._values, np.add, _is_finite)
-        self._complete = True  # no gap so far: then there is nothing to count
+        self._complete = True  # no gap so far, so finite values need not be counted
 
     def __len__(self) -> int:
         return len(self._values)
 
     @property
     def count(self) -> int:
-        """How many values there are, gaps included."""
+        """The number of values, including gaps."""
         return len(self._values)
 
     @property
     def first(self) -> float | None:
-        """The first value; None when there is none."""
+        """The first value; None if there is none."""
         return float(self._values.array[0]) if len(self) else None
 
     @property
     def last(self) -> float | None:
-        """The last value; None when there is none."""
+        """The last value; None if there is none."""
         return float(self._values.array[-1]) if len(self) else None
 
     @property
     def min(self) -> float | None:
-        """The smallest finite value; None when there is none."""
+        """The smallest finite value; None if there is none."""
         low = float(self._low.query(_index(0), _index(len(self)))[0])
         return None if np.isnan(low) else low
 
@@ -94,11 +94,11 @@ class Series:
 
     @property
     def values(self) -> Floats:
-        """All values as they were measured, shape (n,)."""
+        """All values, shape (n,)."""
         return self._values.array
 
     def append(self, steps: Floats, times: Floats, values: Floats) -> None:
-        """Append measurements, three arrays of shape (k,); `steps` rise, `times` are unix seconds."""
+        """Append measurements, three arrays of shape (k,). `steps` increase; `times` are unix seconds."""
         if not len(steps):
             return
         if len(self) and steps[0] <= self.steps[-1]:
@@ -112,13 +112,12 @@ class Series:
         self._complete = self._complete and bool(np.isfinite(values).all())
 
     def view(self, axis: Axis, lo: float, hi: float, pixels: int, *, positive: bool = False) -> tuple[Floats, Floats]:
-        """What a line over [lo, hi] needs on `pixels` columns: positions and values, shape (m,) each.
+        """Return the positions and values of a line over [lo, hi] on `pixels` columns, shape (m,) each.
 
-        Up to two points a pixel come as they are. Beyond that, each pixel column gives its smallest and
-        its largest value, so that no spike is lost, and m <= 2 * pixels + 2. A column without a finite
-        value is a gap (NaN). One point beyond either end is included, so that lines reach the border.
-        With `positive` (a logarithmic scale), values at or below zero are gaps as well; in a column
-        that has both, the largest stands for all.
+        Up to two points a pixel are returned unchanged. With more points, each pixel column gives its smallest and its
+        largest value, so that spikes remain visible, and m <= 2 * pixels + 2. A column without a finite value is a gap
+        (NaN). One point beyond each end is included, so that lines reach the border. With `positive` (for a logarithmic
+        scale), values at or below zero are gaps too; a column with both kinds gives its largest value twice.
         """
         start, stop = self._range(axis, lo, hi)
         before, after = max(start - 1, 0), min(stop + 1, len(self))
@@ -133,10 +132,10 @@ class Series:
         return np.concatenate([x for x, _ in pieces]), np.concatenate([y for _, y in pieces])
 
     def smooth(self, axis: Axis, lo: float, hi: float, pixels: int, window: int) -> tuple[Floats, Floats]:
-        """The mean of the last `window` values, where finite, over [lo, hi]: positions and means, shape (m,).
+        """Return positions and running means over [lo, hi], shape (m,): means of the last `window` values, if finite.
 
-        At the beginning, where there are not yet `window` values, it is the mean of those there are. Up to
-        one point a pixel column is given, its last, and one beyond either end.
+        Before there are `window` values, the mean is over fewer. Each pixel column gives at most one point, its last;
+        one point beyond each end is included.
         """
         start, stop = self._range(axis, lo, hi)
         before, after = max(start - 1, 0), min(stop + 1, len(self))
@@ -148,14 +147,14 @@ class Series:
         return axis.place(self._along(axis)[ends]), self._means(ends, window)
 
     def recent(self, window: int) -> float | None:
-        """The mean of the last `window` values, where finite; None when none is."""
+        """Return the mean of the finite ones of the last `window` values; None if there is none."""
         if not len(self):
             return None
         mean = float(self._means(_index(len(self) - 1), window)[0])
         return mean if np.isfinite(mean) else None
 
     def nearest(self, axis: Axis, position: float) -> Point | None:
-        """The measurement whose place on the axis is nearest; None when there is none."""
+        """Return the measurement nearest to a position on the axis; None if there is none."""
         if not len(self):
             return None
         along, wanted = self._along(axis), axis.locate(position)
@@ -176,14 +175,14 @@ class Series:
         return self.steps if axis.column == "step" else self.times
 
     def _range(self, axis: Axis, lo: float, hi: float) -> tuple[int, int]:
-        """The first index inside [lo, hi], and one past the last."""
+        """Return the index range [start, stop) of the points inside [lo, hi]."""
         along = self._along(axis)
         start = along.searchsorted(axis.locate(lo), side="left")
         stop = along.searchsorted(axis.locate(hi), side="right")
         return int(start), max(int(start), int(stop))
 
     def _columns(self, axis: Axis, lo: float, hi: float, pixels: int) -> tuple[Indices, Indices]:
-        """The index ranges [start, stop) of the pixel columns that hold a point, shape (m,) each."""
+        """Return the index ranges [start, stop) of the pixel columns with points, shape (m,) each."""
         start, stop = self._range(axis, lo, hi)
         borders = np.linspace(axis.locate(lo), axis.locate(hi), pixels + 1)[1:-1]
         inner = np.searchsorted(self._along(axis), borders)
@@ -197,7 +196,7 @@ class Series:
         return axis.place(self._along(axis)[start:stop]), np.where(y > 0, y, np.nan) if positive else y
 
     def _extremes(self, axis: Axis, starts: Indices, stops: Indices, *, positive: bool) -> tuple[Floats, Floats]:
-        """Each pixel column's extremes at its first and its last place, in the order of its trend."""
+        """Return each pixel column's extremes, at its first and its last position, in the order of its trend."""
         low, high = self._low.query(starts, stops), self._high.query(starts, stops)
         if positive:
             high = np.where(high > 0, high, np.nan)

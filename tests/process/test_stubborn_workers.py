@@ -90,7 +90,7 @@ def test_after_stop_nothing_is_left_and_the_verdict_names_what_was_ended(asleep:
     release = followed.run.facts.releases["cpu:0"]
     assert release.verdict is Verdict.RELEASED
     assert all(f"pid {pid}" in release.sentence for pid in pids), release.sentence
-    shown = report.document(followed.run, report.read_all(Run.attach(followed.run.dir)))["release"]
+    shown = report.document(Run.attach(followed.run.dir))["release"]
     assert shown["verdict"] == "released"
     assert {each["pid"] for each in shown["ended"]} == pids
 

@@ -44,15 +44,15 @@ def export(options: Namespace) -> int:
 
 
 def _export_csv(options: Namespace, run: Run) -> int:
-    book = report.read_all(run).book
+    run_series = report.read_series(run)
     for text in run.facts.notices:  # what could not be read is missing from the table
         warn(text)
     if options.csv == "-":
-        report.write_csv(book, sys.stdout)
+        report.write_csv(run_series, sys.stdout)
         return 0
-    report.export_csv(book, Path(options.csv))
+    report.export_csv(run_series, Path(options.csv))
     if options.json:
-        rows = sum(len(series) for series in book.metrics.values())
+        rows = sum(len(series) for series in run_series.metrics.values())
         say_json({"run": run.id, "csv": options.csv, "rows": rows})
     return 0
 

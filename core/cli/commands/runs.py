@@ -38,7 +38,7 @@ def list_runs(options: Namespace) -> int:
 def show(options: Namespace) -> int:
     """Show a run: its state, metrics, checkpoints, device memory and errors."""
     run = find(options)
-    document = report.document(run, report.read_all(run))
+    document = report.document(run)
     if options.json:
         say_json(document)
         return 0
