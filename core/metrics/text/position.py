@@ -24,7 +24,8 @@ class ContinuousSteps:
     _stride: int = 1
     _shift: int = 0
 
-    def whole(self, step: int, epoch: float | None) -> int:
+    def continuous(self, step: int, epoch: float | None) -> int:
+        """Return the step, counted from the start of the training."""
         if self._last is not None and step <= self._last and epoch is not None and epoch != self._epoch:
             self._shift += self._last + self._stride - step
         elif self._last is not None and step > self._last:
@@ -39,14 +40,14 @@ class PositionTracker:
 
     epoch: float | None = None
     epochs: float | None = None  # the total number of epochs
-    first: int = 1  # the number of the first epoch, as the program counts them
+    first_epoch: int = 1  # the number of the first epoch, as the program counts them
     closed: bool = False  # the epoch has reached its last step: an evaluation or another fit follows
-    _before: int = 0  # steps of an earlier fit, before this count of epochs began
-    _begin: int | None = None  # the step before this epoch's first
+    _offset: int = 0  # steps of an earlier fit, before this count of epochs began
+    _begin: int | None = None  # the step before the first of this epoch
     _reached: int = 0  # the last step returned
-    _inner: float = 0  # that step within its epoch or pass
+    _count: float = 0  # that step within its epoch or pass
     _length: float | None = None  # steps of an epoch
-    _whole: bool = False  # "step 400/1875" counts over all epochs
+    _over_all_epochs: bool = False  # "step 400/1875" counts over all epochs
     _steps: ContinuousSteps = field(default_factory=ContinuousSteps)
 
     def announce(self, reading: Reading, epochs: float | None, *, over: bool) -> Reading:
@@ -57,7 +58,7 @@ class PositionTracker:
         self.closed = over
         if self.epochs is None:
             return reading
-        done = reading.epoch - self.first + over
+        done = reading.epoch - self.first_epoch + over
         return replace(reading, done=min(done, self.epochs), total=self.epochs, unit="epochs")
 
     def reached(self) -> int | None:
@@ -70,8 +71,8 @@ class PositionTracker:
 
     def switch(self, *, counted: bool) -> None:
         """Take another bar as the training's from now on; `counted`: the bar before was training, too."""
-        self._before = self._reached if counted else 0
-        self._inner, self._length = 0, None
+        self._offset = self._reached if counted else 0
+        self._count, self._length = 0, None
 
     def place(self, reading: Reading, epochs: float | None) -> Reading:
         """Complete a reading of a text line with its epoch, step and progress.
@@ -79,9 +80,9 @@ class PositionTracker:
         `epochs`: the total number of epochs, if the line has it.
         """
         if reading.epoch == 0:
-            self.first = 0
+            self.first_epoch = 0
         if reading.unit == "epochs":
-            done = (reading.done or 0) + 1 - self.first
+            done = (reading.done or 0) + 1 - self.first_epoch
             return replace(reading, done=min(done, reading.total or done))
         if reading.total is not None and (reading.step is None or self.epoch is not None):
             return self.within(replace(reading, step=None), epochs)
@@ -92,7 +93,7 @@ class PositionTracker:
         reading = self._with_epoch(reading)
         if reading.step is None:
             return reading
-        step = self._steps.whole(reading.step, reading.epoch)
+        step = self._steps.continuous(reading.step, reading.epoch)
         return reading if step == reading.step else replace(reading, step=step)
 
     def within(self, reading: Reading, epochs: float | None) -> Reading:
@@ -104,43 +105,43 @@ class PositionTracker:
             return reading
         if reading.unit == "steps":
             reading = self._counted(reading, reading.done, reading.total)
-        if self.epoch is None or self._whole:
+        if self.epoch is None or self._over_all_epochs:
             return reading
         if self.epochs is None or reading.total is None or reading.done is None:
             return replace(reading, unit=IN_EPOCH)  # its share of the training is unknown
-        done = (self.epoch - self.first) * reading.total + reading.done
+        done = (self.epoch - self.first_epoch) * reading.total + reading.done
         return replace(reading, done=done, total=self.epochs * reading.total)
 
     def _enter(self, epoch: float, epochs: float | None) -> None:
         if epoch == 0:
-            self.first = 0
+            self.first_epoch = 0
         if self.epoch is not None and epoch <= self.epoch:  # the count restarts: a second fit
-            self._before, self.epochs = self._reached, None
+            self._offset, self.epochs = self._reached, None
         self.epochs = epochs or self.epochs
         self.epoch, self._begin, self.closed = epoch, None, False
 
-    def _counted(self, reading: Reading, inner: float, length: float | None) -> Reading:
+    def _counted(self, reading: Reading, count: float, length: float | None) -> Reading:
         """Return the reading with its step, and remember its count."""
         if self.epoch is not None:
-            begin = self._epoch_begin(inner, length)
-        elif inner < self._inner:  # passes without epochs follow one another
-            self._before = begin = self._before + int(self._length or self._inner)
+            begin = self._epoch_begin(count, length)
+        elif count < self._count:  # passes without epochs follow one another
+            self._offset = begin = self._offset + int(self._length or self._count)
         else:
-            begin = self._before
-        self._inner, self._length, self._reached = inner, length or self._length, begin + int(inner)
+            begin = self._offset
+        self._count, self._length, self._reached = count, length or self._length, begin + int(count)
         return replace(reading, step=self._reached)
 
     def _with_epoch(self, reading: Reading) -> Reading:
         return reading if reading.epoch is not None or self.epoch is None else replace(reading, epoch=self.epoch)
 
-    def _epoch_begin(self, inner: float, length: float | None) -> int:
-        """Return the step before the first of this epoch, for a reading at `inner` of `length`."""
+    def _epoch_begin(self, count: float, length: float | None) -> int:
+        """Return the step before the first of this epoch, for a reading at `count` of `length`."""
         assert self.epoch is not None
-        index = int(self.epoch) - self.first
+        index = int(self.epoch) - self.first_epoch
         if self._begin is None:  # the first reading of an epoch
-            ended = self._length is not None and self._inner >= self._length
-            self._whole |= length == self._length and inner > self._inner > 0 and not ended
+            ended = self._length is not None and self._count >= self._length
+            self._over_all_epochs |= length == self._length and count > self._count > 0 and not ended
             self._begin = self._reached
-        if self._whole:
-            return self._before
-        return self._begin if length is None else self._before + index * int(length)
+        if self._over_all_epochs:
+            return self._offset
+        return self._begin if length is None else self._offset + index * int(length)
