@@ -29,6 +29,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest_plugins = ["tests.nvml.fixtures"]
 
 
+FOLDERS = {"architecture": "unit", "unit": "unit", "process": "process", "window": "window", "framework": "framework"}
+"""The marker of the tests in each folder."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test by its folder; those of a framework go to one process of tests, which has its pool."""
+    for item in items:
+        marker = FOLDERS[item.path.relative_to(Path(__file__).parent).parts[0]]
+        item.add_marker(marker)
+        if marker == "framework":
+            is_tensorflow = "tensorflow" in item.nodeid or "keras" in item.nodeid
+            item.add_marker(pytest.mark.xdist_group("tensorflow" if is_tensorflow else "torch"))
+
+
 def _cores_of_our_own() -> str:
     """All cores, in an order in which no other process of tests (pytest-xdist) has the same `cpu:0`."""
     cores = sorted(os.sched_getaffinity(0))

@@ -1,18 +1,63 @@
-"""What several modules of tests stand on: every cell of the matrix, trained once."""
+"""What several modules of tests stand on: pools in which runs train, and every cell of the matrix, trained once."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.cells import CellRuns, spec_of
-from tests.support.running import Trained
+from tests.support.running import Trained, train
+from tests.support.worker_pool import WorkerPools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.running import Followed
 
 
 @pytest.fixture(scope="session")
-def cell_runs(tmp_path_factory: pytest.TempPathFactory) -> CellRuns:
-    """Finished runs by framework, strategy and accumulation; to be read only."""
+def pools() -> Iterator[WorkerPools]:
+    """Warm processes in which runs train, one for PyTorch and one for TensorFlow and Keras."""
+    made = WorkerPools()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_pools(pools: WorkerPools) -> Iterator[None]:
+    """The runs of these tests train in pools."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("core.runs.run.launch_supervisor", pools.launch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
+    """Those of tests marked `e2e` are started as users start them."""
+    if request.node.get_closest_marker("e2e"):
+        with pools.cold():
+            yield
+    else:
+        yield
+        pools.wait()
+
+
+@pytest.fixture(scope="session")
+def cell_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) -> CellRuns:
+    """Finished runs by framework, strategy and accumulation; to be read only.
+
+    Without accumulation, each is started as users start it.
+    """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # by all processes of tests
-    return Trained(lambda key: spec_of(*key), shared / "cells")
+
+    def make(key: tuple[str, str, int], runs_root: Path) -> Followed:
+        if key[2] > 1:
+            return train(spec_of(*key), runs_root)
+        with pools.cold():
+            return train(spec_of(*key), runs_root)
+
+    return Trained(make, shared / "cells")

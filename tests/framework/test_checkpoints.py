@@ -111,7 +111,7 @@ def test_two_ranks_resume_within_rounding(runs_root: Path, drops: str) -> None:
     assert again.losses() == pytest.approx(stepwise.losses(), rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) -> None:
     """A model of some megabytes, a checkpoint after every step: each life goes on where the last whole one is."""
     heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")

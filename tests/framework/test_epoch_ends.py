@@ -294,7 +294,6 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     return train(make_spec(write_recipe(root, AWKWARD, "awkward"), **OF_ONE_STEP), root / "runs")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
 def test_epochs_of_one_step_are_complete_on_two_ranks(
     runs_root: Path, tmp_path: Path, on_one_device: Followed, strategy: str
@@ -312,7 +311,6 @@ def test_epochs_of_one_step_are_complete_on_two_ranks(
     assert all(each["value"] == pytest.approx(values[each["epoch"] - 1]) for each in saved)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["ddp", "pipeline"])
 def test_a_rank_that_is_killed_right_after_an_epoch_is_resumed_exactly(
     runs_root: Path, tmp_path: Path, strategy: str

@@ -89,7 +89,6 @@ def keras_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trained(tmp_path_factory.mktemp("runs"), "digits_mlp", framework="tensorflow")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("format_name", ["keras", "saved_model"])
 def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, format_name: str) -> None:
     run = keras_run

@@ -106,6 +106,7 @@ def test_a_script_runs_under_it_and_is_measured(tmp_path: Path, runs_root: Path,
     assert told["ours"] is False
 
 
+@pytest.mark.e2e
 def test_a_worker_comes_up_under_it_and_asks_for_its_framework_alone(runs_root: Path, foreign: str) -> None:
     """All that a worker loads before its framework is the standard library and ours, in words that it understands."""
     spec = replace(make_spec("digits_mlp"), python=foreign)
@@ -126,6 +127,7 @@ def test_a_recipe_is_refused_where_its_framework_is_missing(
     assert f"PyTorch is not installed in {foreign}. Install it there" in capsys.readouterr().err
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("framework", "strategy", "devices"),
     [("pytorch", "single", "cpu:0"), ("pytorch", "ddp", "cpu:0,cpu:1"), ("tensorflow", "single", "cpu:0"),
@@ -145,6 +147,7 @@ def test_a_recipe_trains_under_it_as_under_our_own(
     assert theirs.losses() == pytest.approx(ours.losses(), rel=1e-4)
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("framework", ["pytorch", "keras"])
 def test_a_recipe_trains_where_nothing_of_ours_is_installed(runs_root: Path, apart: str, framework: str) -> None:
     spec = make_spec("digits_mlp", framework=framework, epochs=1)

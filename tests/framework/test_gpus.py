@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.nvml.standin import StandIn
 
 
+@pytest.mark.e2e
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine's own GPUs would answer for those of the stand-in")
 def test_two_ticked_gpus_are_the_two_that_every_worker_sees(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=8)

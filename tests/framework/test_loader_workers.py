@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from core.runs.states import RunState
 from tests.process.test_stubborn_workers import GONE_IN_S, SOON, WORKERS, nothing_left, sleepers
 from tests.support.running import make_spec, start, write_recipe
@@ -46,6 +48,7 @@ def train_data():
 """
 
 
+@pytest.mark.e2e
 def test_after_stop_nothing_is_left_and_they_are_named(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "recipe", STUBBORN, "stubborn")
     spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)

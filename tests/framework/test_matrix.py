@@ -61,11 +61,15 @@ def test_the_table_is_the_one_that_is_promised() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "accumulation"),
     # `single` itself is the curve of one device.
-    [(strategy, many) for strategy in SYNCHRONOUS for many in (1, 2) if many > 1 or strategy.name != "single"],
+    [
+        pytest.param(strategy, many, marks=pytest.mark.e2e if many == 1 else ())
+        for strategy in SYNCHRONOUS
+        for many in (1, 2)
+        if many > 1 or strategy.name != "single"
+    ],
     ids=lambda value: value if isinstance(value, int) else name(value),
 )
 def test_every_synchronous_cell_walks_the_curve_of_one_device(
@@ -76,13 +80,16 @@ def test_every_synchronous_cell_walks_the_curve_of_one_device(
     check_curve(followed, cell_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
 
 
-@pytest.mark.slow
-def test_the_asynchronous_cell_learns_as_much(runs_root: Path) -> None:
+@pytest.fixture(scope="module")
+def long_baseline(tmp_path_factory: pytest.TempPathFactory) -> Followed:
+    return train(spec_of("tensorflow", "single", epochs=10), tmp_path_factory.mktemp("long"))
+
+
+@pytest.mark.e2e
+def test_the_asynchronous_cell_learns_as_much(runs_root: Path, long_baseline: Followed) -> None:
     """At the end of a training that is long enough: on the way there no two asynchronous runs are alike."""
-    followed, baseline = (
-        train(spec_of("tensorflow", strategy, epochs=10), runs_root) for strategy in ("parameter_server", "single")
-    )
+    followed = train(spec_of("tensorflow", "parameter_server", epochs=10), runs_root)
     check_whole(followed, epochs=10)
     assert any("asynchronous" in text for text in followed.run.facts.notices)
-    accuracy, wanted = (each.book.metrics["val_accuracy"].values[-3:].mean() for each in (followed, baseline))
+    accuracy, wanted = (each.book.metrics["val_accuracy"].values[-3:].mean() for each in (followed, long_baseline))
     assert accuracy > wanted - 0.02

@@ -74,7 +74,7 @@ def assert_close(losses: list[float], others: list[float], relative: float = 1e-
         assert one == pytest.approx(other, rel=relative), f"step {step}"
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_one_device_and_two_walk_the_same_curve_from_the_command_line(runs_root: Path) -> None:
     curves = []
     for strategy, devices in (("ddp", "cpu:0,cpu:1"), ("single", "cpu:0")):

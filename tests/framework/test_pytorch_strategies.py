@@ -105,7 +105,7 @@ def assert_same_curve(followed: Followed, single: Followed) -> None:
         assert_close(followed.book.metrics[name].values.tolist(), series.values.tolist())
 
 
-@pytest.mark.slow
+@pytest.mark.e2e
 def test_every_strategy_walks_the_curve_of_one_device(cell_runs: CellRuns) -> None:
     """And what is on which device is what the strategy promises."""
     single = cell_runs["pytorch", "single", 1]
@@ -139,7 +139,6 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Followe
     return dict(zip((1, 2), train_both(once, twice, root / "runs"), strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_parts_of_a_batch_are_weighted_by_their_size(
     runs_root: Path, tmp_path: Path, on_one_device: dict[int, Followed], accumulation: int
@@ -151,7 +150,6 @@ def test_parts_of_a_batch_are_weighted_by_their_size(
         assert_same_curve(train(spec, runs_root), on_one_device[accumulation])
 
 
-@pytest.mark.slow
 def test_blocks_that_are_sharded_apart_keep_in_step(runs_root: Path, tmp_path: Path) -> None:
     """Of the last three items one rank has two, which it could take in two passes, and the other has one."""
     source = AWKWARD.replace("items=65", "items=67").replace(
@@ -184,7 +182,6 @@ def general_on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     return train(make_spec(write_recipe(root, GENERAL, "general"), epochs=3, batch_size=16), root / "runs")
 
 
-@pytest.mark.slow
 def test_a_stage_runs_as_it_was_compiled() -> None:
     compiled: list[object] = []
 
@@ -217,7 +214,6 @@ def test_a_model_that_is_no_row_is_cut(
         assert torch.allclose(value, expected[name], rtol=1e-4, atol=1e-6), name
 
 
-@pytest.mark.slow
 def test_a_stage_may_begin_by_writing_into_its_input(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
@@ -243,7 +239,6 @@ def test_a_stage_may_begin_by_writing_into_its_input(runs_root: Path, tmp_path: 
     assert_same_curve(followed, single)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)
 def test_a_resumed_run_equals_the_uninterrupted_one(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     """From the middle of an epoch, with dropout, running statistics, optimizer states and a schedule."""
@@ -270,7 +265,6 @@ def test_a_model_that_cannot_be_cut_says_why(runs_root: Path, tmp_path: Path, st
     assert ("stages()" if strategy == "pipeline" else "placed_model(devices)") in error
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["fsdp", "pipeline"])
 def test_a_stop_ends_a_validation_of_all_ranks_together(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("items=21", "items=1_000_000"), "long")

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from core.runs.states import RunState
-from tests.process.test_checkpoints import DROPS
+from tests.framework.test_checkpoints import DROPS
 from tests.support.running import make_spec, train, train_both, write_recipe
 
 PLAIN = DROPS.replace("nn.BatchNorm1d(width), nn.Tanh(), nn.Dropout(0.5)", "nn.Tanh()").replace(

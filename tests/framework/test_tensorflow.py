@@ -22,7 +22,6 @@ from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec
 
 if TYPE_CHECKING:
     from core.runs.run import Run
-    from core.schema.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = "cpu:0,cpu:1"
@@ -125,10 +124,11 @@ def strict_runs(tmp_path_factory: pytest.TempPathFactory) -> Trained[str]:
     root = tmp_path_factory.mktemp("strict")
     recipe = write_recipe(root, AWKWARD, "awkward")
 
-    def spec_of(strategy: str) -> RunSpec:
-        return spec(recipe, strategy, **(STRICT | {"accumulation": 1 if strategy == "single" else 2}))
+    def make(strategy: str, runs_root: Path) -> Followed:
+        settings = STRICT | {"accumulation": 1 if strategy == "single" else 2}
+        return train(spec(recipe, strategy, **settings), runs_root)
 
-    return Trained(spec_of, root / "runs")
+    return Trained(make, root / "runs")
 
 
 @pytest.mark.parametrize("strategy", PARALLEL)

@@ -290,7 +290,6 @@ def test_a_placed_model_is_on_both_devices_and_walks_the_same_curve(in_keras: di
     assert placed["products"] == [0, 1]  # the way back, too: no product is left to the default device
 
 
-@pytest.mark.slow
 def test_mobilenet_trains_on_pictures_of_the_library_s_own_making(tmp_path: Path) -> None:
     if importlib.util.find_spec("tensorflow_datasets") is None:  # importing it here would import TensorFlow
         pytest.skip("tensorflow_datasets is not installed")

@@ -49,7 +49,7 @@ RESERVE = "events/reserve"
 def window(runs_root: Path) -> Iterator[psutil.Popen]:
     """A real window in a process of its own; it looks at each run as it comes."""
     process = psutil.Popen(
-        [sys.executable, "-m", "tests.core.watching", str(runs_root)],
+        [sys.executable, "-m", "tests.support.watching", str(runs_root)],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     yield process
@@ -58,7 +58,6 @@ def window(runs_root: Path) -> Iterator[psutil.Popen]:
     assert process.wait(30) == 0
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_hundred_runs_half_of_them_killed_leave_nothing(
     runs_root: Path, tmp_path: Path, window: psutil.Popen

@@ -172,22 +172,21 @@ def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed,
 
 
 class Trained(dict[Key, Followed]):
-    """Runs that several tests look at and none changes: each is trained when it is first asked for.
+    """Runs that several tests look at and none changes: each is made when it is first asked for.
 
     Where tests run in several processes, by the first of them that asks; the others wait for it.
     """
 
-    def __init__(self, spec_of: Callable[[Key], RunSpec], root: Path) -> None:
+    def __init__(self, make: Callable[[Key, Path], Followed], root: Path) -> None:
+        """`make`: a finished run, in a folder of runs."""
         super().__init__()
-        self._spec_of, self._root = spec_of, root
+        self._make, self._root = make, root
 
     def __missing__(self, key: Key) -> Followed:
         runs_root = self._root / str(key)
         runs_root.mkdir(parents=True, exist_ok=True)
         with (runs_root / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            trained = directories(runs_root)
-            self[key] = (
-                Followed(Run.attach(trained[0])).until_over() if trained else train(self._spec_of(key), runs_root)
-            )
+            made = directories(runs_root)
+            self[key] = Followed(Run.attach(made[0])).until_over() if made else self._make(key, runs_root)
         return self[key]

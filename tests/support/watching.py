@@ -1,6 +1,6 @@
 """A window that looks at each run as it comes, for a test that measures it from outside.
 
-    python -m tests.core.watching RUNS_ROOT
+    python -m tests.support.watching RUNS_ROOT
 
 It looks at every run once, in their order, and prints a line with its name then.
 """

@@ -287,7 +287,6 @@ print("{}")
 """
 
 
-@pytest.mark.slow
 @needs_tensorboard
 def test_what_the_installed_tensorflow_writes(tmp_path: Path) -> None:
     run_program(TENSORFLOW, tmp_path)
@@ -338,7 +337,6 @@ print(json.dumps(histories))
 """
 
 
-@pytest.mark.slow
 @needs_tensorboard
 def test_what_the_installed_keras_writes(tmp_path: Path) -> None:
     for often, history in run_program(KERAS_PROGRAM, tmp_path).items():

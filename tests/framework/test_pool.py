@@ -1,0 +1,51 @@
+"""A run in a pool records what a cold one does."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.system import processes
+from tests.support.running import make_spec, train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.worker_pool import WorkerPools
+
+OF_ITS_OWN = {"t", "pid", "created", "seconds", "peak_bytes", "sentence"}
+"""Fields that differ from run to run: times and processes; and the memory that a process shares with its pool."""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("framework", "strategy"), [("pytorch", "single"), ("pytorch", "ddp"), ("tensorflow", "mirrored")]
+)
+def test_a_cold_run_and_one_in_a_pool_record_the_same(
+    runs_root: Path, pools: WorkerPools, framework: str, strategy: str
+) -> None:
+    devices = "cpu:0" if strategy == "single" else "cpu:0,cpu:1"
+    spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices=devices, epochs=2)
+    cold = train(spec, runs_root / "cold")
+    with pools.cold(is_cold=False):
+        pooled = train(spec, runs_root / "pooled")
+    assert recorded(pooled.run.dir) == recorded(cold.run.dir)
+    assert pooled.book.metrics.keys() == cold.book.metrics.keys()
+    for name, series in cold.book.metrics.items():
+        assert pooled.book.metrics[name].values.tolist() == series.values.tolist(), name
+        assert pooled.book.metrics[name].steps.tolist() == series.steps.tolist(), name
+    assert processes.tagged(pooled.run.id) == []
+
+
+def recorded(run_dir: Path) -> dict[str, list[Any]]:
+    """What is in the event files but for readings and metrics, which come in as many lines as time allows."""
+    found: dict[str, list[Any]] = {}
+    for path in (run_dir / "events").glob("*.jsonl"):
+        for event in map(json.loads, path.read_text().splitlines()):
+            if event["kind"] in {"sample", "metrics"}:
+                continue
+            fields = {name: value for name, value in event.items() if name not in OF_ITS_OWN}
+            found.setdefault(path.name, []).append(fields)
+    return found

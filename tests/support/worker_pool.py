@@ -1,0 +1,239 @@
+"""Warm processes in which runs train: a framework is imported once, and every supervisor and worker is forked from it.
+
+    python -m tests.support.worker_pool torch|tensorflow
+
+The supervisor is the real one, `core.supervisor`, started by `fork` in the place of a command line; so are its workers:
+the child begins a session, takes log, stdin, environment and cores as `core.launchers.local` gives them, and calls the
+worker's `main` under the private name. What is recorded is what a cold run records; `test_pool.py` compares the two.
+
+Limits: no framework does anything before the fork but being imported, since the threads it would start are not forked.
+The environment that `/proc` shows of a forked process is the pool's: the run's tag is not in it. So nothing about tags,
+orphans, the guard, boot, or the start of a supervisor or a worker may be tested with a pool.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.runs.directory import launch_supervisor
+from core.system import processes
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from core.system.processes import ProcessId
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = {"pytorch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow"}
+"""Which process trains runs of which framework."""
+
+
+class WorkerPool:
+    """The process of one family; it is started when it is first asked for."""
+
+    def __init__(self, family: str) -> None:
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it is there as long as the process)
+        environment = {name: value for name, value in os.environ.items() if name != "TESTS_OF_TRAINYARD"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", __name__, family],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+            env={**environment, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},  # numpy's starts them at once
+        )  # fmt: skip
+
+    def supervise(self, run_dir: Path, *options: str) -> ProcessId | None:
+        """Fork a supervisor for a run directory, as `core.runs.directory.launch_supervisor` starts one."""
+        return processes.identify(self._ask(run_dir=str(run_dir), options=options, environment=dict(os.environ)))
+
+    def wait(self) -> None:
+        """Until no supervisor is left."""
+        wait_until(lambda: not self._ask(), 30, "the pool's supervisors to end")
+
+    def close(self) -> None:
+        """End the process; what it has started ends with it."""
+        self._process.communicate()
+        self._log.close()
+
+    def _ask(self, **request: Any) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        reply = self._process.stdout.readline()
+        if not reply:
+            self._log.seek(0)
+            raise AssertionError(f"the pool has ended:\n{self._log.read()}")
+        return int(reply)
+
+
+class WorkerPools:
+    """All pools of a test session, and whether runs are to be started in them now."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, WorkerPool] = {}
+        self._is_cold = False
+
+    def launch(self, run_dir: Path, *options: str) -> ProcessId | None:
+        """In the place of `launch_supervisor` of `core.runs.run`."""
+        spec = json.loads((run_dir / "spec.json").read_text())
+        family = FAMILIES.get(spec["framework"])
+        if self._is_cold or family is None or spec["python"] != sys.executable:
+            return launch_supervisor(run_dir, *options)
+        if family not in self._pools:
+            self._pools[family] = WorkerPool(family)
+        return self._pools[family].supervise(run_dir, *options)
+
+    @contextlib.contextmanager
+    def cold(self, *, is_cold: bool = True) -> Iterator[None]:
+        """Meanwhile runs are started as users start them; or, in a cold test, in pools after all."""
+        before, self._is_cold = self._is_cold, is_cold
+        yield
+        self._is_cold = before
+
+    def wait(self) -> None:
+        """Until no supervisor is left in any of them."""
+        for pool in self._pools.values():
+            pool.wait()
+
+    def close(self) -> None:
+        """End all of them."""
+        for pool in self._pools.values():
+            pool.close()
+
+
+# -- in the process of the pool ------------------------------------------------------------------
+
+
+class Forked(subprocess.Popen):
+    """A process that was forked without a program, with the methods of one that was started."""
+
+    def __init__(self, pid: int, stdin: int) -> None:
+        self.pid, self.returncode, self.args = pid, None, ["forked"]
+        self.stdin, self.stdout, self.stderr = os.fdopen(stdin, "wb", 0), None, None
+        self._child_created, self._input, self._communication_started = True, None, False
+        self._waitpid_lock = threading.Lock()
+
+
+def load(family: str) -> None:
+    """Import all that runs of this family need, as boot does: our package is under its private name, too."""
+    from core.catalog.strategies import STRATEGIES
+    from core.worker import boot
+
+    boot._load_privately(str(ROOT / "core"))
+    targets = [row.target for row in STRATEGIES if FAMILIES.get(row.framework) == family and row.target]
+    errors = [f"{target.partition('.')[0]}._errors" for target in targets]
+    for name in ("main", *targets, *errors):
+        importlib.import_module(f"{boot.PRIVATE_NAME}.worker.{name}")
+    for name in ("core.supervisor.__main__", "core.supervisor.monitor", "core.supervisor.recovery"):
+        importlib.import_module(name)
+    if family == "torch":
+        importlib.import_module("torch._dynamo")  # which the first optimizer imports
+    gc.collect()
+    gc.freeze()
+
+
+def serve(family: str) -> None:
+    """Fork a supervisor for each request, until stdin ends."""
+    replies = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    load(family)
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a thread would not be forked"
+    children: set[int] = set()
+    for line in sys.stdin:
+        request = json.loads(line)
+        children -= {pid for pid in children if os.waitpid(pid, os.WNOHANG)[0]}
+        if not request:
+            replies.write(f"{len(children)}\n")
+            continue
+        pid = os.fork()
+        if pid == 0:
+            leave(become_supervisor, family, **request)
+        children.add(pid)
+        replies.write(f"{pid}\n")
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)  # its workers notice
+            os.waitpid(pid, 0)
+
+
+def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
+    """Call it, and end this process with its exit code, as the interpreter would, but for the modules that stay."""
+    code = 1
+    try:
+        code = function(*arguments, **keywords)
+        threading._shutdown()
+        atexit._run_exitfuncs()
+    except BaseException:  # noqa: BLE001 (as the interpreter shows it)
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = None) -> None:
+    """Begin a session of one's own, with the run's log for output, and these."""
+    os.setsid()
+    if stdin is not None:
+        os.dup2(stdin, 0)
+    log = os.open(run_dir / "log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.closerange(3, 1024)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.stdout.reconfigure(write_through=True)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def become_supervisor(family: str, run_dir: str, options: list[str], environment: dict[str, str]) -> int:
+    """As `core.supervisor.__main__`, with workers that are forked."""
+    from core.launchers import local
+    from core.supervisor import __main__ as supervisor
+
+    take_over(Path(run_dir), environment, os.open(os.devnull, os.O_RDONLY))
+
+    def launch(spec: Any, run_dir: Path, assignment: Any, names: Any = None) -> Forked:
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            leave(become_worker, family, spec, run_dir, assignment, names, reading)
+        os.close(reading)
+        return Forked(pid, writing)
+
+    local.launch = launch
+    sys.argv = ["core.supervisor", run_dir, *options]
+    return supervisor.main()
+
+
+def become_worker(family: str, spec: Any, run_dir: Path, assignment: Any, names: Any, stdin: int) -> int:
+    """As `core.launchers.local.launch` starts one."""
+    from core.launchers import local
+
+    environment = local.environment(os.environ, run_dir.name, assignment, names)
+    take_over(run_dir, {**environment, processes.RUN_DIR: str(run_dir)}, stdin)
+    os.chdir(spec.working_dir)
+    sys.argv = [str(local.BOOT), str(run_dir), assignment.to_text()]
+    if family == "torch" and assignment.cores:
+        import torch
+
+        torch.set_num_threads(len(assignment.cores))  # as it would have found by itself
+    return importlib.import_module("_trainyard.worker.main").main(*sys.argv[1:])
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
