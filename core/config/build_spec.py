@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from core.catalog import frameworks, recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import presets
-from core.pythons.facts import locate
+from core.pythons.discovery import locate
 from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Training
 from core.schema.spec import RunSpec
 

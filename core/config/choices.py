@@ -65,7 +65,7 @@ class ScriptChoices:
     launch: str | None = None
     """`one` or `per-device`; None for the mode that the script's source proposes."""
     python: str | None = None
-    """None for the active environment, one next to the script, or Trainyard's own (`core.pythons.selection`)."""
+    """None for the active environment, one next to the script, or Trainyard's own (`core.pythons.discovery`)."""
     expression: str = ""
     """A regular expression that reads metrics from the log."""
     devices: tuple[str, ...]

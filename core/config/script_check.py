@@ -10,7 +10,7 @@ from core.catalog.strategies import find_launch_mode
 from core.config.build_spec import absolute_folder, check_folder, resolve
 from core.config.choices import INTERRUPT_S, ScriptChoices
 from core.metrics.text.expression import compile_expression
-from core.pythons.selection import for_script
+from core.pythons.discovery import for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
 from core.schema.spec import SCRIPT, RunSpec
 from core.scripts.analysis import analyse_script

@@ -13,7 +13,7 @@ from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
 from core.catalog.strategies import Strategy, find_strategy, strategies_of, strategy_of
 from core.launchers import script
-from core.pythons.facts import MIN_FOR_RECIPES
+from core.pythons.python_info import MIN_FOR_RECIPES
 from core.scripts.analysis import analyse_script
 from core.scripts.problems import problems as program_problems
 

@@ -1,7 +1,7 @@
 """The Pythons of this machine: where they are and which packages they have. Nothing is imported from them.
 
-- `places`, `discovery`, `search`: where Pythons are looked for
-- `facts`, `probe`, `probe_process`: ask one about itself
-- `cache`: remember the answers
-- `selection`: which one runs a script by default
+- `discovery`: find Pythons without starting any
+- `python_info`, `probe`: ask one about itself in a helper process
+- `cache`: keep the answers
+- `search`: find and ask all of them in the background
 """

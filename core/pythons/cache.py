@@ -1,4 +1,4 @@
-"""What Pythons have told of themselves, kept until something changes: the interpreter, or a folder of its packages."""
+"""Cache the answers of Pythons until the interpreter or a folder of its packages changes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FOLDER_VARIABLE = "TRAINYARD_CACHE_DIR"
 FORMAT = 1
 MAX_ENTRIES = 300
 MAX_BYTES = 4 * 1024 * 1024
-"""A larger file is none of ours."""
+"""Bytes of a file that is read; a larger one is not ours."""
 
 Answer = dict[str, Any]
 
 
 def default_file() -> Path:
-    """Where it is kept: the user's cache folder, unless TRAINYARD_CACHE_DIR names another."""
+    """Return the cache's file, in the user's cache folder unless TRAINYARD_CACHE_DIR names another."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return (Path(folder) if folder else platformdirs.user_cache_path("trainyard")) / "pythons.json"
 
 
 class ProbeCache:
-    """Answers by interpreter, in a file where one is given.
+    """Answers by interpreter, optionally kept in a file.
 
-    A broken file is an empty one; one that cannot be written costs nothing but the asking.
+    A damaged file counts as empty. If the file cannot be written, the Pythons are asked again next time.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -42,7 +42,7 @@ class ProbeCache:
         self._changed = False
 
     def get(self, path: str, key: str = "") -> Answer | None:
-        """What this interpreter answered, unless it or its packages have changed; `key` tells questions apart."""
+        """Return this interpreter's answer, or None if it or its packages changed; `key` identifies the question."""
         entry = self._entries.get(_name(path, key))
         if not isinstance(entry, dict):
             return None
@@ -54,10 +54,10 @@ class ProbeCache:
     def put(self, path: str, answer: Answer, key: str = "", also: Iterable[str] = ()) -> None:
         """Keep an answer until the interpreter, a folder of its packages, or one of the files in `also` changes."""
         if _is_script(path):
-            return  # a shim: which Python it starts is decided by files that are not known here
-        told = answer.get("folders")
-        folders = [each for each in told if isinstance(each, str)] if isinstance(told, list) else []
-        # The key is put last, and the oldest are dropped first.
+            return  # a shim: other files decide which Python it starts
+        listed = answer.get("folders")
+        folders = [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+        # Insert it as the newest entry; the oldest are dropped.
         self._entries.pop(_name(path, key), None)
         self._entries[_name(path, key)] = {"answer": answer, "seen": _seen([path, *folders, *also])}
         while len(self._entries) > MAX_ENTRIES:
@@ -65,7 +65,7 @@ class ProbeCache:
         self._changed = True
 
     def save(self) -> None:
-        """Write the file, if there is one and something is new."""
+        """Write the file, if there is one and something has changed."""
         if self._file is None or not self._changed:
             return
         self._changed = False
@@ -75,7 +75,7 @@ class ProbeCache:
 
 
 def _name(path: str, key: str) -> str:
-    # PYTHONPATH has packages of its own.
+    # PYTHONPATH adds packages.
     return json.dumps([path, os.environ.get("PYTHONPATH", ""), key])
 
 
@@ -84,9 +84,9 @@ def _seen(paths: Iterable[str]) -> dict[str, int | None]:
 
 
 def _changed(path: str) -> int | None:
-    """When a file or a folder changed, in nanoseconds; None when it is gone."""
+    """Return the modification time of a file or folder, in nanoseconds; None if it is missing."""
     try:
-        return os.stat(path).st_mtime_ns  # noqa: PTH116 (some forty a question: without a Path for each)
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 (called some forty times per question)
     except (OSError, ValueError):
         return None
 
@@ -99,8 +99,8 @@ def _is_script(path: str) -> bool:
         return True
 
 
-def _is_answer(told: Answer) -> bool:
-    version = told.get("version")
+def _is_answer(answer: Answer) -> bool:
+    version = answer.get("version")
     return isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)
 
 

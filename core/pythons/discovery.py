@@ -1,47 +1,282 @@
-"""The Pythons of this machine, each once."""
+"""Find Pythons without starting any: those of this machine, the one that a name means, and the one for a script.
+
+A folder that cannot be read, such as another user's, counts as missing: `os.path` reports that where `pathlib` raises.
+"""
+
+# ruff: noqa: PTH111, PTH112, PTH113
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
+import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.pythons.places import MARK, PLACES, SearchPaths
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+MARK = "pyvenv.cfg"
+"""The file that every virtual environment contains."""
+USUAL_NAMES = (".venv", "venv", "env")
+SHIMS = "shims"
+"""The folder of pyenv, mise and asdf with scripts that start the version chosen for the working folder."""
+MAX_ENTRIES = 2000
+"""Entries of a folder; in a larger one only the usual names are tried."""
+CONDA_ROOTS = (
+    "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "miniconda", "anaconda", ".conda",
+    ".local/share/mamba",
+)  # fmt: skip
+SYSTEM_CONDA_ROOTS = ("/opt/conda", "/opt/miniconda3", "/opt/anaconda3", "/opt/miniforge3")
+COMMANDS = ("python3", "python", *(f"python3.{minor}" for minor in range(6, 16)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """An interpreter that lies somewhere; whether it is a Python is not known yet."""
+    """A file that may be a Python; it was not started yet."""
 
     path: str
     place: str
-    """The id of a row of `core.pythons.places`, or `chosen`."""
+    """The id of a row of `LOCATIONS`, or `chosen`."""
     title: str
-    """The place, for people."""
+    """The place in words for users."""
 
 
 def find(near: Path | None = None, *, variables: Mapping[str, str] = os.environ) -> Iterator[Found]:
-    """Look for them, near a script or a folder first. Cheap: no process is started.
+    """Yield the Pythons of this machine, each once; `near` is a script or a folder to search first.
 
-    A virtual environment is another Python than the one that its `bin/python` links to; otherwise what is linked to is
-    one.
+    A virtual environment is another Python than the one that its `bin/python` links to; other links are followed.
     """
     home = Path(variables.get("HOME") or Path.home())
-    machine = SearchPaths(home=home, variables=variables, near=near)
+    paths = SearchPaths(home=home, variables=variables, near=near)
     known: set[str] = set()
-    for place in PLACES:
-        for python in place.interpreters(machine):
+    for location in LOCATIONS:
+        for python in location.interpreters(paths):
             identity = identity_of(python)
             if identity not in known:
                 known.add(identity)
-                yield Found(path=str(python), place=place.id, title=place.title)
+                yield Found(path=str(python), place=location.id, title=location.title)
 
 
 def identity_of(python: Path) -> str:
-    """What is the same for two paths to one Python: the folder of a virtual environment, or the real interpreter."""
+    """Return what all paths of one Python share: the folder of a virtual environment, or the real interpreter."""
     environment = python.parent.parent
-    return os.path.realpath(environment if os.path.isfile(environment / MARK) else python)  # noqa: PTH113
+    return os.path.realpath(environment if os.path.isfile(environment / MARK) else python)
+
+
+def locate(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the absolute path of a Python, named by a path, an environment's folder, or a command on PATH.
+
+    Links are not followed: an environment's `bin/python` is one, and is another Python than its target. A path need
+    not exist. Raises `ValueError` with a sentence for an unknown command.
+    """
+    if "/" not in text and not os.path.isdir(text):
+        command = shutil.which(text, path=environment.get("PATH"))
+        if command is None:
+            raise ValueError(
+                f"There is no Python called {text!r} on PATH. Give its path; "
+                "`trainyard pythons` lists those of this machine."
+            )
+        return str(Path(command).absolute())
+    path = Path(os.path.expanduser(text)).absolute()
+    inside = path / "bin" / "python"
+    return str(inside if os.path.exists(inside) else path)  # noqa: PTH110 (pathlib raises)
+
+
+def for_script(named: str | None, near: Path) -> str:
+    """Return the Python for a script in the folder `near`.
+
+    It is the one that was named (see `locate`); else that of the shell's active environment (VIRTUAL_ENV,
+    CONDA_PREFIX); else that of an environment beside the script or in a folder above it (`.venv`, `venv`); else our
+    own. Raises `ValueError` with a sentence for an unknown name.
+    """
+    if named:
+        return locate(named)
+    active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    beside = [str(folder / name) for folder in (near, *near.parents) for name in (".venv", "venv")]
+    pythons = [f"{environment}/bin/python" for environment in (*active, *beside) if environment]
+    return next((python for python in pythons if os.access(python, os.X_OK)), sys.executable)
+
+
+# -- the places ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPaths:
+    """Where to search."""
+
+    home: Path
+    variables: Mapping[str, str]
+    near: Path | None
+    """A script, a program's folder or a working folder."""
+
+    def folder(self, variable: str, *default: str) -> Path:
+        """Return the folder that a variable names, or the default below the home folder."""
+        named = self.variables.get(variable, "")
+        return Path(named) if named else self.home.joinpath(*default)
+
+    def path_folders(self) -> list[Path]:
+        """Return the absolute folders of PATH; relative ones depend on the working folder."""
+        folders = map(Path, self.variables.get("PATH", "").split(os.pathsep))
+        return [folder for folder in folders if folder.is_absolute()]
+
+    def shims_roots(self) -> list[Path]:
+        """Return the root folders of tools such as pyenv whose shims are on PATH."""
+        return [folder.parent for folder in self.path_folders() if folder.name == SHIMS]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonLocation:
+    """A kind of place where Pythons are installed."""
+
+    id: str
+    title: str
+    interpreters: Callable[[SearchPaths], Iterator[Path]]
+
+
+def own(paths: SearchPaths) -> Iterator[Path]:
+    """Yield this application's own, those that variables name for a framework, and the one made for TensorFlow."""
+    yield Path(sys.executable)
+    for name in ("PYTORCH", "TENSORFLOW", "KERAS"):
+        named = paths.variables.get(f"TRAINYARD_PYTHON_{name}", "").strip()
+        if named:
+            yield Path(os.path.expanduser(named))
+    yield from _environment(Path(f"{sys.prefix}-tensorflow"))
+
+
+def near(paths: SearchPaths) -> Iterator[Path]:
+    """Yield virtual environments in the folder and its parents."""
+    if paths.near is None:
+        return
+    first = paths.near.absolute()
+    for folder in (first, *first.parents):
+        yield from _environment(folder)
+        for name in USUAL_NAMES:
+            yield from _environment(folder / name)
+        for inside in _folders(folder):
+            yield from _environment(inside)
+
+
+def active(paths: SearchPaths) -> Iterator[Path]:
+    """Yield the active virtual environment, and those that tools keep in one place."""
+    if paths.variables.get("VIRTUAL_ENV"):
+        yield from _environment(Path(paths.variables["VIRTUAL_ENV"]))
+    data = paths.folder("XDG_DATA_HOME", ".local", "share")
+    cache = paths.folder("XDG_CACHE_HOME", ".cache")
+    workon = paths.folder("WORKON_HOME", ".virtualenvs")
+    for root in (workon, data / "virtualenvs", cache / "pypoetry" / "virtualenvs"):
+        for folder in _folders(root):
+            yield from _environment(folder)
+
+
+def conda(paths: SearchPaths) -> Iterator[Path]:
+    """Yield environments of conda and mamba: those that they list, and those below the usual roots."""
+    for folder in _conda_folders(paths):
+        python = folder / "bin" / "python"
+        if os.path.isdir(folder / "conda-meta") and _is_there(python):
+            yield python
+
+
+def _conda_folders(paths: SearchPaths) -> Iterator[Path]:
+    if paths.variables.get("CONDA_PREFIX"):
+        yield Path(paths.variables["CONDA_PREFIX"])
+    with contextlib.suppress(OSError, ValueError):
+        listed = (paths.home / ".conda" / "environments.txt").read_text(encoding="utf-8").splitlines()
+        yield from (Path(line.strip()) for line in listed if line.strip())
+    for root in _conda_roots(paths):
+        yield root
+        yield from _folders(root / "envs")
+
+
+def _conda_roots(paths: SearchPaths) -> Iterator[Path]:
+    for variable in ("CONDA_EXE", "MAMBA_EXE"):
+        if paths.variables.get(variable):
+            yield Path(paths.variables[variable]).parent.parent
+    if paths.variables.get("MAMBA_ROOT_PREFIX"):
+        yield Path(paths.variables["MAMBA_ROOT_PREFIX"])
+    yield from (paths.home / name for name in CONDA_ROOTS)
+    yield from map(Path, SYSTEM_CONDA_ROOTS)
+
+
+def pyenv(paths: SearchPaths) -> Iterator[Path]:
+    """Yield versions and environments of pyenv: by its variable, in the home folder, and by its shims on PATH.
+
+    The shims matter because a program need not have the shell's variable, nor its home folder.
+    """
+    roots = (paths.folder("PYENV_ROOT", ".pyenv"), paths.home / ".pyenv", *paths.shims_roots())
+    for root in dict.fromkeys(roots):
+        yield from _installed(root / "versions")
+
+
+def uv(paths: SearchPaths) -> Iterator[Path]:
+    """Return the versions that uv has installed."""
+    data = paths.folder("XDG_DATA_HOME", ".local", "share")
+    return _installed(paths.folder("UV_PYTHON_INSTALL_DIR", str(data / "uv" / "python")))
+
+
+def managed(paths: SearchPaths) -> Iterator[Path]:
+    """Yield the versions of mise and asdf."""
+    data = paths.folder("XDG_DATA_HOME", ".local", "share")
+    yield from _installed(paths.folder("MISE_DATA_DIR", str(data / "mise")) / "installs" / "python")
+    yield from _installed(paths.folder("ASDF_DATA_DIR", ".asdf") / "installs" / "python")
+    for root in paths.shims_roots():
+        yield from _installed(root / "installs" / "python")
+
+
+def on_path(paths: SearchPaths) -> Iterator[Path]:
+    """Yield commands on PATH without shims: the Python that a shim starts depends on its working folder."""
+    for folder in paths.path_folders():
+        if folder.name != SHIMS:
+            yield from (folder / name for name in COMMANDS if _is_command(folder / name))
+
+
+LOCATIONS = (
+    PythonLocation(id="own", title="this application's", interpreters=own),
+    PythonLocation(id="near", title="environment near the script", interpreters=near),
+    PythonLocation(id="environment", title="virtual environment", interpreters=active),
+    PythonLocation(id="conda", title="conda", interpreters=conda),
+    PythonLocation(id="pyenv", title="pyenv", interpreters=pyenv),
+    PythonLocation(id="uv", title="uv", interpreters=uv),
+    PythonLocation(id="managed", title="mise or asdf", interpreters=managed),
+    PythonLocation(id="path", title="on PATH", interpreters=on_path),
+)
+"""In the order in which they are shown; a Python that is found in several places is shown in the first."""
+
+
+def _installed(folder: Path) -> Iterator[Path]:
+    """Yield the interpreter of each version in a folder."""
+    for version in _folders(folder):
+        for name in ("python", "python3"):
+            if _is_there(version / "bin" / name):
+                yield version / "bin" / name
+                break
+
+
+def _environment(folder: Path) -> Iterator[Path]:
+    """Yield the interpreter of a virtual environment, even if it is a broken link."""
+    python = folder / "bin" / "python"
+    if os.path.isfile(folder / MARK) and _is_there(python):
+        yield python
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, by name; none if it cannot be read or has more than `MAX_ENTRIES`."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(islice(entries, MAX_ENTRIES + 1))
+    except (OSError, ValueError):
+        return []
+    return sorted(Path(each.path) for each in found if os.path.isdir(each)) if len(found) <= MAX_ENTRIES else []
+
+
+def _is_command(path: Path) -> bool:
+    """Return whether this is a file and not a link to a shim."""
+    return os.path.isfile(path) and Path(os.path.realpath(path)).parent.name != SHIMS
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether the file exists, even as a broken link."""
+    return os.path.lexists(path)

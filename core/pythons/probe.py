@@ -1,12 +1,12 @@
-"""Tells of the Python that it runs under: one line of JSON, behind a mark. Nothing is imported, compiled only.
+"""Describe the Python that runs this file, as a line of JSON behind a mark. No package is imported.
 
     PYTHON -c START probe.py QUESTION
 
-`START` is in `core.pythons.probe_process`: it tells the version, which is all that a Python before 3.8 is asked. Here:
-standard library and Python 3.8 only; this runs under any interpreter, with the packages that a user's programs see.
+`START` is in `core.pythons.python_info`; it prints the version, which is all that a Python before 3.8 reports. This
+file runs under any interpreter with the packages of the user's programs: standard library and Python 3.8 only.
 
-QUESTION is JSON: `folder`, what stands first on the path of the program (its own folder, or the working folder), or
-null; `modules` to be found, `programs` to be found as `python -m` finds them, `files` to be compiled.
+QUESTION is JSON: `folder`, the first entry of the program's `sys.path` (its own folder, or the working folder) or null;
+`modules` to find, `programs` to find as `python -m` does, `files` to compile.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 import warnings
 from pathlib import Path
 
-TYPE_CHECKING = False  # as `typing` has it, which need not be loaded for that
+TYPE_CHECKING = False  # without importing `typing`
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
@@ -30,23 +30,23 @@ MAX_BYTES = 16 * 1024 * 1024
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """What is asked for, beside what is always told."""
-    told = {
+    """Return the answer to a question, and what is reported in any case."""
+    result = {
         "executable": sys.executable, "prefix": sys.prefix, "base_prefix": sys.base_prefix,
         "implementation": sys.implementation.name, "pip": find("pip") is not None,
         "torch": torch(), "tensorflow": tensorflow(), "keras": keras(),
     }  # fmt: skip
-    told["folders"] = sorted({str(Path(each).absolute()) for each in [*sys.path, site.getusersitepackages()]})
+    result["folders"] = sorted({str(Path(each).absolute()) for each in [*sys.path, site.getusersitepackages()]})
     if question.get("folder"):
         sys.path.insert(0, question["folder"])
-    told["missing"] = [name for name in question.get("modules", []) if name not in sys.modules and find(name) is None]
-    told["programs"] = {name: program(name) for name in question.get("programs", [])}
-    told["errors"] = {path: error for path in question.get("files", []) for error in [compiled(path)] if error}
-    return told
+    result["missing"] = [name for name in question.get("modules", []) if name not in sys.modules and find(name) is None]
+    result["programs"] = {name: program(name) for name in question.get("programs", [])}
+    result["errors"] = {path: error for path in question.get("files", []) for error in [compiled(path)] if error}
+    return result
 
 
 def find(name: str, path: Sequence[str] | None = None) -> ModuleSpec | None:
-    """The spec of a module, as an import would find it, its parents not imported either; None when there is none."""
+    """Return the spec of a module as an import would find it, without importing its parents; None if there is none."""
     parent, _, _ = name.rpartition(".")
     if parent:
         above = find(parent)
@@ -56,7 +56,7 @@ def find(name: str, path: Sequence[str] | None = None) -> ModuleSpec | None:
     for finder in sys.meta_path:
         try:
             found = finder.find_spec(name, path)
-        except Exception:  # noqa: BLE001, S112 (a hook of somebody's; the next may know)
+        except Exception:  # noqa: BLE001, S112 (a broken import hook; try the next)
             continue
         if found is not None:
             return found
@@ -64,7 +64,7 @@ def find(name: str, path: Sequence[str] | None = None) -> ModuleSpec | None:
 
 
 def program(name: str) -> dict[str, Any]:
-    """What `python -m` would run: the file, "" for one without a source; `package` where its `__main__` is missing."""
+    """Return what `python -m` would run: `file`, "" without a source; `package` if its `__main__` is missing."""
     found = find(name)
     if found is None:
         return {"found": False}
@@ -78,7 +78,7 @@ def program(name: str) -> dict[str, Any]:
 
 
 def compiled(path: str) -> dict[str, Any] | None:
-    """Why this file cannot be compiled: `line` and `words`; None when it can, or cannot be read."""
+    """Return why a file cannot be compiled: `line` and `words`; None if it can, or if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             source = file.read(MAX_BYTES)
@@ -94,31 +94,31 @@ def compiled(path: str) -> dict[str, Any] | None:
 
 
 def torch() -> dict[str, Any] | None:
-    """PyTorch: its version, and whether it was built with CUDA, as its `version.py` says."""
+    """Return PyTorch's version and whether it was built with CUDA, from its `version.py`."""
     folder = package("torch")
     if folder is None:
         return None
-    said = assigned(folder / "version.py")
-    cuda = said["cuda"] is not None if "cuda" in said else None
-    return {"version": said.get("__version__") or version("torch"), "cuda": cuda}
+    values = assigned(folder / "version.py")
+    cuda = values["cuda"] is not None if "cuda" in values else None
+    return {"version": values.get("__version__") or version("torch"), "cuda": cuda}
 
 
 def tensorflow() -> dict[str, Any] | None:
-    """TensorFlow: its version, and whether it was built with CUDA, as its `build_info.py` says."""
+    """Return TensorFlow's version and whether it was built with CUDA, from its `build_info.py`."""
     folder = package("tensorflow")
     if folder is None:
         return None
-    said = pairs(folder / "python" / "platform" / "build_info.py").get("is_cuda_build")
-    return {"version": version(*TENSORFLOWS), "cuda": said if isinstance(said, bool) else None}
+    cuda = pairs(folder / "python" / "platform" / "build_info.py").get("is_cuda_build")
+    return {"version": version(*TENSORFLOWS), "cuda": cuda if isinstance(cuda, bool) else None}
 
 
 def keras() -> dict[str, Any] | None:
-    """Keras: its version. On which devices it computes is its backend's affair."""
+    """Return Keras' version. Its devices depend on the backend."""
     return None if package("keras") is None else {"version": version("keras", "keras-nightly"), "cuda": None}
 
 
 def package(name: str) -> Path | None:
-    """The folder of a package; None also for a folder without an `__init__.py`, which is somebody's data."""
+    """Return the folder of a package; None for a folder without an `__init__.py`, which may be data."""
     found = find(name)
     if found is None or not found.submodule_search_locations or not found.origin:
         return None
@@ -126,17 +126,17 @@ def package(name: str) -> Path | None:
 
 
 def version(*names: str) -> str | None:
-    """The version of the first of these distributions that is installed."""
+    """Return the version of the first of these distributions that is installed."""
     for name in names:
         try:
             return importlib.metadata.version(name)
-        except Exception:  # noqa: BLE001, PERF203, S112 (not installed, or its metadata are damaged)
+        except Exception:  # noqa: BLE001, PERF203, S112 (not installed, or damaged metadata)
             continue
     return None
 
 
 def tree(path: Path) -> ast.AST:
-    """A source file, parsed; empty where there is none that can be."""
+    """Return a parsed source file, empty if it cannot be read or parsed."""
     try:
         with Path(path).open("rb") as file:
             return ast.parse(file.read(MAX_BYTES))
@@ -145,7 +145,7 @@ def tree(path: Path) -> ast.AST:
 
 
 def assigned(path: Path) -> dict[str, Any]:
-    """The plain values that a file assigns to names."""
+    """Return the constants that a file assigns to names."""
     values = {}
     for node in ast.walk(tree(path)):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -156,7 +156,7 @@ def assigned(path: Path) -> dict[str, Any]:
 
 
 def pairs(path: Path) -> dict[str, Any]:
-    """The plain values that a file writes as pairs, `('is_cuda_build', True)`, or in a dictionary."""
+    """Return the constants that a file contains as pairs, `('is_cuda_build', True)`, or in dictionaries."""
     values: dict[Any, Any] = {}
     for node in ast.walk(tree(path)):
         both: list[tuple[ast.expr | None, ast.expr]] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.pythons.probe_process import PythonProbe
+from core.pythons.python_info import PythonProbe
 from core.scripts.launch_signs import LAUNCHER_MODULES, Launch, propose_launch
 from core.scripts.source import OwnModules, follow, is_file, read, source_of
 

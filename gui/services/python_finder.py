@@ -18,7 +18,7 @@ class PythonFinder(QObject):
     """`poll`, called at every beat, never waits. Who has answered once is not asked again."""
 
     found = Signal(list)
-    """All that is known by now: `core.pythons.Entry`."""
+    """All that is known by now."""
 
     def __init__(self) -> None:
         super().__init__()

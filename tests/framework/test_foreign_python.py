@@ -14,16 +14,16 @@ import core
 from core.cli import __main__
 from core.config.validation import recipe_problems
 from core.pythons.discovery import find
-from core.pythons.facts import MIN_FOR_RECIPES, ask
+from core.pythons.python_info import MIN_FOR_RECIPES
 from core.runs.states import RunState
-from tests.support.pythons import install, make_environment, of_version, packages_of, write_program
+from tests.support.pythons import ask, install, make_environment, of_version, packages_of, write_program
 from tests.support.running import make_spec, script_spec, train, write_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.pythons.discovery import Found
-    from core.pythons.facts import PythonInfo
+    from core.pythons.python_info import PythonInfo
 
 TELLS = """\
 import json, sys

@@ -12,11 +12,12 @@ import pytest
 
 from core.cli import __main__
 from core.pythons.cache import ProbeCache
-from core.pythons.discovery import find
-from core.pythons.facts import MIN_FOR_RECIPES, Package, ask, locate
+from core.pythons.discovery import find, locate
+from core.pythons.python_info import MIN_FOR_RECIPES, Package
 from core.pythons.search import PythonSearch
 from tests.support.pythons import (
     VERSION,
+    ask,
     copy_of_python,
     count_starts,
     install,
@@ -53,7 +54,7 @@ def found_paths(near: Path | None, **variables: str) -> list[str]:
 def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
     """By path, the sentence, and whether anything is known."""
     wait_until(lambda: (search.poll(), search.done)[1], what="all Pythons to have answered")
-    return {each.found.path: (each.sentence, each.facts is not None) for each in search.poll()}
+    return {each.found.path: (each.problem, each.info is not None) for each in search.poll()}
 
 
 class TestFinding:
@@ -217,7 +218,7 @@ class TestAsking:
         ("text", "sentence"),
         [
             ("#!/bin/sh\necho 'I am no sn'\n", "is no Python: asked for its version, it ended and printed “I am no sn"),
-            ("#!/bin/sh\n", "is no Python: asked for its version, it ended without a word"),
+            ("#!/bin/sh\n", "is no Python: asked for its version, it ended without output"),
             ("#!/bin/sh\necho 'no encodings' >&2; exit 1\n", "it ended with exit status 1 and printed “no encodings”"),
             ("#!/bin/sh\nkill -SEGV $$\n", "it ended with signal SEGV"),
             ("#!/bin/sh\nexec yes\n", "printed without an end"),
@@ -357,7 +358,7 @@ class TestSearching:
         search = PythonSearch(ProbeCache(), timeout_s=1000, variables={"HOME": str(tmp_path), "PATH": ""})
         search.start(tmp_path)
         wait_until(lambda: search.poll() and (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
-        assert next(each for each in search.poll() if each.found.path == str(hanging)).facts is None
+        assert next(each for each in search.poll() if each.found.path == str(hanging)).info is None
         child = int((tmp_path / "pid").read_text())
         search.close()
         wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
@@ -413,7 +414,7 @@ def test_an_environment_whose_base_was_removed_says_so(tmp_path: Path) -> None:
         each.unlink()
     python.symlink_to(tmp_path / "base" / "python3")
     assert str(python) in found_paths(tmp_path)
-    with pytest.raises(ValueError, match="Make the environment anew"):
+    with pytest.raises(ValueError, match="Create the environment again"):
         ask(str(python))
 
 

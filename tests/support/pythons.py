@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.pythons.discovery import find
+from core.pythons.python_info import TIMEOUT_S, PythonProbe, parse_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from core.pythons.cache import ProbeCache
+    from core.pythons.python_info import PythonInfo
 
 VERSION = ".".join(map(str, sys.version_info[:3]))
 RUINED = "raise SystemExit('this package must not be imported')\n"
@@ -83,3 +87,13 @@ def of_version(major: int, minor: int) -> str:
     if found is None:
         pytest.skip(f"this machine has no Python {major}.{minor} from pyenv")
     return found
+
+
+def ask(path: str, *, timeout_s: float = TIMEOUT_S, remembered: ProbeCache | None = None) -> PythonInfo:
+    """What a Python tells of itself, by the cache where one is given. Raises ValueError with a sentence."""
+    answer = remembered.get(path) if remembered else None
+    if answer is None:
+        answer = PythonProbe(path, timeout_s=timeout_s).wait()
+        if remembered:
+            remembered.put(path, answer)
+    return parse_info(path, answer)

@@ -13,7 +13,7 @@ import pytest
 
 from core.catalog.interpreters import has
 from core.launchers import export_model
-from core.pythons.probe_process import PythonProbe
+from core.pythons.python_info import PythonProbe
 from core.system.helper_process import HelperProcess
 from core.system.processes import RUN_DIR, TAG
 from tests.support.pythons import write_program
@@ -60,6 +60,7 @@ def test_lines_are_exchanged_and_more_than_a_pipe_holds_can_be_sent() -> None:
         assert lines == [b"300001", b"3"]
         echo.kill()
         assert echo.read_lines(wait=True) == []
+        assert echo.wait(10) == -signal.SIGKILL
         assert not echo.send(b"more\n", wait=True)
 
 

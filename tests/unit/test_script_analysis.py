@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.pythons.probe_process import PythonProbe
+from core.pythons.python_info import PythonProbe
 from core.scripts.analysis import ScriptAnalysis, analyse_script
 from core.scripts.problems import ProblemCache, problems
 from tests.support.dialects import ONE, PER_DEVICE, cases

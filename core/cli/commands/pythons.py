@@ -12,7 +12,7 @@ from core.pythons.search import PythonSearch
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.pythons.facts import Package
+    from core.pythons.python_info import Package
     from core.pythons.search import FoundPython
 
 POLL_S = 0.01
@@ -33,8 +33,8 @@ def pythons(options: Namespace) -> int:
     entries = _search(options.near)
     say_rows(options, [_row(each) if options.json else _shown(each) for each in entries], COLUMNS)
     for each in () if options.json else entries:
-        if each.sentence:
-            say(each.sentence)
+        if each.problem:
+            say(each.problem)
     return 0
 
 
@@ -53,7 +53,7 @@ def _search(near: Path | None) -> list[FoundPython]:
 
 
 def _row(entry: FoundPython) -> dict[str, object]:
-    known = entry.facts
+    known = entry.info
     return {
         "path": entry.found.path, "place": entry.found.place,
         "version": ".".join(map(str, known.version)) if known else None,
@@ -62,7 +62,7 @@ def _row(entry: FoundPython) -> dict[str, object]:
         "torch": _package(known.torch) if known else None,
         "tensorflow": _package(known.tensorflow) if known else None,
         "keras": _package(known.keras) if known else None,
-        "problem": entry.sentence or None,
+        "problem": entry.problem or None,
     }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def _package(package: Package | None) -> dict[str, object] | None:
 
 
 def _shown(entry: FoundPython) -> dict[str, object]:
-    known = entry.facts
+    known = entry.info
     return {
         "python": ".".join(map(str, known.version)) if known else None,
         "torch": _short(known.torch) if known else None,

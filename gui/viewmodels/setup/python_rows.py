@@ -10,7 +10,7 @@ from .strategy_rows import StrategyRow
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from core.pythons.facts import Package, PythonInfo
+    from core.pythons.python_info import Package, PythonInfo
     from core.pythons.search import FoundPython
 
 ASKED = "It is being asked what it has …"
@@ -25,9 +25,9 @@ def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list
     rows = [
         StrategyRow(
             strategy=entry.found.path,
-            title=_title(entry.found.path, entry.facts, own=entry.found.place == "own"),
+            title=_title(entry.found.path, entry.info, own=entry.found.place == "own"),
             summary=_summary(entry),
-            obstacle=entry.sentence,
+            obstacle=entry.problem,
         )
         for entry in entries
     ]
@@ -62,9 +62,9 @@ def _title(path: str, facts: PythonInfo | None, *, own: bool = False) -> str:
 
 def _summary(entry: FoundPython) -> str:
     """Where it is, and which frameworks it has, in which builds."""
-    if entry.facts is None:
+    if entry.info is None:
         return f"{short(entry.found.path)}\n{ASKED}"
-    found = (("torch", entry.facts.torch), ("TensorFlow", entry.facts.tensorflow), ("Keras", entry.facts.keras))
+    found = (("torch", entry.info.torch), ("TensorFlow", entry.info.tensorflow), ("Keras", entry.info.keras))
     has = " · ".join(_package(name, package) for name, package in found if package is not None)
     return f"{short(entry.found.path)} ({entry.found.title})\n{has or 'no torch, TensorFlow or Keras'}"
 

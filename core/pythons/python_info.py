@@ -1,4 +1,4 @@
-"""One question to one Python, in a process of its own: started, looked at without waiting, ended for certain.
+"""Ask a Python about itself, in a helper process that runs `probe.py` under it.
 
 The interpreter may be anything: one that hangs, crashes, prints rubbish, or no Python at all.
 """
@@ -10,33 +10,103 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.system.helper_process import HelperProcess, clean_environment
 from core.text import replace_control_characters
 
-TELL = Path(__file__).with_name("probe.py")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MIN_FOR_SCRIPTS = (3, 8)
+MIN_FOR_RECIPES = (3, 10)
+PROBE = Path(__file__).with_name("probe.py")
 MARK = b"trainyard-answer:"
 START = (
     "import sys\n"
-    # The working folder is no part of the path: a `json.py` in it is the user's.
+    # The working folder is not on the path: a `json.py` in it is the user's.
     "sys.path[:] = [each for each in sys.path if each]\n"
     "sys.stdout.write('\\ntrainyard-answer:{\"version\": [%d, %d, %d]}\\n' % tuple(sys.version_info[:3]))\n"
     "sys.stdout.flush()\n"
     "if sys.version_info >= (3, 8): exec(compile(open(sys.argv[1], 'rb').read(), sys.argv[1], 'exec'))\n"
 )
-"""Runs `probe.py`, under a Python that can; tells the version first, in words that Python 2 understands, too."""
+"""A program that even Python 2 can run: print the version, then run `probe.py` if this Python is new enough."""
 TIMEOUT_S = 5.0
+POLL_S = 0.01
+"""Seconds between two polls in `PythonProbe.wait`."""
 SHOWN_CHARACTERS = 120
-NAP_S = 0.01
 REMEDY = "Choose another Python; `trainyard pythons` lists those of this machine."
 
 Answer = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """An installed framework."""
+
+    version: str | None
+    """None if its metadata do not contain it."""
+    cuda: bool | None
+    """Whether this build can use CUDA; None if unknown, and for Keras, where it depends on the backend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonInfo:
+    """What a Python reported about itself. Before Python 3.8 only the version is known."""
+
+    path: str
+    version: tuple[int, int, int]
+    prefix: str = ""
+    implementation: str = ""
+    torch: Package | None = None
+    tensorflow: Package | None = None
+    keras: Package | None = None
+    pip: bool = False
+    """Whether packages can be installed with `python -m pip`."""
+
+    @property
+    def title(self) -> str:
+        """Such as `Python 3.11.7`, or `Python 3.10.14 (pypy)`."""
+        other = f" ({self.implementation})" if self.implementation not in {"", "cpython"} else ""
+        return f"Python {'.'.join(map(str, self.version))}{other}"
+
+    def too_old(self, min_version: tuple[int, int] = MIN_FOR_SCRIPTS) -> str | None:
+        """Return a sentence if it is older than the minimum (`MIN_FOR_SCRIPTS`, `MIN_FOR_RECIPES`), else None."""
+        if self.version[:2] >= min_version:
+            return None
+        what = "recipes need" if min_version == MIN_FOR_RECIPES else "scripts need"
+        return (
+            f"{self.path} is {self.title}, and {what} Python {min_version[0]}.{min_version[1]} or later. "
+            "Choose another Python; `trainyard pythons` lists those of this machine."
+        )
+
+
+def parse_info(path: str, answer: Mapping[str, Any]) -> PythonInfo:
+    """Return an answer as a typed value."""
+    major, minor, micro = answer["version"]
+    return PythonInfo(
+        path=path,
+        version=(major, minor, micro),
+        prefix=str(answer.get("prefix", "")),
+        implementation=str(answer.get("implementation", "")),
+        torch=_package(answer.get("torch")),
+        tensorflow=_package(answer.get("tensorflow")),
+        keras=_package(answer.get("keras")),
+        pip=answer.get("pip") is True,
+    )
+
+
+def _package(data: object) -> Package | None:
+    if not isinstance(data, dict):
+        return None
+    version, cuda = data.get("version"), data.get("cuda")
+    return Package(version=version if isinstance(version, str) else None, cuda=cuda if isinstance(cuda, bool) else None)
+
+
 class PythonProbe:
-    """A question that is on its way. `close` it in any case: it then leaves no process."""
+    """A question under way. Always `close` it, so that it leaves no process."""
 
     def __init__(
         self,
@@ -46,9 +116,9 @@ class PythonProbe:
         variables: dict[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Ask; `variables` come on top of this process's environment.
+        """Start asking; `variables` are added to this process's environment.
 
-        Raises `ValueError` with a sentence where this is nothing that can be started.
+        Raises `ValueError` with a sentence if the Python cannot be started.
         """
         self.python = python
         self._timeout_s = timeout_s
@@ -68,7 +138,7 @@ class PythonProbe:
             ) from None
         if ended:
             self.close()
-            return self._judge(process)
+            return self._parse(process)
         if time.monotonic() > self._deadline:
             self.close()
             raise ValueError(
@@ -79,10 +149,10 @@ class PythonProbe:
         return None
 
     def wait(self) -> Answer:
-        """The answer, waited for. Raises `ValueError` with a sentence."""
+        """Wait for the answer and return it. Raises `ValueError` with a sentence."""
         try:
             while (answer := self.poll()) is None:
-                time.sleep(NAP_S)
+                time.sleep(POLL_S)
         finally:
             self.close()
         return answer
@@ -91,19 +161,19 @@ class PythonProbe:
         """End the process and all that it started."""
         self._process.close()
 
-    def _judge(self, process: HelperProcess) -> Answer:
+    def _parse(self, process: HelperProcess) -> Answer:
         answer = _answer(process.output)
         version = answer.get("version")
         how, last_error = process.ending(), _last_line(process.errors)
         if not (isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)):
             words = last_error or _last_line(process.output)
-            said = f" and printed “{words}”" if words else ""
+            printed = f" and printed “{words}”" if words else ""
             if how:
                 raise ValueError(
-                    f"{self.python} cannot be used: asked for its version, it ended with {how}{said}. {REMEDY}"
+                    f"{self.python} cannot be used: asked for its version, it ended with {how}{printed}. {REMEDY}"
                 )
             raise ValueError(
-                f"{self.python} is no Python: asked for its version, it ended{said or ' without a word'}. {REMEDY}"
+                f"{self.python} is no Python: asked for its version, it ended{printed or ' without output'}. {REMEDY}"
             )
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(
@@ -117,7 +187,7 @@ def _start(python: str, question: Answer, variables: dict[str, str]) -> HelperPr
     _check(python)
     try:
         return HelperProcess(
-            [python, "-c", START, str(TELL), json.dumps(question)],
+            [python, "-c", START, str(PROBE), json.dumps(question)],
             environment={**clean_environment(), **variables},
             stderr=subprocess.PIPE,
         )
@@ -127,7 +197,7 @@ def _start(python: str, question: Answer, variables: dict[str, str]) -> HelperPr
 
 
 def _check(python: str) -> None:
-    """Raises `ValueError` with a sentence for what is no program."""
+    """Raise `ValueError` with a sentence if there is no program at this path."""
     path = Path(python)
     try:
         is_folder, is_there, is_link = path.is_dir(), path.exists(), path.is_symlink()
@@ -140,7 +210,7 @@ def _check(python: str) -> None:
     if not is_there and is_link:
         raise ValueError(
             f"{python} is a link to {path.readlink()}, which is gone: the Python of this environment was removed. "
-            f"Make the environment anew. {REMEDY}"
+            f"Create the environment again. {REMEDY}"
         )
     if not is_there:
         raise ValueError(f"There is no Python at {python}. {REMEDY}")
@@ -148,18 +218,18 @@ def _check(python: str) -> None:
         raise ValueError(f"{python} may not be executed. Allow it (chmod +x), if it is a Python. {REMEDY}")
 
 
-def _answer(said: bytearray) -> Answer:
-    """All that stands behind the mark, put together; what else was printed (by a `.pth` file, say) is passed over."""
+def _answer(output: bytearray) -> Answer:
+    """Merge the answers behind the marks. Other output, such as that of a `.pth` file, is ignored."""
     answer: Answer = {}
-    for line in said.split(b"\n"):
+    for line in output.split(b"\n"):
         if line.startswith(MARK):
             with contextlib.suppress(ValueError, RecursionError):
-                told = json.loads(line.removeprefix(MARK))
-                answer.update(told if isinstance(told, dict) else {})
+                part = json.loads(line.removeprefix(MARK))
+                answer.update(part if isinstance(part, dict) else {})
     return answer
 
 
-def _last_line(said: bytearray) -> str:
-    lines = said[-4 * SHOWN_CHARACTERS :].decode(errors="replace").split("\n")
+def _last_line(output: bytearray) -> str:
+    lines = output[-4 * SHOWN_CHARACTERS :].decode(errors="replace").split("\n")
     words = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return replace_control_characters(words)[-SHOWN_CHARACTERS:]
