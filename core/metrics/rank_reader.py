@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, Merge
+from core.metrics.common.merge import CSV, EXPRESSION, JSON, OWN, TENSORBOARD, TEXT, MetricMerger
 from core.metrics.files.finder import EVENTS as EVENT_FILE
 from core.metrics.files.finder import TABLES, MetricFileFinder
 from core.metrics.files.growing_file import GrowingFile
@@ -49,7 +49,7 @@ class RankReader:
         assert spec.script is not None
         self._log = _Log(log_of_rank(run_dir, rank), spec.script.expression)
         self._sources: dict[str, MetricSource] = {OWN: JsonLines(metrics_file(run_dir, rank))}
-        self._merge = Merge()
+        self._merger = MetricMerger()
         self._finder = finder
         self.progress: tuple[float, float, str] | None = None
         """The last progress: done, total, and the unit that they count."""
@@ -67,14 +67,14 @@ class RankReader:
         """Return a sentence for each thing that could not be read or parsed, also those returned before."""
         found = [source.trouble for source in (self._log, *self._sources.values())]
         complaints = [source.complaint for source in self._sources.values() if isinstance(source, JsonLines)]
-        return [sentence for sentence in (*found, *complaints[:1], *self._merge.notices) if sentence]
+        return [sentence for sentence in (*found, *complaints[:1], *self._merger.notices) if sentence]
 
     def _take(self, name: str, source: MetricSource, *, last: bool, until: float) -> list[MergedReading]:
         merged: list[MergedReading] = []
         while True:
             readings = source.poll(ended=last)
             self._note_progress(readings)
-            merged += self._merge.take(name, readings)
+            merged += self._merger.take(name, readings)
             if not source.more or (not last and time.monotonic() >= until):
                 return merged
 

@@ -150,7 +150,7 @@ def _not_installed(name: str, missing: Sequence[str], python: PythonInfo, near: 
         )
     if own:
         found.append(
-            f"{name} needs the {_named('module', own)} of another Python's own library, which {python.title} at "
+            f"{name} needs the {_named('module', own)} of another Python's standard library, which {python.title} at "
             f"{python.path} does not have. Choose an earlier or a later Python."
         )
     return found

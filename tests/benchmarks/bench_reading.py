@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from core.metrics.common.merge import TEXT, Merge
+from core.metrics.common.merge import TEXT, MetricMerger
 from core.metrics.dialects.registry import statement_of
 from core.metrics.event_writer import MetricEventWriter
 from core.metrics.text.log import LogReader
@@ -55,7 +55,7 @@ def read(data: bytes, path: Path, *, learns: bool) -> float:
     """Seconds of processor time from the bytes to the events."""
     reader, merge, events = (
         LogReader(parse=ShapeCache().statement_of if learns else statement_of),
-        Merge(),
+        MetricMerger(),
         Writer(path),
     )
     batches = MetricEventWriter(0, events)

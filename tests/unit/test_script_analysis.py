@@ -327,9 +327,9 @@ class TestProblems:
     def test_a_module_of_another_pythons_library(self, tmp_path: Path) -> None:
         seen = look(tmp_path, "import tomllib\n")
         (sentence,) = asked(seen, of_version(3, 8))
-        assert "needs the module tomllib of another Python's own library, which Python 3.8" in sentence
+        assert "needs the module tomllib of another Python's standard library, which Python 3.8" in sentence
         (sentence,) = asked(look(tmp_path, "import imp\n"), of_version(3, 13))
-        assert "needs the module imp of another Python's own library, which Python 3.13" in sentence
+        assert "needs the module imp of another Python's standard library, which Python 3.13" in sentence
 
     @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
     def test_a_python_that_is_too_old(self, tmp_path: Path, version: tuple[int, int]) -> None:

@@ -41,7 +41,7 @@ RELIABILITY = {OWN: 4, TENSORBOARD: 3, CSV: 2, JSON: 2, EXPRESSION: 1, TEXT: 0}
 MAX_KEPT = 10_000
 """Values by epoch to keep for the case that their steps become known."""
 
-FARTHEST = 2**53
+MAX_STEP = 2**53
 """The limit for steps and epochs: float64 cannot represent larger integers exactly."""
 
 NO_NAMES: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class _Curve:
     """A value at an earlier step, kept until the next one shows whether the source continues from there."""
 
 
-class Merge:
+class MetricMerger:
     """Takes the readings of all sources of one rank and returns the readings to record."""
 
     def __init__(self) -> None:
@@ -269,7 +269,7 @@ def _is_beyond(curve: _Curve, reading: Reading) -> bool:
 
 def _is_valid(reading: Reading) -> bool:
     """Return whether step and epoch are possible counts; sources do not check them."""
-    return abs(reading.step or 0) < FARTHEST and abs(reading.epoch or 0) < FARTHEST
+    return abs(reading.step or 0) < MAX_STEP and abs(reading.epoch or 0) < MAX_STEP
 
 
 def _is_same(one: float, other: float) -> bool:

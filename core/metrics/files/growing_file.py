@@ -42,8 +42,8 @@ class GrowingFile:
     def read(self, max_bytes: int = BLOCK_BYTES, *, again: bool = False) -> bytes:
         """Return at most `max_bytes` bytes from `offset` on.
 
-        Returns b"" if the file has not changed since a call that reached its end. With `again`, bytes that are
-        still before the end (see `advance`) are returned even then.
+        Returns b"" if the file has not changed since a call that reached its end. With `again`, the bytes after
+        `offset` are returned even then.
         """
         self.restarted = self.more = False
         try:

@@ -36,7 +36,7 @@ STEP_COLUMNS = ("global_step", "trainer_global_step", "train_global_step", "step
 TIMES = frozenset({"time", "timestamp", "wall_time", "walltime", "ts"})
 MIN_TIME, MAX_TIME = 1e9, 1e11
 """A time between these is in unix seconds; other times have another origin."""
-FARTHEST = 2**53
+MAX_STEP = 2**53
 
 SEPARATORS = ",;\t|"
 
@@ -230,8 +230,8 @@ def _reading_of(numbers: Mapping[str, float], *, validation: bool = False) -> Re
     candidates = [*(steps[name] for name in STEP_COLUMNS if name in steps), *steps.values()]
     return Reading(
         values=values,
-        step=next((int(step) for step in candidates if 0 <= step < FARTHEST and step == int(step)), None),
-        epoch=next((epoch for epoch in epochs if 0 <= epoch < FARTHEST), None),
+        step=next((int(step) for step in candidates if 0 <= step < MAX_STEP and step == int(step)), None),
+        epoch=next((epoch for epoch in epochs if 0 <= epoch < MAX_STEP), None),
         time=next((time for time in times if MIN_TIME < time < MAX_TIME), None),
     )
 

@@ -50,7 +50,7 @@ class EventFile:
     - A file in a folder `validation`, `eval`, ... holds validation metrics: `loss` there is `val_loss`.
     - PyTorch's `SummaryWriter.add_scalars("loss", {"val": ...})` writes `loss` into a folder `loss_val`: `val_loss`.
     - Keras' callback counts `epoch_loss` by epochs: its reading has `epoch`, and `step` only if the file has it
-      (Keras writes `evaluation_loss_vs_iterations` just before). `Merge` finds the step from readings
+      (Keras writes `evaluation_loss_vs_iterations` just before). `MetricMerger` finds the step from readings
       with both. Keras' `batch_loss` is `loss`, by step.
 
     An incomplete record at the end waits for its rest. A record with a wrong checksum is skipped. After a wrong
