@@ -136,8 +136,7 @@ def load(family: str) -> None:
     errors = [f"{target.partition('.')[0]}._errors" for target in targets]
     for name in ("main", *targets, *errors):
         importlib.import_module(f"{boot.PRIVATE_NAME}.worker.{name}")
-    for name in ("core.supervisor.__main__", "core.supervisor.monitor", "core.supervisor.recovery"):
-        importlib.import_module(name)
+    importlib.import_module("core.supervisor.__main__")
     if family == "torch":
         importlib.import_module("torch._dynamo")  # which the first optimizer imports
     gc.collect()
