@@ -48,9 +48,8 @@ class RecipeFile:
             return
         others = [other for other in FRAMEWORKS if self.imports & set(other.imports)]
         if others:
-            titles, ids = (
-                join_names(names, "or") for names in zip(*((row.title, row.id) for row in others), strict=True)
-            )
+            titles = join_names((other.title for other in others), "or")
+            ids = join_names((other.id for other in others), "or")
             package = min(self.imports & set(others[0].imports))
             raise ValueError(
                 f"Recipe {self.name} imports {package}: it is for {titles} and cannot be trained with {row.title}. "

@@ -122,7 +122,7 @@ STRATEGIES = (
 
 LAUNCH_MODES = (
     Strategy(framework=SCRIPT, name="one", title="One process", target="", parallel="device",
-         summary="One process sees all ticked devices: for TensorFlow, Keras, nn.DataParallel and device_map."),
+         summary="One process sees all chosen devices: for TensorFlow, Keras, nn.DataParallel and device_map."),
     Strategy(framework=SCRIPT, name="per-device", title="One process per device", target="", parallel="data",
          processes="per_device",
          summary="As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed."),
@@ -132,12 +132,12 @@ LAUNCH_MODES = (
 
 def find_strategy(framework_name: str, name: str) -> Strategy:
     """Return a strategy of a framework. Raises `ValueError` with a sentence."""
-    rows = strategies_of(framework_name)
+    title, rows = framework(framework_name).title, strategies_of(framework_name)
     for row in rows:
         if row.name == name:
             return row
     known = ", ".join(row.name for row in rows)
-    raise ValueError(f"{framework(framework_name).title} has no strategy {name!r} here. Choose one of: {known}.")
+    raise ValueError(f"{title} has no strategy {name!r} here. Choose one of: {known}.")
 
 
 def find_launch_mode(name: str) -> Strategy:
@@ -155,8 +155,7 @@ def strategy_of(spec: RunSpec) -> Strategy:
 
 
 def strategies_of(framework_name: str) -> list[Strategy]:
-    """Return the strategies of a framework. Raises `ValueError` for an unknown framework."""
-    framework(framework_name)
+    """Return the strategies of a framework."""
     return [row for row in STRATEGIES if row.framework == framework_name]
 
 

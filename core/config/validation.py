@@ -16,6 +16,7 @@ from core.launchers import script
 from core.pythons.python_info import MIN_FOR_RECIPES
 from core.scripts.analysis import analyse_script
 from core.scripts.problems import problems as program_problems
+from core.text import join_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ KIND_NAMES = {"cpu": "CPU devices", "nvidia": "NVIDIA GPUs"}
 
 
 class ProblemKind(Enum):
-    """What a problem is about. The window and the command line have sentences of their own for missing devices."""
+    """What a problem is about. Callers may add to the sentences on missing devices, or replace them."""
 
     NO_DEVICE = "no device"
     UNKNOWN_DEVICE = "unknown device"
@@ -57,10 +58,10 @@ def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
         return reason
     kinds = {device.kind for device in devices}
     if not kinds <= set(strategy.device_kinds):
-        names = " and ".join(KIND_NAMES.get(kind, kind) for kind in strategy.device_kinds)
+        names = join_names(KIND_NAMES.get(kind, kind) for kind in strategy.device_kinds)
         return f"Strategy {strategy.name} runs on {names} only."
     if len(devices) < strategy.min_devices:
-        return f"Strategy {strategy.name} needs {strategy.min_devices} devices or more, and {len(devices)} is ticked."
+        return f"Strategy {strategy.name} needs {strategy.min_devices} devices or more, but {len(devices)} is chosen."
     if strategy.max_devices is not None and len(devices) > strategy.max_devices:
         return _too_many(strategy, devices)
     return ""
@@ -117,13 +118,9 @@ def _framework_problems(spec: RunSpec) -> list[str]:
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
     by_id = {device.id: device for device in devices}
     names = ", ".join(device.short_name for device in devices) or "none, since this machine shows no device"
-    if unknown := [name for name in spec.devices if name not in by_id]:
-        return [
-            Problem(
-                kind=ProblemKind.UNKNOWN_DEVICE, sentence=f"There is no device {name!r} here. Choose from: {names}."
-            )
-            for name in unknown
-        ]
+    if unknown := [repr(name) for name in spec.devices if name not in by_id]:
+        sentence = f"There is no device {join_names(unknown, 'or')} here. Choose from: {names}."
+        return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=sentence)]
     if not spec.devices:
         sentence = f"No device is chosen. Choose at least one of: {names}."
         return [Problem(kind=ProblemKind.NO_DEVICE, sentence=sentence)]
@@ -135,19 +132,19 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
 
 
 def _mig_problems(chosen: Sequence[Device]) -> list[str]:
-    """Refuse a MIG device beside another device: CUDA shows a process one MIG device only (NVIDIA's MIG user guide)."""
+    """Refuse a MIG device with another device: CUDA shows a process one MIG device only (NVIDIA's MIG user guide)."""
     if len(chosen) == 1 or not any(device.is_mig for device in chosen):
         return []
     names = ", ".join(device.label for device in chosen)
-    return [f"A process can use only one MIG device and no other device; ticked are {names}. Tick one MIG device."]
+    return [f"A process can use only one MIG device and no other device; chosen are {names}. Choose one MIG device."]
 
 
 def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
-        names = " and ".join(KIND_NAMES.get(kind, kind) for kind in kinds)
-        ticked = ", ".join(device.label for device in chosen)
-        return [f"{names} are ticked together ({ticked}). A run uses one kind of device: untick the others."]
+        names = join_names(KIND_NAMES.get(kind, kind) for kind in kinds)
+        labels = ", ".join(device.label for device in chosen)
+        return [f"{names} are chosen together ({labels}). A run uses one kind of device: choose one kind."]
     reason = obstacle(strategy, chosen)
     return [reason] if reason else []
 
@@ -159,8 +156,8 @@ def _too_many(strategy: Strategy, chosen: Sequence[Device]) -> str:
         if other is not strategy and not obstacle(other, chosen)
     ]
     return (
-        f"Strategy {strategy.name} trains on {strategy.max_devices} device and {len(chosen)} are ticked "
-        f"({', '.join(device.label for device in chosen)}). Untick the others, or choose {' or '.join(others)}."
+        f"Strategy {strategy.name} trains on {strategy.max_devices} device, but {len(chosen)} are chosen "
+        f"({', '.join(device.label for device in chosen)}). Choose one device, or strategy {join_names(others, 'or')}."
     )
 
 
@@ -211,7 +208,7 @@ def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     *outer, (steps, _) = parts
     counts = [*(f"{count} {name}" for count, name in outer), f"{steps} accumulation step{'s' if steps != 1 else ''}"]
     remedy = f"Choose {near}, or another accumulation."
-    return [f"A batch of {batch_size} cannot be split evenly over {' and '.join(counts)}. {remedy}"]
+    return [f"A batch of {batch_size} cannot be split evenly over {join_names(counts)}. {remedy}"]
 
 
 def _product(parts: Sequence[tuple[int, str]]) -> int:

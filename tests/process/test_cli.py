@@ -64,7 +64,7 @@ RUN = ("run", "digits_mlp", "--devices", "cpu:0")
         (("run", "digits_mlp"), "No device is chosen. Choose at least one of: cpu:0, cpu:1."),
         (
             ("run", "digits_mlp", "--devices", "cpu:0,cpu:1", "--strategy", "single"),
-            "Untick the others, or choose ddp",
+            "Choose one device, or strategy ddp",
         ),
         (
             (*RUN, "--set", "depth=3"),
@@ -132,7 +132,7 @@ def test_gpu_and_cpu_together_are_refused(call: Call, nvml: object) -> None:
     nvml.write(gpus=2)  # type: ignore[attr-defined]
     code, _, err = call("run", "digits_mlp", "--devices", "gpu:0,cpu:0")
     assert code == 2
-    assert "CPU devices and NVIDIA GPUs are ticked together (GPU 0, CPU 0). A run uses one kind of device: " in err
+    assert "CPU devices and NVIDIA GPUs are chosen together (GPU 0, CPU 0). A run uses one kind of device: " in err
 
 
 def test_torch_missing_is_told_before_the_start(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

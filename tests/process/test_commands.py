@@ -209,8 +209,8 @@ def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GP
         (("cpu:0",), None),
         (("gpu:9",), "There is no device 'gpu:9' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
         (("cpu:9",), "There is no device 'cpu:9' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
-        (("gpu:2",), f"There is no device 'gpu:2' here. {LOST_2} Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
-        (("GPU-6",), f"There is no device 'GPU-6' here. {LOST_2} {LOST_6} Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
+        (("gpu:2",), f"There is no device 'gpu:2' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1. {LOST_2}"),
+        (("GPU-6",), f"There is no device 'GPU-6' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1. {LOST_2} {LOST_6}"),
         ((), "No device is chosen. Choose at least one of: gpu:0, gpu:1, cpu:0, cpu:1."),
     ],
 )
@@ -221,13 +221,13 @@ def test_only_what_concerns_the_devices_named_is_told(devices: tuple[str, ...], 
 def test_trouble_with_the_devices_chosen_brings_no_other() -> None:
     said = refused("gpu:0", "cpu:0", banner=LOST_2)
     assert said is not None
-    assert said.endswith("A run uses one kind of device: untick the others.")
+    assert said.endswith("A run uses one kind of device: choose one kind.")
 
 
 def test_why_there_is_no_gpu_at_all_is_told_to_who_names_one() -> None:
     trouble = "The NVIDIA driver cannot be asked: “mismatch”. Reboot."
     assert refused("gpu:0", banner=trouble, listed=CPUS) == (
-        f"There is no device 'gpu:0' here. {trouble} Choose from: cpu:0, cpu:1."
+        f"There is no device 'gpu:0' here. Choose from: cpu:0, cpu:1. {trouble}"
     )
     assert refused("cpu:7", banner=trouble, listed=CPUS) == (
         "There is no device 'cpu:7' here. Choose from: cpu:0, cpu:1."

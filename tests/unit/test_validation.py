@@ -32,15 +32,15 @@ def test_what_fits_has_no_problem() -> None:
     ("ids", "changes", "sentence"),
     [
         ((), {}, "No device is chosen. Choose at least one of: gpu:0, gpu:1, gpu:2, gpu:3, cpu:0, cpu:1."),
-        (("cpu:0", "GPU-0"), {"strategy": "ddp"}, "A run uses one kind of device: untick the others."),
+        (("cpu:0", "GPU-0"), {"strategy": "ddp"}, "A run uses one kind of device: choose one kind."),
         (
             ("cpu:0", "cpu:1"),
             {"strategy": "single"},
-            "Strategy single trains on 1 device and 2 are ticked (CPU 0, CPU 1).",
+            "Strategy single trains on 1 device, but 2 are chosen (CPU 0, CPU 1).",
         ),
         (("GPU-7",), {}, "There is no device 'GPU-7' here."),
         (("cpu:0", "cpu:0"), {"strategy": "ddp"}, "A device is named twice"),
-        (("cpu:0",), {"strategy": "pipeline"}, "Strategy pipeline needs 2 devices or more, and 1 is ticked."),
+        (("cpu:0",), {"strategy": "pipeline"}, "Strategy pipeline needs 2 devices or more, but 1 is chosen."),
         (("cpu:0", "cpu:1"), {"strategy": "data_parallel"}, "Strategy data_parallel runs on NVIDIA GPUs only."),
         (("cpu:0",), {"framework": "tensorflow", "strategy": "tpu"}, "No TPU was found here"),
         (
@@ -78,7 +78,7 @@ def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
     spec = replace(make_spec("digits_mlp", devices="cpu:0"), strategy="ddp")
     (problem,) = validation.problems(replace(spec, devices=ids), [*GPUS, *migs])
     assert problem.sentence.startswith(
-        "A process can use only one MIG device and no other device; ticked are GPU 9 MIG 0, "
+        "A process can use only one MIG device and no other device; chosen are GPU 9 MIG 0, "
     )
     assert validation.problems(replace(spec, devices=ids[:1], strategy="single"), [*GPUS, *migs]) == []
 

@@ -37,7 +37,7 @@ def test_two_ticked_gpus_become_exactly_these_two_uuids(drive, nvml):
     panel.until(lambda: "Ready: GPU 2 and GPU 5 are free" in panel.verdict.text())
     assert panel.spec().devices == (uuid(2), uuid(5))
     panel.tick(uuid(5), "cpu:0")
-    panel.until(lambda: "are ticked together" in panel.verdict.text())
+    panel.until(lambda: "are chosen together" in panel.verdict.text())
 
 
 def test_a_ticked_gpu_that_is_lost_stays_ticked_and_is_complained_of(drive, nvml):

@@ -36,7 +36,7 @@ def test_what_is_in_the_way_is_said_in_sentences(drive, tmp_path):
     panel.set_number("batchBox", 63)
     panel.until(lambda: "A batch of 63 cannot be split evenly" in panel.verdict.text())
     panel.choose(panel.strategy, "single")
-    panel.until(lambda: "Strategy single trains on 1 device and 2 are ticked" in panel.verdict.text())
+    panel.until(lambda: "Strategy single trains on 1 device, but 2 are chosen" in panel.verdict.text())
     panel.open_recipe(write_recipe(tmp_path, "def model(:", "wrong"))
     panel.until(lambda: "wrong.py is not valid Python" in panel.verdict.text())
     panel.open_recipe(write_recipe(tmp_path, "def model(): pass", "half"))

@@ -30,12 +30,12 @@ def test_what_does_not_fit_the_ticked_devices_is_listed_with_its_reason(drive):
     panel.tick("cpu:0")
     usable, others = offered(panel)
     assert usable == ["single", "ddp", "fsdp"]
-    assert others["pipeline"] == "Strategy pipeline needs 2 devices or more, and 1 is ticked."
+    assert others["pipeline"] == "Strategy pipeline needs 2 devices or more, but 1 is chosen."
     assert "NVIDIA GPUs only" in others["data_parallel"]
     panel.tick("cpu:0", "cpu:1")
     usable, others = offered(panel)
     assert usable == ["ddp", "fsdp", "pipeline", "placement"]
-    assert "trains on 1 device and 2 are ticked" in others["single"]
+    assert "trains on 1 device, but 2 are chosen" in others["single"]
     panel.choose(panel.framework, "keras")
     assert "PerReplica" in offered(panel)[1]["multi_worker_mirrored"]
     panel.choose(panel.framework, "tensorflow")

@@ -116,29 +116,24 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
     `check`: of a script that was checked already. A missing device is reported alone, with the driver's message on it.
     """
     problems = validation.problems(spec, found.devices)
-    missing = {each.kind for each in problems} & {ProblemKind.NO_DEVICE, ProblemKind.UNKNOWN_DEVICE}
-    if missing:
-        return _missing_devices(spec, found)
+    if missing := [each.sentence for each in problems if each.kind is not ProblemKind.OTHER]:
+        return " ".join(dict.fromkeys([*missing, *_driver_messages(spec, found)]))
     sentences = [*validation.recipe_problems(spec), *map(str, problems)]
     if spec.script is not None:
         sentences += (check or check_script(ScriptCheckRequest.of_spec(spec))).problems
     return " ".join(dict.fromkeys(sentences)) or None
 
 
-def _missing_devices(spec: RunSpec, found: Survey) -> str:
-    names = ", ".join(device.short_name for device in found.devices) or "none, since this machine shows no device"
+def _driver_messages(spec: RunSpec, found: Survey) -> list[str]:
+    """Return what the drivers report that may explain why devices of the spec, or all devices, are not listed."""
     if not spec.devices:
-        message = [found.banner] if found.banner and not found.devices else []
-        return " ".join([f"No device is chosen. Choose at least one of: {names}.", *message])
+        return [found.banner] if found.banner and not found.devices else []
     present = {device.id for device in found.devices}
     unknown = [name for name in spec.devices if name not in present]
-    messages = dict.fromkeys(sentence for name in unknown for sentence in _driver_messages(name, found))
-    absent = [f"There is no device {name!r} here." for name in unknown]
-    return " ".join([*absent, *messages, f"Choose from: {names}."])
+    return [message for name in unknown for message in _messages_about(name, found)]
 
 
-def _driver_messages(name: str, found: Survey) -> list[str]:
-    """Return what the drivers report that may explain why the device `name` is not listed."""
+def _messages_about(name: str, found: Survey) -> list[str]:
     if name.startswith("cpu:") and any(device.kind == "cpu" for device in found.devices):
         return []
     general, *about_gpus = (part.strip() for part in GPU_MESSAGE.split(found.banner or ""))
