@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from core.runs.output_log import printed_logs
+from core.runs.directory import printed_logs
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.runs.verdicts import Verdict, worst

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.metrics.text.expression import Tried, try_on
-from core.runs.output_log import end_of
+from core.runs.directory import last_lines
 from core.schema.paths import LOG_FILE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def try_expression(expression: str, run_dir: Path) -> Tried:
 
     Raises `ValueError` with a sentence if the expression is invalid.
     """
-    return try_on(expression, end_of(run_dir / LOG_FILE, SAMPLE_BYTES).encode())
+    return try_on(expression, last_lines(run_dir / LOG_FILE, SAMPLE_BYTES).encode())
 
 
 def describe_result(found: Tried) -> str:

@@ -1,12 +1,14 @@
-"""A run seen through its directory.
+"""A run, seen through its directory.
 
-- `directory`: create a run directory and start its supervisor
-- `run`: one run: read it, ask it to stop, pause, save or resume
+- `directory`: create a run directory, start its supervisor, read its output
+- `run`: one run: start it, follow it, send it requests, resume it
 - `facts`: fold events into the facts of a run
 - `states`: the states of a run and their transitions
-- `verdicts`: what the memory watch found out
+- `verdicts`: the findings of the memory watch
 - `requests`: the request files below `control`
-- `lock`: the lock that makes one supervisor the owner of a run
-- `output_log`, `checkpoints`: what the workers printed and saved
-- `index`, `removal`, `leftovers`: list, delete and clean up after runs
+- `lock`: the lock that keeps a run from being started or resumed twice
+- `checkpoints`: list and choose checkpoints
+- `index`: list the runs below a folder, and find one by name
+- `removal`: delete a run
+- `leftovers`: find processes that runs have left behind
 """

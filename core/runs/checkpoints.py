@@ -1,4 +1,4 @@
-"""The checkpoints of a run, as they lie in its folder: for people, and for the export."""
+"""List the checkpoints of a run, and choose one by name: for the command line and for the export."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ BEST = "best"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointEntry:
-    """A checkpoint that is in the folder. Whether its files are whole, `whole` tells."""
+    """A checkpoint in the run's folder; its files have not been checked."""
 
     path: Path
     step: int
     epoch: int
-    """Epochs that were done."""
+    """Completed epochs."""
     size_bytes: int
 
 
 def listed(run_dir: Path) -> list[CheckpointEntry]:
-    """All finished checkpoints, the latest first; those that cannot be read are left out."""
+    """Return all finished checkpoints, latest first; those that cannot be read are left out."""
     entries = (_entry(path) for path in checkpoint.folders(run_dir))
     return [entry for entry in entries if entry is not None]
 
@@ -44,9 +44,9 @@ def _entry(folder: Path) -> CheckpointEntry | None:
 
 
 def whole(run_dir: Path, name: str | None = None) -> Path:
-    """The folder of the checkpoint of this name, or `best`, or the latest; all its files were checked.
+    """Return the folder of the checkpoint of this name, of the `best`, or of the latest, with all files checked.
 
-    Raises `ValueError` with a sentence when there is none, or when it is broken.
+    Raises `ValueError` with a sentence when there is none, or when it is damaged.
     """
     every = checkpoint.folders(run_dir)
     if not every:
@@ -55,7 +55,7 @@ def whole(run_dir: Path, name: str | None = None) -> Path:
     try:
         checkpoint.read(folder)
     except BrokenCheckpointError as fault:
-        raise ValueError(f"Checkpoint {folder.name} is broken: {fault}. Choose from: {_names(every)}.") from fault
+        raise ValueError(f"Checkpoint {folder.name} is damaged: {fault}. Choose from: {_names(every)}.") from fault
     return folder
 
 
@@ -65,7 +65,7 @@ def _chosen(run_dir: Path, every: list[Path], name: str | None) -> Path:
     if name == BEST:
         best = checkpoint.best_of(every)
         if best is None:
-            raise ValueError(f"Run {run_dir.name} has no best checkpoint: none is of the end of an epoch.")
+            raise ValueError(f"Run {run_dir.name} has no best checkpoint: none was written at the end of an epoch.")
         return best
     for folder in every:
         if folder.name == name:

@@ -1,4 +1,4 @@
-"""Making a run directory and starting its supervisor, and the sentences for when that cannot be done."""
+"""A run directory as files: make one, start its supervisor, read the output in it, and word why that failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.schema.files import FULL, not_written
-from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, SOCKETS
+from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
 
@@ -27,11 +27,11 @@ _CODE_ROOT = Path(__file__).resolve().parents[2]
 
 
 def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
-    """Start the supervisor of a run directory; None when it has ended already. `options`: `--resume`.
+    """Start the supervisor of a run directory; return None if it has exited already. `options`: `--resume`.
 
-    A shell starts it in the background and ends: the supervisor then is no child of ours, so a
-    window that stays open for weeks gathers no zombies, and one that is closed leaves none behind.
-    It starts in the folder that holds `core`, so that no `core` of the user's can take its place.
+    A shell starts it in the background and exits, so the supervisor is no child of this process: a window collects no
+    zombies, and leaves none behind. It starts in the folder that holds `core`, so that a `core` of the user's cannot
+    take its place. Raises `OSError` or `CalledProcessError`.
     """
     with (run_dir / LOG_FILE).open("ab") as log:
         shell = subprocess.run(
@@ -50,7 +50,7 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
             stdout=subprocess.PIPE,
             stderr=log,
             cwd=_CODE_ROOT,
-            # Started from within a training, a run is none of that training's processes.
+            # A run that is started from within a training does not belong to that training.
             env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
             start_new_session=True,
             check=True,
@@ -59,7 +59,7 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
 
 
 def new_directory(runs_root: Path, name: str) -> Path:
-    """An empty run directory that nobody else has: made, not looked for."""
+    """Make an empty run directory with a unique name. Raises `OSError`."""
     runs_root.mkdir(parents=True, exist_ok=True)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
     run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
@@ -70,29 +70,29 @@ def new_directory(runs_root: Path, name: str) -> Path:
 
 
 def cannot_start(folder: Path, error: OSError | subprocess.CalledProcessError) -> str:
-    """Why no supervisor could be started, be it of a new run below a folder or of the run in it: a sentence."""
+    """Return why a supervisor could not be started. `folder`: the run directory, or the root of a new run."""
     if isinstance(error, OSError):
         return cannot_write(folder, error)
     return f"The run's supervisor could not be started in {folder}: {error}."
 
 
 def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError) -> str:
-    """Why no run could be started under a root, which is made where there is none: a sentence."""
+    """Return why no run could be started under a root."""
     if isinstance(error, OSError) and not runs_root.is_dir():
         above = next((each for each in (runs_root, *runs_root.parents) if each.exists()), runs_root)
         if not above.is_dir():
             return f"{runs_root} cannot be a folder of runs, since {above} is a file. {ELSEWHERE}"
         if error.errno not in FULL:
-            return f"{runs_root} cannot be made in {above}: {error.strerror}. {ELSEWHERE}"
+            return f"{runs_root} could not be made in {above}: {error.strerror}. {ELSEWHERE}"
     return cannot_start(runs_root, error)
 
 
 def cannot_write(folder: Path, error: OSError) -> str:
-    """Why nothing could be written into a folder: a sentence."""
+    """Return why nothing could be written into a run directory or a root, and what to do."""
     if error.errno == errno.ENOENT and not folder.exists():
         return f"{folder} is not there any more. Start another run."
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return f"{folder} is damaged: {error.filename or 'a part of it'} is missing, or no folder. Start another run."
+        return f"{folder} is damaged: {error.filename or 'a part of it'} is missing or is no folder. Start another run."
     denied = error.errno in {errno.EACCES, errno.EPERM}
     return not_written(
         folder, error, if_full="Free some space, or keep runs elsewhere with --runs DIR.",
@@ -101,13 +101,13 @@ def cannot_write(folder: Path, error: OSError) -> str:
 
 
 def remove_sockets(run_dir: Path) -> None:
-    """Remove what data-loader workers that were killed could not: nobody of the run is left who uses it."""
+    """Remove the sockets that killed data-loader workers have left. No process of the run may be alive."""
     for folder in run_dir.glob(SOCKETS):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def folder_problem(root: Path) -> str | None:
-    """Why no run can be kept in this folder, in a sentence; None when one can. It is made where there is none."""
+    """Return why runs cannot be kept in this folder; None if they can. Makes the folder if there is none."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=root):
@@ -117,3 +117,24 @@ def folder_problem(root: Path) -> str | None:
             f"Runs cannot be kept in {root}: {error.strerror}. "
             "Change its permissions, or choose another folder with --runs DIR."
         )
+
+
+def printed_logs(run_dir: Path) -> list[Path]:
+    """Return the output files of all ranks that are not empty."""
+    ranks = sorted(run_dir.glob(RANK_LOGS), key=lambda path: (len(path.name), path.name))
+    return [path for path in (run_dir / LOG_FILE, *ranks) if path.is_file() and path.stat().st_size]
+
+
+def last_lines(path: Path, max_bytes: int) -> str:
+    """Return the last whole lines of a file; of a single longer line, its end. The empty string if there is no file."""
+    try:
+        with path.open("rb") as file:
+            begin = max(0, file.seek(0, 2) - max_bytes)
+            file.seek(max(0, begin - 1))  # with the byte before: if it is a newline, a whole line follows
+            text = file.read(max_bytes + 1)
+    except OSError:
+        return ""
+    if begin:
+        _, newline, rest = text.partition(b"\n")
+        text = rest if newline and rest.strip() else text[1:]
+    return text.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""All runs under a root: which there are, which one is meant, and each in a line."""
+"""The runs below a root: list them, find one by its name, and summarize each in a line."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
     from core.runs.run import Mark
 
 HEAD_BYTES = 64 * 1024
-TAIL_BYTES = 256 * 1024  # more than one batch of measurements
+"""Bytes at the beginning of an event file in which the plan is searched."""
+TAIL_BYTES = 256 * 1024
+"""Bytes at the end of an event file in which the last loss is searched: more than one batch of measurements."""
 
 
 def default_root() -> Path:
-    """Where runs are kept when nothing else is said: the user's data folder."""
+    """Return where runs are kept by default: in the user's data folder."""
     return platformdirs.user_data_path("trainyard") / "runs"
 
 
 def directories(root: Path) -> list[Path]:
-    """The run directories under a root, newest first; none when there is no root yet.
+    """Return the run directories below a root, newest first; none if there is no root yet.
 
-    Raises `RunError` with a sentence when the root cannot be looked into.
+    Raises `RunError` with a sentence when the root cannot be listed.
     """
     try:
         names = os.listdir(root)  # noqa: PTH208 (names only)
@@ -47,7 +49,7 @@ def directories(root: Path) -> list[Path]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether this is a run directory that can be looked into."""
+    """Return whether this is a run directory that can be read."""
     try:
         return (path / SPEC_FILE).is_file()
     except OSError:
@@ -55,12 +57,12 @@ def is_run(path: Path) -> bool:
 
 
 def find(root: Path, text: str) -> Path:
-    """The run directory that a name, an unambiguous beginning of one, or a path stands for.
+    """Return the run directory for a name, an unambiguous beginning of a name, or a path.
 
     Raises `RunNotFoundError` with a sentence.
     """
     if not text:
-        raise RunNotFoundError("No run is named. `trainyard runs` lists them.")
+        raise RunNotFoundError("No run was given. `trainyard runs` lists them.")
     if is_run(Path(text)):
         return Path(text).resolve()
     known = directories(root)
@@ -69,7 +71,7 @@ def find(root: Path, text: str) -> Path:
         return matches[0]
     if matches:
         raise RunNotFoundError(
-            f"{text!r} is the beginning of {len(matches)} runs: {_names(matches)}. Write more of it."
+            f"{text!r} is the beginning of {len(matches)} runs: {_names(matches)}. Give more of the name."
         )
     latest = f"The latest: {_names(known)}." if known else "There are none yet."
     raise RunNotFoundError(f"There is no run {text!r} in {root}. {latest}")
@@ -81,7 +83,7 @@ def _names(paths: list[Path]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run in a line."""
+    """A summary of a run."""
 
     dir: Path
     name: str
@@ -94,11 +96,11 @@ class RunSummary:
     plan: Plan | None
     """None until the workers have loaded their data."""
     is_script: bool = False
-    """Whether it is a program of the user's own, which is not resumed."""
+    """Whether it is a program of the user, which cannot be resumed."""
 
 
 class RunIndex:
-    """The runs under a root, kept up to date: runs that are over are read once, and again when they are resumed."""
+    """The summaries of the runs below a root. Runs that are over are read once, and again when they are resumed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -106,12 +108,12 @@ class RunIndex:
         self._live: dict[Path, _SummaryReader] = {}
 
     def poll(self) -> list[RunSummary]:
-        """All runs, newest first."""
+        """Return up-to-date summaries of all runs, newest first."""
         found = directories(self.root)
         for known in (self._over, self._live):
             for path in known.keys() - set(found):
                 del known[path]
-        return [self._known(path) or self._look(path) for path in found]
+        return [self._known(path) or self._read(path) for path in found]
 
     def _known(self, path: Path) -> RunSummary | None:
         summary, then = self._over.get(path, (None, None))
@@ -120,12 +122,12 @@ class RunIndex:
         del self._over[path]
         return None
 
-    def _look(self, path: Path) -> RunSummary:
+    def _read(self, path: Path) -> RunSummary:
         before = mark(path)
-        brief = self._live.get(path)
-        if brief is None:
-            brief = self._live[path] = _SummaryReader(path)
-        summary = brief.summary()
+        reader = self._live.get(path)
+        if reader is None:
+            reader = self._live[path] = _SummaryReader(path)
+        summary = reader.summary()
         if state_info(summary.state).over:
             self._over[path] = summary, before
             del self._live[path]
@@ -133,7 +135,7 @@ class RunIndex:
 
 
 class _SummaryReader:
-    """Follows a run without reading its measurements: only their end, for the last loss."""
+    """Follows a run without reading its measurements, except their end for the last loss."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -145,7 +147,7 @@ class _SummaryReader:
         facts: RunFacts = self._run.facts
         step, loss = _last_loss(self._path)
         self._plan = self._plan or _plan(self._path)
-        name, is_script = _what(self._path)
+        name, is_script = _name_and_kind(self._path)
         return RunSummary(
             dir=self._path,
             name=name,
@@ -160,8 +162,8 @@ class _SummaryReader:
         )
 
 
-def _what(path: Path) -> tuple[str, bool]:
-    """What the run is called, and whether it is a script."""
+def _name_and_kind(path: Path) -> tuple[str, bool]:
+    """Return the name of a run, and whether it is a script."""
     try:
         spec = json.loads((path / SPEC_FILE).read_text(encoding="utf-8"))
         return str(spec["name"]), spec.get("script") is not None
@@ -169,22 +171,22 @@ def _what(path: Path) -> tuple[str, bool]:
         return path.name, False
 
 
-def _measured(path: Path) -> Path:
-    """Where rank 0's measurements are: in its own log, or, of a script, in that of who reads them."""
+def _measurements_file(path: Path) -> Path:
+    """Return the file with the measurements: that of rank 0, or for a script that of the collector."""
     own = path / EVENTS / worker_events(0)
     return own if own.exists() else path / EVENTS / COLLECTED
 
 
 def _plan(path: Path) -> Plan | None:
-    """What rank 0 announced in the first lines of its log."""
-    events = Tail(_measured(path)).read(max_bytes=HEAD_BYTES)
+    """Return the plan in the first lines of the event file of rank 0."""
+    events = Tail(_measurements_file(path)).read(max_bytes=HEAD_BYTES)
     return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
 
 
 def _last_loss(path: Path) -> tuple[int, float | None]:
-    """The last step and its loss, from the last whole batch with a loss near the end of rank 0's log."""
+    """Return the last step and its loss, from the last whole batch with a loss near the end of the file."""
     try:
-        with _measured(path).open("rb") as file:
+        with _measurements_file(path).open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_BYTES))
             lines = file.read().split(b"\n")

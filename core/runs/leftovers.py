@@ -1,8 +1,8 @@
-"""Leftovers: processes that carry the tag of a run that is over.
+"""Find orphaned processes: those with the tag of a run that is over.
 
-A run ends all that it started: its supervisor does, or its guard (`core.supervisor.guard`) when the supervisor was
-killed. Something is left only where both were killed, or where a process could not be ended then. A tag is inherited
-by whatever is started from inside a training, so not everybody who carries one is a leftover: see `_spared`.
+The supervisor terminates all processes of its run, or the guard does (`core.supervisor.guard`) when the supervisor was
+killed. A process is left only if both were killed, or if it could not be terminated then. Everything that is started
+from inside a training inherits the tag, so not every process with a tag is an orphan: see `_spared`.
 """
 
 from __future__ import annotations
@@ -28,53 +28,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanedProcess:
-    """A process of this user that a run which is over has left behind."""
+    """A process of this user that belongs to a run which is over."""
 
     process: ProcessId
     run_id: str
     run_dir: Path | None
-    """The run's folder; None when it is gone, or was not found."""
+    """The run's folder; None if it is gone or was not found."""
     name: str
     command: str
     age_s: float
-    """Since it was started."""
+    """Seconds since it was started."""
     user: str
     memory_bytes: int | None
-    """Resident; None when it cannot be read."""
+    """Resident memory; None if it cannot be read."""
     why: str
-    """A sentence: why its run is taken to be over."""
+    """A sentence on why its run counts as over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """A process of this user that carries a tag."""
+class _Tagged:
+    """A process of this user with a tag."""
 
     process: ProcessId
     run_id: str
     run_dir: Path | None
-    """As its environment names it."""
+    """The run's folder according to the environment of the process."""
     user: str
     words: tuple[str, ...]
-    """Its command line."""
+    """The command line."""
     stat: Stat
 
 
 def blind(proc: Path = PROC) -> str | None:
-    """Why no process can be looked at here, in a sentence; None where they can be."""
+    """Return why no process can be seen here; None if they can."""
     if procfs.pids(proc):
         return None
-    return f"There is no {proc} to look into, so what runs have left behind cannot be seen. Mount it, then ask again."
+    return f"There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again."
 
 
 def find(roots: Sequence[Path], proc: Path = PROC) -> list[OrphanedProcess]:
-    """All leftovers, oldest first. `roots`: where the folders of runs are looked for that a process does not name.
+    """Return all orphaned processes, oldest first; none without `/proc`.
 
-    Processes of other users, and of other namespaces of pids, are not looked at. None are found without `/proc`.
+    `roots`: folders of runs to search when a process does not name its run's folder. Processes of other users and of
+    other pid namespaces are ignored.
     """
     seen = list(_tagged(proc))
     if not seen:
         return []
-    # Looked for after them: a run that began meanwhile had its supervisor before its workers.
+    # Searched after the tagged processes: of a run that has just begun, the supervisor is older than the workers.
     supervised = _supervised(proc)
     spared = _spared(seen)
     overs: dict[tuple[str, Path | None], tuple[Path | None, str] | None] = {}
@@ -85,24 +86,24 @@ def find(roots: Sequence[Path], proc: Path = PROC) -> list[OrphanedProcess]:
             overs[key] = None if each.run_id in supervised else _over(each, roots)
         over = overs[key]
         if over is not None and each.process.pid not in spared:
-            found.append(_leftover(each, *over, proc))
+            found.append(_orphan(each, *over, proc))
     return sorted(found, key=lambda each: each.process.created)
 
 
-# -- looking -------------------------------------------------------------------------------------
+# -- find tagged processes -----------------------------------------------------------------------
 
 
-def _tagged(proc: Path) -> Iterator[_Seen]:
-    """The processes of this user that carry a tag."""
+def _tagged(proc: Path) -> Iterator[_Tagged]:
+    """Return the processes of this user and this pid namespace that have a tag."""
     here = procfs.namespace("self", proc)
     for pid in procfs.pids(proc):
-        seen = _see(pid, proc)
+        seen = _read(pid, proc)
         if seen is not None and procfs.namespace(pid, proc) in {here, None}:
             yield seen
 
 
-def _see(pid: int, proc: Path) -> _Seen | None:
-    """What is known of a process; None when it has ended, is another user's, or carries no tag."""
+def _read(pid: int, proc: Path) -> _Tagged | None:
+    """Return a process; None if it has exited, belongs to another user, or has no tag."""
     environment = procfs.variables(pid, proc)
     run_id = procfs.variable(environment, TAG)
     if not run_id:
@@ -111,7 +112,7 @@ def _see(pid: int, proc: Path) -> _Seen | None:
     if not about.ours or about.user is None or stat is None or stat.state in procfs.ENDED:
         return None
     run_dir = procfs.variable(environment, RUN_DIR)
-    return _Seen(
+    return _Tagged(
         process=ProcessId(pid=pid, created=stat.created),
         run_id=run_id,
         run_dir=Path(run_dir) if run_dir else None,
@@ -121,23 +122,20 @@ def _see(pid: int, proc: Path) -> _Seen | None:
     )
 
 
-# -- judging -------------------------------------------------------------------------------------
+# -- decide which are orphaned -------------------------------------------------------------------
 
 
 def _supervised(proc: Path) -> set[str]:
-    """The runs that have a supervisor or a guard, in whatever state they are, and wherever their folders are.
-
-    Those in containers are among them, whose folders may not be found from here.
-    """
+    """Return the ids of the runs that have a supervisor or a guard, also in containers with other folders."""
     lines = [words for words in (procfs.words(pid, proc) for pid in procfs.pids(proc)) if SUPERVISOR in words[:-1]]
     return {Path(words[words.index(SUPERVISOR) + 1]).name for words in lines}
 
 
-def _over(seen: _Seen, roots: Sequence[Path]) -> tuple[Path | None, str] | None:
-    """The run's folder and why it is over, of a run that nobody supervises; None when it is not, or cannot be told."""
+def _over(seen: _Tagged, roots: Sequence[Path]) -> tuple[Path | None, str] | None:
+    """Return the folder of an unsupervised run and why it is over; None if it is not over, or that is unknown."""
     for folder in _folders(seen, roots):
         try:
-            os.stat(folder)  # noqa: PTH116 (`exists` would not tell what is not there from what cannot be seen)
+            os.stat(folder)  # noqa: PTH116 (`exists` does not distinguish a missing folder from one that cannot be accessed)
         except FileNotFoundError:
             continue
         except OSError:
@@ -147,39 +145,39 @@ def _over(seen: _Seen, roots: Sequence[Path]) -> tuple[Path | None, str] | None:
         state = state_info(run.facts.state)
         return (folder, f"Run {seen.run_id} is over ({state.label.lower()}).") if state.over else None
     what = f"The folder of run {seen.run_id} is gone" if seen.run_dir else f"There is no folder of run {seen.run_id}"
-    return None, f"{what}, and nobody supervises it."
+    return None, f"{what}, and it has no supervisor."
 
 
-def _folders(seen: _Seen, roots: Sequence[Path]) -> list[Path]:
-    """Where the run's folder may be. What stands in an environment need not be a run's name."""
+def _folders(seen: _Tagged, roots: Sequence[Path]) -> list[Path]:
+    """Return where the run's folder may be. The tag in an environment need not be the name of a run."""
     if Path(seen.run_id).name != seen.run_id:
         return []
     named = [seen.run_dir] if seen.run_dir is not None and seen.run_dir.name == seen.run_id else []
     return [*named, *(root / seen.run_id for root in roots)]
 
 
-def _spared(seen: Sequence[_Seen]) -> set[int]:
-    """Those that carry a tag but are somebody's work: a training was where a person opened a shell, say.
+def _spared(seen: Sequence[_Tagged]) -> set[int]:
+    """Return the pids of tagged processes that a user works with, for example after opening a shell in a training.
 
-    These are whoever belongs to a terminal; the panel itself, its command and its supervisors; and this process.
-    With them all between them and the run: a terminal's server, say; and all that they have started.
+    These are processes with a terminal; Trainyard's own window, command and supervisors; and this process. Their
+    ancestors with the tag, such as the server of a terminal, and all their descendants are spared with them.
     """
     spared: set[int] = set()
     for run_id in {each.run_id for each in seen}:
         group = {each.process.pid: each for each in seen if each.run_id == run_id}
-        at_work = {pid for pid, each in group.items() if _is_somebodys_work(each)}
-        lines = {pid: _line(pid, group) for pid in group}
-        spared |= {pid for pid, line in lines.items() if at_work & line}
-        spared |= {pid for each in at_work for pid in lines[each]}
+        in_use = {pid for pid, each in group.items() if _is_in_use(each)}
+        ancestries = {pid: _ancestry(pid, group) for pid in group}
+        spared |= {pid for pid, ancestry in ancestries.items() if in_use & ancestry}
+        spared |= {pid for each in in_use for pid in ancestries[each]}
     return spared
 
 
-def _is_somebodys_work(seen: _Seen) -> bool:
+def _is_in_use(seen: _Tagged) -> bool:
     return bool(seen.stat.terminal) or is_panel(seen.words) or seen.process.pid == os.getpid()
 
 
-def _line(pid: int, group: Mapping[int, _Seen]) -> set[int]:
-    """A process of the group and its ancestors in it."""
+def _ancestry(pid: int, group: Mapping[int, _Tagged]) -> set[int]:
+    """Return the pid of a process of the group and those of its ancestors in the group."""
     line: set[int] = set()
     while pid in group and pid not in line:
         line.add(pid)
@@ -187,14 +185,15 @@ def _line(pid: int, group: Mapping[int, _Seen]) -> set[int]:
     return line
 
 
-def _leftover(seen: _Seen, run_dir: Path | None, why: str, proc: Path) -> OrphanedProcess:
+def _orphan(seen: _Tagged, run_dir: Path | None, why: str, proc: Path) -> OrphanedProcess:
     name = process_info.printable(seen.stat.name)
     return OrphanedProcess(
         process=seen.process,
         run_id=seen.run_id,
         run_dir=run_dir,
         name=name,
-        command=process_info.printable(" ".join(seen.words)) or f"[{name}]",  # as ps(1) has one that wiped its own
+        command=process_info.printable(" ".join(seen.words))
+        or f"[{name}]",  # as ps(1) shows a process without a command line
         age_s=seen.stat.age_s,
         user=seen.user,
         memory_bytes=procfs.resident_bytes(seen.process.pid, proc),

@@ -1,4 +1,4 @@
-"""Removing a run: its folder with all that is in it, once it is over and nothing of it lives; and nothing else."""
+"""Remove a run: its folder with all files, if it is over and none of its processes is alive; and nothing else."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
     from core.runs.leftovers import OrphanedProcess
 
 BLOCK_BYTES = 512
-"""The unit of `st_blocks`, whatever the file system's is."""
+"""Bytes per unit of `st_blocks` on every file system."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LAST = (EVENTS, SPEC_FILE)
-"""These go last, in this order: until they do, what is left is still a run, which can be removed again."""
+"""Removed last, in this order: as long as they exist, the folder is still a run, and can be removed again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """What came of it."""
+    """The outcome of a removal."""
 
     freed_bytes: int
-    """Of the disk, come back."""
+    """Disk space that was freed."""
     problem: str = ""
-    """A sentence, where something could not be removed."""
+    """Sentences if something could not be removed; else the empty string."""
 
 
 def why_not(run_dir: Path) -> str:
-    """Why a run cannot be removed now: a sentence; no text where it can."""
+    """Return why a run cannot be removed now; the empty string if it can."""
     if run_dir.is_symlink():
         return f"{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm)."
     if not _is_run_folder(run_dir):
-        return f"{run_dir} is not the folder of a run, and is left alone."
+        return f"{run_dir} is not the folder of a run, and is not removed."
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
     state = state_info(run.facts.state)
     if not state.over:
-        return f"Run {run.id} is {state.label.lower()}, and is not removed. End it first: trainyard stop {run.id}"
+        return f"Run {run.id} is {state.label.lower()}, and is not removed. Stop it first: trainyard stop {run.id}"
     left = [each for each in leftovers.find([run_dir.parent]) if each.run_id == run.id]
     return _still_there(run.id, left) if left else ""
 
 
 def size_bytes(run_dir: Path) -> int:
-    """What it takes of the disk: what comes back when it is removed. What cannot be looked into is not counted."""
+    """Return the disk space that removing a run frees. Folders that cannot be read do not count."""
     total = 0
     for folder, _, files in os.walk(run_dir):  # it follows no links
         for path in (folder, *(os.path.join(folder, name) for name in files)):  # noqa: PTH118 (thousands of names)
@@ -64,9 +64,9 @@ def size_bytes(run_dir: Path) -> int:
 
 
 def remove(run_dir: Path) -> Removed:
-    """Remove a run; nothing of it where `why_not` has a sentence, or where somebody runs it."""
+    """Remove a run, unless `why_not` has an objection or the run is running."""
     try:
-        with held(run_dir):  # so that nobody resumes it meanwhile
+        with held(run_dir):  # so that it is not resumed meanwhile
             if problem := why_not(run_dir):
                 return Removed(freed_bytes=0, problem=problem)
             removal = _Removal()
@@ -78,13 +78,13 @@ def remove(run_dir: Path) -> Removed:
 
 @dataclass(slots=True)
 class _Removal:
-    """Removes what is in one folder. No link is followed, and no other file system entered that is mounted below it."""
+    """Removes one folder, without following links and without entering file systems that are mounted below it."""
 
     freed_bytes: int = 0
     problems: list[str] = field(default_factory=list)
 
     def clear(self, run_dir: Path) -> None:
-        """All of it. Where something must stay, the rest goes, but for what tells that this is a run."""
+        """Remove the folder. If something cannot be removed, the rest is, except the files that mark it as a run."""
         handle = os.open(run_dir, FOLDER)
         try:
             device = os.fstat(handle).st_dev
@@ -107,7 +107,7 @@ class _Removal:
             self.freed_bytes += _held_by(state)
 
     def _remove(self, parent: int, name: str, path: Path, device: int) -> None:
-        """`parent`: a handle of the folder it is in, which cannot be exchanged for a link meanwhile, as a path can."""
+        """Remove an entry of a folder. `parent`: its handle; unlike a path, a link cannot take its place meanwhile."""
         try:
             state = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if stat.S_ISDIR(state.st_mode):
@@ -116,7 +116,7 @@ class _Removal:
             else:
                 os.unlink(name, dir_fd=parent)
         except OSError as error:
-            if not any(each.startswith(f"{path}/") for each in self.problems):  # else that is why
+            if not any(each.startswith(f"{path}/") for each in self.problems):  # else an entry below it is the reason
                 self.problems.append(f"{path} cannot be removed: {error.strerror}")
         else:
             self.freed_bytes += _held_by(state)
@@ -125,7 +125,7 @@ class _Removal:
         handle = os.open(name, FOLDER, dir_fd=parent)
         try:
             if os.fstat(handle).st_dev != device:
-                return  # something is mounted here: the folder cannot be removed, which is told, and its content stays
+                return  # something is mounted here: its content stays, and removing the folder fails with a message
             for each in os.listdir(handle):  # noqa: PTH208 (as above)
                 self._remove(handle, each, path / each, device)
         finally:
@@ -133,12 +133,12 @@ class _Removal:
 
 
 def _held_by(state: os.stat_result) -> int:
-    """What comes back when this is gone: nothing of a file that has another name still."""
+    """Return the bytes that removing this frees: none for a file that has another name."""
     return state.st_blocks * BLOCK_BYTES if stat.S_ISDIR(state.st_mode) or state.st_nlink == 1 else 0
 
 
 def _is_run_folder(path: Path) -> bool:
-    """Whether this is what a run made: a spec and a folder of events; a setup that is called `spec.json` is no run."""
+    """Return whether this has a spec and a folder of events: a setup named `spec.json` is no run."""
     spec, events = path / SPEC_FILE, path / EVENTS
     try:
         if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
@@ -150,9 +150,11 @@ def _is_run_folder(path: Path) -> bool:
 
 
 def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:
-    who = ", ".join(f"pid {each.process.pid} ({each.name})" for each in left)
-    them = "it" if len(left) == 1 else "them"
-    return f"Run {run_id} is not removed, since {who} is left of it. End {them} first: trainyard sweep --end"
+    names = ", ".join(f"pid {each.process.pid} ({each.name})" for each in left)
+    processes, them = ("a process of it is", "it") if len(left) == 1 else ("processes of it are", "them")
+    return (
+        f"Run {run_id} is not removed, since {processes} left: {names}. Terminate {them} first: trainyard sweep --end"
+    )
 
 
 def _not_whole(run_dir: Path, problems: list[str]) -> str:

@@ -16,10 +16,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.runs.directory import cannot_make, cannot_start, cannot_write, launch_supervisor, new_directory
+from core.runs.directory import (
+    cannot_make,
+    cannot_start,
+    cannot_write,
+    last_lines,
+    launch_supervisor,
+    new_directory,
+)
 from core.runs.facts import RunFacts, fold
 from core.runs.lock import cannot_resume
-from core.runs.output_log import end_of
 from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
 from core.schema import paths
@@ -88,7 +94,7 @@ class Run:
         run = cls.attach(run_dir)
         if run.spec().script is not None:
             raise ValueError(
-                f"Run {run.id} is a script, and cannot be resumed: it may save in its own way. "
+                f"Run {run.id} is a script, which may save in its own way: it cannot be resumed. "
                 f"Run it again: trainyard again {run.id}"
             )
         run.catch_up()
@@ -171,7 +177,7 @@ class Run:
 
     def log_end(self, max_bytes: int = 4000) -> str:
         """Return the last whole lines of the workers' output; of a single longer line, its end."""
-        return end_of(self.dir / LOG_FILE, max_bytes)
+        return last_lines(self.dir / LOG_FILE, max_bytes)
 
     def _supervisor_is_alive(self) -> bool:
         known = self.facts.supervisor or self._coming_up

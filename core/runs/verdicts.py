@@ -1,4 +1,4 @@
-"""What the watch over memory found out: who holds a device, what had to be ended, and what came of it. As data."""
+"""The findings of the memory watch as data: the verdict on each device, and the processes that hold it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(Enum):
-    """What became of a device's memory after a run; the values are what event logs and `--json` carry."""
+    """What became of a device's memory after a run. The values appear in event files and in `--json`."""
 
     RELEASED = "released"
     HELD_BY_RUN = "held by this run"
@@ -34,7 +34,7 @@ BADNESS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What was found out about one device after the run's last worker had ended."""
+    """The finding on one device after the run's last worker had exited."""
 
     device_id: str
     verdict: Verdict
@@ -42,12 +42,12 @@ class Release:
     """Memory used before the first worker was started; None without a reading."""
     peak_bytes: int | None
     after_bytes: int | None
-    """By the last reading, made after the end; None without one."""
+    """Memory used at the last reading after the end; None without one."""
     seconds: float
-    """From the end of the last worker to the verdict."""
+    """Seconds from the exit of the last worker to the verdict."""
     sentence: str
     holders: tuple[ProcessInfo, ...] = ()
-    """Who holds it still."""
+    """Processes that still hold the device."""
 
 
 def worst(releases: Iterable[Release]) -> Release | None:
@@ -56,7 +56,7 @@ def worst(releases: Iterable[Release]) -> Release | None:
 
 
 def release_fields(release: Release) -> dict[str, Any]:
-    """A finding as the fields of its event."""
+    """Return the fields of the event of a finding."""
     return {
         "device": release.device_id,
         "verdict": release.verdict.value,
@@ -70,7 +70,7 @@ def release_fields(release: Release) -> dict[str, Any]:
 
 
 def read_release(event: dict[str, Any]) -> Release:
-    """The finding that an event tells. Raises `KeyError`, `TypeError` or `ValueError` when it tells none."""
+    """Read a finding from its event. Raises `KeyError`, `TypeError` or `ValueError` when the event is damaged."""
     device = str(event["device"])
     return Release(
         device_id=device,

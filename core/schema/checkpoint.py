@@ -1,8 +1,10 @@
-"""Checkpoints on disk: written beside and renamed, so that a kill loses nothing; found whole, or passed over.
+"""Checkpoints on disk: written under a temporary name and renamed, so that a kill never leaves half a checkpoint.
 
 checkpoints/step-00000230/          a folder per checkpoint, with the files of all ranks
-    checkpoint.json                 where training stood, and the size and CRC of every file; written last
-checkpoints/.step-00000253.tmp/     one that is being written, or was when its run was killed
+    checkpoint.json                 the position of the training, and the size and CRC of every file; written last
+checkpoints/.step-00000253.tmp/     a checkpoint that is being written, or was when its run was killed
+
+Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations
@@ -28,58 +30,64 @@ CHUNK_BYTES = 1 << 22
 
 
 class StateSaver(Protocol):
-    """Writes what a strategy has to remember, and brings it back. Called on every rank, in step."""
+    """Saves and restores the state of a strategy. Called on every rank at the same step."""
 
     def save(self, folder: Path) -> None:
-        """Write this rank's files; may use collectives. Raises `OSError` where the disk does not take them."""
+        """Write this rank's files; may use collectives. Raises `OSError` when the disk refuses them."""
 
     def load(self, folder: Path) -> None:
-        """Take up what `save` wrote. Raises `ValueError` with a sentence when it is of another model."""
+        """Restore what `save` wrote. Raises `ValueError` with a sentence when it belongs to another model."""
 
 
 @dataclass(frozen=True)
 class TrainingPosition:
-    """Where a training stands: what a checkpoint says of itself."""
+    """The position of a training at a checkpoint."""
 
     step: int
     epoch: int
-    """Epochs that are done, their validation included."""
+    """Completed epochs, including their validation."""
     steps_per_epoch: int
     value: float | None = None
-    """The monitored loss, where the checkpoint is of the end of an epoch."""
+    """The monitored loss, if the checkpoint is from the end of an epoch."""
     progress: Mapping[str, Any] = field(default_factory=dict)
-    """What the course has to remember besides."""
+    """Further state of the training controller."""
 
     @property
     def done_in_epoch(self) -> int:
-        """Steps of the epoch under way."""
+        """Completed steps of the current epoch."""
         return self.step - self.epoch * self.steps_per_epoch
 
 
 class BrokenCheckpointError(ValueError):
-    """A checkpoint that is not whole. `str()` says in what way."""
+    """A checkpoint that is damaged. `str()` says how."""
 
 
 def folders(run_dir: Path) -> list[Path]:
-    """All finished checkpoints, the latest first; whether their files are whole is not looked at."""
-    found = [(stand, path) for path in _candidates(run_dir) if (stand := _glance(path)) is not None]
+    """Return the folders of all finished checkpoints, latest first, without checking their files."""
+    found = [(position, path) for path in _candidates(run_dir) if (position := _glance(path)) is not None]
     return [
         path for _, path in sorted(found, key=lambda pair: (pair[0].step, pair[0].epoch, pair[1].name), reverse=True)
     ]
 
 
 def read(folder: Path) -> TrainingPosition:
-    """Where training stood at a checkpoint. Raises `Broken` when a file is missing or not what was written."""
+    """Return the position at a checkpoint. Raises `BrokenCheckpointError` when a file is missing or damaged."""
     manifest = _manifest(folder)
     for name, facts in manifest["files"].items():
         _check(folder / name, facts)
-    return _stand(manifest)
+    return _position(manifest)
 
 
-def write(folder: Path, stand: TrainingPosition, facts: Mapping[str, object]) -> int:
-    """Finish a checkpoint whose files are all there: note their CRC, bring all to the disk. Returns its bytes."""
+def write(folder: Path, position: TrainingPosition, facts: Mapping[str, object]) -> int:
+    """Write the manifest of a checkpoint whose files are all there, and flush all to disk; return its size in bytes."""
     files = {path.name: _facts(path) for path in sorted(folder.iterdir())}
-    manifest = {"version": VERSION, **asdict(stand), "done_in_epoch": stand.done_in_epoch, **facts, "files": files}
+    manifest = {
+        "version": VERSION,
+        **asdict(position),
+        "done_in_epoch": position.done_in_epoch,
+        **facts,
+        "files": files,
+    }
     path = folder / MANIFEST
     path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     sync(path)
@@ -88,11 +96,11 @@ def write(folder: Path, stand: TrainingPosition, facts: Mapping[str, object]) ->
 
 
 def begin(run_dir: Path, name: str) -> Path:
-    """An empty folder for a checkpoint that is being written; what a kill left half written goes."""
+    """Return an empty temporary folder for a new checkpoint; remove incomplete ones that a kill has left."""
     parent = run_dir / CHECKPOINTS
     parent.mkdir(mode=0o700, exist_ok=True)
     for path in parent.glob("*"):
-        ours = path.name.startswith(("step-", ".step-"))  # anything else here is somebody's
+        ours = path.name.startswith(("step-", ".step-"))  # any other name is a user's
         if ours and (path.suffix == ".tmp" or (path.is_dir() and not (path / MANIFEST).exists())):
             shutil.rmtree(path, ignore_errors=True)
     temporary = temporary_folder(run_dir, name)
@@ -101,12 +109,12 @@ def begin(run_dir: Path, name: str) -> Path:
 
 
 def temporary_folder(run_dir: Path, name: str) -> Path:
-    """Where a checkpoint of this name is while it is being written."""
+    """Return the folder in which a checkpoint of this name is written."""
     return run_dir / CHECKPOINTS / f".{name}.tmp"
 
 
 def publish(temporary: Path, name: str) -> Path:
-    """Give a finished checkpoint its name: from now on it is one, or before, it was none."""
+    """Give a complete checkpoint its final name; only then does it count as one."""
     final = temporary.parent / name
     os.rename(temporary, final)  # noqa: PTH104 (the atomic call, by its usual name)
     sync(final.parent)
@@ -114,26 +122,26 @@ def publish(temporary: Path, name: str) -> Path:
 
 
 def prune(run_dir: Path, keep: int, *, best: bool) -> None:
-    """Remove all but the latest `keep` and, if wanted, the best."""
+    """Remove all checkpoints but the latest `keep` and, if `best`, the best."""
     every = folders(run_dir)
     kept = set(every[:keep])
     if best and (winner := best_of(every)) is not None:
         kept.add(winner)
     for path in every:
         if path not in kept:
-            with contextlib.suppress(OSError):  # one too many does no harm
-                (path / MANIFEST).unlink(missing_ok=True)  # first: half removed, it is none any more
+            with contextlib.suppress(OSError):  # one checkpoint too many does no harm
+                (path / MANIFEST).unlink(missing_ok=True)  # first, so that a half removed checkpoint is none
                 shutil.rmtree(path, ignore_errors=True)
 
 
 def best_of(every: list[Path]) -> Path | None:
-    """The one with the least monitored loss, the latest of equals; None where none was monitored."""
-    values = [(stand.value, path) for path in every if (stand := _glance(path)) and stand.value is not None]
+    """Return the checkpoint with the lowest monitored loss, the latest of equals; None if none was monitored."""
+    values = [(found.value, path) for path in every if (found := _glance(path)) and found.value is not None]
     return min(values, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or a folder's entries, to the disk: a rename must not outlive the content after a power cut."""
+    """Flush a file, or a folder's entries, to disk, so that after a power cut no name exists without its content."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -149,14 +157,14 @@ def _candidates(run_dir: Path) -> list[Path]:
 
 def _glance(folder: Path) -> TrainingPosition | None:
     try:
-        return _stand(_manifest(folder))
+        return _position(_manifest(folder))
     except BrokenCheckpointError:
-        # Without a manifest it is none; with a broken one it was one, and has to be told of.
+        # Without a manifest the folder is no checkpoint; with a damaged one it counts, so that the damage is reported.
         return _named(folder) if (folder / MANIFEST).exists() else None
 
 
 def _named(folder: Path) -> TrainingPosition | None:
-    """What the name of a broken checkpoint tells."""
+    """Return the position that the name of a damaged checkpoint gives."""
     digits = folder.name.removeprefix("step-").partition("-")[0]
     return TrainingPosition(step=int(digits), epoch=0, steps_per_epoch=1) if digits.isdecimal() else None
 
@@ -166,7 +174,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if manifest["version"] > VERSION:
             raise BrokenCheckpointError("it was written by a newer Trainyard")
-        _stand(manifest)
+        _position(manifest)
         assert isinstance(manifest["files"], dict)
     except OSError as error:
         raise BrokenCheckpointError(f"{MANIFEST} could not be read: {error.strerror}") from error
@@ -177,7 +185,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _stand(manifest: Mapping[str, Any]) -> TrainingPosition:
+def _position(manifest: Mapping[str, Any]) -> TrainingPosition:
     value = manifest["value"]
     return TrainingPosition(
         step=int(manifest["step"]),

@@ -1,7 +1,9 @@
-"""The event log of a run: JSON lines, append-only, one writer per file, any number of readers.
+"""The event files of a run: JSON lines, append-only, one writer per file, any number of readers.
 
-Every event is `{"t": unix seconds, "kind": ..., ...}`. Readers ignore kinds and fields that they do
-not know; a torn last line is normal and is read once its end has been written.
+Every event is `{"t": unix seconds, "kind": ..., ...}`. Readers ignore unknown kinds and fields. An incomplete last line
+is normal; it is read once its end has been written.
+
+Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations
@@ -21,19 +23,21 @@ if TYPE_CHECKING:
 
 Event = dict[str, Any]
 RESERVE_BYTES = 256 * 1024
-BLOCK_BYTES = 64 * 1024  # most lines are shorter
+"""Size of the reserve file: enough for the last events of a run."""
+BLOCK_BYTES = 64 * 1024
+"""Bytes to read at once while searching the last newline; most lines are shorter."""
 
 
 class RecordError(OSError):
-    """The event log could not be written. `str()` is a sentence for people."""
+    """An event file could not be written. `str()` gives sentences for the user."""
 
 
 class Writer:
     """Appends events to one file, each with one `write`.
 
-    When the disk is full the folder's reserve file is deleted and the line is completed in the room
-    it leaves; then `RecordError` is raised once, so that the run ends with all that it knew recorded.
-    A file that exists is appended to; a torn line at its end, of a writer that was killed, is cut off.
+    On a full disk, it deletes the folder's reserve file, completes the line in the room that this frees, and raises
+    `RecordError` once: the run ends with everything recorded. An incomplete last line in an existing file, left by a
+    writer that was killed, is cut off.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,12 +67,12 @@ class Writer:
             ) from error  # fmt: skip
 
     def close(self) -> None:
-        """Close the file. Lines that a full disk refused get a last try."""
+        """Close the file, after a last attempt to write lines that a full disk refused."""
         self._drain_quietly()
         os.close(self._fd)
 
     def _drain(self) -> None:
-        # A short write leaves a torn line; what is pending completes it, so the line is whole in the end.
+        # After a short write the rest stays pending, and the next call completes the line.
         while self._pending:
             self._pending = self._pending[os.write(self._fd, self._pending) :]
 
@@ -76,7 +80,7 @@ class Writer:
         try:
             self._drain()
         except OSError:
-            return  # still no room: the error that led here has been, or is being, reported
+            return  # still no room; the caller reports, or has reported, the first error
 
     def _give_up_reserve(self) -> bool:
         try:
@@ -87,7 +91,7 @@ class Writer:
 
 
 def whole_bytes(path: Path) -> int:
-    """How much of a log is whole lines: its size without a torn last line. 0 when there is no file."""
+    """Return the size of a file in bytes, without an incomplete last line; 0 if there is no file."""
     try:
         with path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
@@ -104,7 +108,7 @@ def whole_bytes(path: Path) -> int:
 
 
 def make_reserve(folder: Path) -> None:
-    """Put the reserve file into an events folder. Raises `OSError` when there is no room for it."""
+    """Create the reserve file in an events folder. Raises `OSError` when there is no room for it."""
     fd = os.open(folder / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(fd, 0, RESERVE_BYTES)
@@ -113,11 +117,10 @@ def make_reserve(folder: Path) -> None:
 
 
 def metrics_line(*, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]]) -> str:
-    """One batch of measurements: for each metric the values of the steps `first_step`, `first_step + 1`, ...
+    """Return the line of a batch of measurements: per metric the values of steps `first_step`, `first_step + 1`, ...
 
-    `since` and `until` are the unix times at which the first and the last of these steps ended; the
-    steps between are taken to be evenly spaced. Values that came from float32 are written with the
-    nine digits that bring back every float32; this is also three times as fast to read as seventeen.
+    `since`, `until`: unix seconds at which the first and the last of these steps ended; the steps between count as
+    evenly spaced. Values have nine digits, which restore every float32 and are read three times as fast as seventeen.
     """
     arrays = ",".join(f"{json.dumps(name)}:[{_numbers(array)}]" for name, array in values.items())
     return f'{{"t":{until!r},"kind":"metrics","since":{since!r},"first":{first_step},"values":{{{arrays}}}}}'
@@ -125,13 +128,13 @@ def metrics_line(*, since: float, until: float, first_step: int, values: Mapping
 
 def _numbers(array: Sequence[float]) -> str:
     text = ",".join([f"{value:.9g}" for value in array])
-    if "n" in text:  # nan and inf: JSON as Python reads and writes it spells them out
+    if "n" in text:  # nan or inf, in the spelling of Python's JSON
         text = text.replace("nan", "NaN").replace("inf", "Infinity")
     return text
 
 
 def parse(line: bytes) -> Event | None:
-    """One line as an event; None when it is none, or one whose measurements cannot be what they say they are."""
+    """Return a line as an event; None if it is none, or if its measurements have impossible types or sizes."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -143,14 +146,14 @@ def parse(line: bytes) -> Event | None:
 
 
 def _is_time(value: object) -> bool:
-    return type(value) in {int, float} and abs(value) < FARTHEST  # type: ignore[arg-type]  # a number, as just asked
+    return type(value) in {int, float} and abs(value) < MAX_NUMBER  # type: ignore[arg-type]  # a number, as just checked
 
 
 def _is_metrics(event: Event) -> bool:
     values = event.get("values")
     return (
         type(event.get("first")) is int
-        and abs(event["first"]) < FARTHEST
+        and abs(event["first"]) < MAX_NUMBER
         and _is_time(event.get("since", 0))
         and isinstance(values, dict)
         and all(isinstance(array, list) and array and _are_readings(array) for array in values.values())
@@ -159,14 +162,14 @@ def _is_metrics(event: Event) -> bool:
 
 def _is_plan(event: Event) -> bool:
     counts = [event.get(name) for name in ("epochs", "steps_per_epoch", "samples_per_epoch")]
-    return all(type(count) is int and 0 < count < FARTHEST for count in counts)
+    return all(type(count) is int and 0 < count < MAX_NUMBER for count in counts)
 
 
 def _is_rewind(event: Event) -> bool:
-    return type(event.get("step")) is int and 0 <= event["step"] < FARTHEST
+    return type(event.get("step")) is int and 0 <= event["step"] < MAX_NUMBER
 
 
-def _is_anew(event: Event) -> bool:
+def _is_restart(event: Event) -> bool:
     names = event.get("metrics")
     return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
@@ -180,43 +183,44 @@ def _are_readings(values: list[object]) -> bool:
     kinds = set(map(type, values))
     if not kinds <= {int, float, type(None)}:
         return False
-    # A whole number may be too large for a float; of floats this is not asked, there may be millions.
-    return int not in kinds or all(abs(value) < FARTHEST for value in values if type(value) is int)
+    # Only whole numbers can be too large for a float. Floats are not checked: there may be millions.
+    return int not in kinds or all(abs(value) < MAX_NUMBER for value in values if type(value) is int)
 
 
-FARTHEST = 2**63
+MAX_NUMBER = 2**63
+"""Times, steps and whole readings must be smaller."""
 _SHAPES: dict[str, Callable[[Event], bool]] = {
-    "anew": _is_anew,
+    "anew": _is_restart,
     "metrics": _is_metrics,
     "plan": _is_plan,
     "rewind": _is_rewind,
     "sample": _is_sample,
 }
-"""Checked at the door, so that whoever folds thousands of these into columns need not look at each."""
+"""Checks by kind, made when a line is read, so that later code can use thousands of events unchecked."""
 
 
 class Tail:
-    """Reads one event file as it grows: an offset, and a stop at the last newline."""
+    """Reads one event file as it grows, up to the last newline."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.garbage_lines = 0
-        """How many whole lines so far were no event; they are passed over."""
+        """Number of lines so far that were no event, and were skipped."""
         self.latest = 0.0
-        """The latest time among the events so far."""
+        """Unix seconds of the latest event so far."""
         self.trouble = ""
-        """Why the file, which is there, could not be read; "" when it could."""
+        """Why an existing file could not be read; the empty string if it could."""
         self._offset = 0
         self._name = os.fspath(path)
 
     def skip(self) -> None:
-        """Pass over all that there is by now: what is read is what comes."""
+        """Skip all present events."""
         self._offset = whole_bytes(self.path)
 
     def read(self, max_bytes: int = -1) -> list[Event]:
-        """The events that were completed since the last call, in file order; none while there is no file."""
+        """Return the events completed since the last call, in file order; none while there is no file."""
         try:
-            # Asked by every tick of whoever watches, mostly of files to which nothing was added: not even opened then.
+            # Every poll comes here, and mostly nothing was added: then the file is not even opened.
             if os.stat(self._name).st_size == self._offset:  # noqa: PTH116
                 return []
             with open(self._name, "rb") as file:  # noqa: PTH123
@@ -238,13 +242,13 @@ class Tail:
         if event is None:
             self.garbage_lines += 1
             return None
-        # Within a file, the order of writing is the order of happening: a clock that is set back changes none of it.
+        # Events of a file keep their order even when the clock is set back.
         self.latest = event["t"] = max(self.latest, float(event["t"]))
         return event
 
 
 class Log:
-    """The event files of a run, all or those named, read together as they grow."""
+    """Reads the event files of a run, all or those in `only`, as they grow."""
 
     def __init__(self, run_dir: Path, only: Collection[str] | None = None) -> None:
         self._only = only
@@ -253,7 +257,7 @@ class Log:
         self._tails: dict[str, Tail] = {}
 
     def read(self) -> list[Event]:
-        """The events that are new since the last call, ordered by time."""
+        """Return the events since the last call, ordered by time."""
         for name in self._names():
             if name not in self._tails:
                 self._tails[name] = Tail(self._folder / name)
@@ -262,12 +266,12 @@ class Log:
 
     @property
     def garbage_lines(self) -> int:
-        """How many unreadable lines the files hold so far."""
+        """Number of lines so far that were no event."""
         return sum(tail.garbage_lines for tail in self._tails.values())
 
     @property
     def troubles(self) -> list[str]:
-        """What is there and could not be read when it was last looked at: a sentence each."""
+        """A sentence on each file or folder that could not be read last time."""
         found = {self._folder: self._folder_trouble, **{tail.path: tail.trouble for tail in self._tails.values()}}
         return [f"{path} cannot be read: {why}. What it holds is missing here." for path, why in found.items() if why]
 

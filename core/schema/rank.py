@@ -1,4 +1,4 @@
-"""The place of one worker among the workers of its run.
+"""The assignment of a rank: which devices and which role a worker has in its run.
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
@@ -12,32 +12,32 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankAssignment:
-    """Where one worker stands among the workers of its run: what the launcher tells it."""
+    """What the launcher passes to a worker: its rank, devices and role."""
 
     rank: int
     world_size: int
     devices: tuple[str, ...]
     """Ids of all devices of the run."""
     own: tuple[str, ...]
-    """Of these, the ones that this worker computes on; none for one that only coordinates or keeps variables."""
+    """Ids of the devices this worker computes on; none for one that only coordinates or keeps variables."""
     kind: str
-    """`cpu` or `nvidia`: what all of these devices are."""
+    """`cpu` or `nvidia`, for all devices of the run."""
     cores: tuple[int, ...]
     """The logical cores this worker is pinned to; empty leaves the choice to the operating system."""
     target: str
-    """The strategy's module below `core.worker`, such as `pytorch.ddp`; none where a script is started."""
+    """The strategy's module below `core.worker`, such as `pytorch.ddp`; empty for a script."""
     role: str = "worker"
-    """`worker`; among the processes of a parameter server strategy also `chief` and `ps`."""
+    """`worker`, or `chief` or `ps` in a parameter-server run."""
     addresses: tuple[str, ...] = ()
     """`host:port` by rank, for strategies whose workers meet over the network; else empty."""
 
     def to_text(self) -> str:
-        """For a command line."""
+        """Return the text for a command line."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> RankAssignment:
-        """What `to_text` wrote."""
+        """Parse what `to_text` returned."""
         data = json.loads(text)
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()

@@ -10,7 +10,7 @@ from core.errors import RunError
 from core.launchers import local
 from core.launchers.script import Launcher
 from core.metrics.process import MetricsProcess
-from core.runs.output_log import end_of
+from core.runs.directory import last_lines
 from core.schema.paths import log_of_rank
 from core.supervisor.workers import describe
 
@@ -143,7 +143,7 @@ class ScriptJob(Job):
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return the exit code with the error at the end of the output, or with the last line of the output."""
-        printed = as_printed(end_of(log_of_rank(self._run_dir, worker.assignment.rank), LAST_OUTPUT_BYTES))
+        printed = as_printed(last_lines(log_of_rank(self._run_dir, worker.assignment.rank), LAST_OUTPUT_BYTES))
         trace = last_traceback(printed)
         if (worker.exit_code or 0) <= 0:
             return describe(worker), trace

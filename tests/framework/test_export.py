@@ -135,7 +135,7 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path
         export_model(run.dir, folder)
     with (first.path / "model.pt").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(ValueError, match=f"Checkpoint {first.path.name} is broken: model.pt has"):
+    with pytest.raises(ValueError, match=f"Checkpoint {first.path.name} is damaged: model.pt has"):
         export_model(run.dir, folder)
     assert left_beside(folder) == []
 

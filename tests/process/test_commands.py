@@ -109,7 +109,7 @@ def test_a_list_has_headings_and_an_empty_one_says_so(runs_root: Path, capsys) -
 def test_of_many_runs_that_may_be_meant_some_are_named_and_the_others_counted(runs_root: Path, capsys) -> None:
     for _ in range(7):
         written_run(runs_root, *FAILED)
-    assert call(capsys, "show", "2", "--runs", runs_root)[2].endswith(" and 2 more. Write more of it.\n")
+    assert call(capsys, "show", "2", "--runs", runs_root)[2].endswith(" and 2 more. Give more of the name.\n")
 
 
 def test_what_cannot_run_is_listed_with_its_reason(capsys) -> None:

@@ -155,7 +155,7 @@ def test_the_folder_of_the_run_is_gone(lost: Followed, view: ProcView) -> None:
     shutil.rmtree(lost.run.dir)
     (found,) = find([], view.refresh())
     assert found.run_dir is None
-    assert found.why == f"The folder of run {lost.run.id} is gone, and nobody supervises it."
+    assert found.why == f"The folder of run {lost.run.id} is gone, and it has no supervisor."
 
 
 def test_a_process_that_does_not_name_its_folder_is_looked_up_under_the_roots(
@@ -167,7 +167,7 @@ def test_a_process_that_does_not_name_its_folder_is_looked_up_under_the_roots(
     found = {each.process.pid: each for each in find([tmp_path / "no-such", runs_root], view.refresh())}
     assert found[process.pid].run_dir == lost.run.dir
     assert found[process.pid].why == f"Run {lost.run.id} is over (lost)."
-    assert found[unknown.pid].why == "There is no folder of run 20010101-000000-unknown-0000, and nobody supervises it."
+    assert found[unknown.pid].why == "There is no folder of run 20010101-000000-unknown-0000, and it has no supervisor."
     assert found[strange.pid].run_dir is None
 
 
@@ -315,5 +315,5 @@ def test_who_drops_the_tag_at_sigterm_is_left_alone_from_then_on(view: ProcView,
 
 def test_without_proc_nothing_is_claimed(tmp_path: Path) -> None:
     assert find([tmp_path], tmp_path / "none") == []
-    assert str(leftovers.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'} to look into, so ")
+    assert str(leftovers.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'}, so ")
     assert leftovers.blind() is None

@@ -166,6 +166,6 @@ def test_a_root_that_cannot_be_made_is_told_with_its_reason(tmp_path: Path) -> N
 
 def test_a_root_where_nothing_can_be_made_is_not_said_to_be_gone() -> None:
     with pytest.raises(
-        RunError, match=r"^/proc/x cannot be made in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"
+        RunError, match=r"^/proc/x could not be made in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"
     ):
         Run.start(make_spec("digits_mlp"), Path("/proc/x"))
