@@ -1,8 +1,7 @@
-"""Panes: all that is to be seen in the window, made once; none of them knows of another."""
+"""The panels of the window, made once, and their places in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt
@@ -19,13 +18,15 @@ from gui.widgets.dock import Dock
 from gui.widgets.message_strip import MessageStrip
 
 if TYPE_CHECKING:
+    from gui.panels.runs.run_menu import RunMenu
     from gui.style.theme import Theme
 
 
 class MainPanels:
-    """They are shown where the layout puts `parts`."""
+    """Every panel of a window; no panel knows another one."""
 
     def __init__(self, theme: Theme) -> None:
+        self.theme = theme
         self.header = HeaderPanel(theme)
         self.message = MessageStrip("messageStrip", theme)
         self.run_message = MessageStrip("runStrip", theme)
@@ -37,22 +38,21 @@ class MainPanels:
         self.plots = PlotArea(theme)
 
     @property
-    def parts(self) -> DockedPanels:
-        """The same by their places."""
-        return DockedPanels(
-            top=(self.header, self.message, self.run_message, self.leftovers),
-            middle=self.plots,
-            devices=self.devices,
-            training=self.setup,
-            runs=self.runs,
-            details=self.details,
-        )
+    def run_menus(self) -> tuple[RunMenu, RunMenu]:
+        """The menus of a run: one in the list of runs, one in the header."""
+        return self.runs.run_menu, self.header.again.run_menu
+
+    @property
+    def window(self) -> QWidget:
+        """The window that the panels are in."""
+        return self.header.window()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
+        self.theme = theme
         strips = (self.message, self.run_message, self.leftovers)
-        for pane in (self.header, *strips, self.runs, self.setup, self.plots, self.details, self.devices.table):
-            pane.set_theme(theme)
+        for panel in (self.header, *strips, self.runs, self.setup, self.plots, self.details, self.devices.table):
+            panel.set_theme(theme)
 
 
 LAYOUT_VERSION = 1
@@ -66,29 +66,16 @@ LOG_SHARE = 0.21
 """Of its height."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DockedPanels:
-    """What is laid out."""
-
-    top: tuple[QWidget, ...]
-    """Across the window, from above."""
-    middle: QWidget
-    devices: DevicePanel
-    training: QWidget
-    runs: QWidget
-    details: DetailTabs
-
-
 class DockLayout(QObject):
     """The docks of one window. Until somebody moves one, they keep their shares when the window is resized."""
 
-    def __init__(self, window: QMainWindow, parts: DockedPanels, theme: Theme) -> None:
+    def __init__(self, window: QMainWindow, panels: MainPanels) -> None:
         super().__init__(window)
         self._window = window
         self._touched = False
         self._stands_for = 0
         """How many devices there were when somebody moved the parts."""
-        self._devices = parts.devices
+        self._devices = panels.devices
         window.setMinimumSize(MIN_SIZE)
         window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
         window.setDockOptions(
@@ -103,13 +90,14 @@ class DockLayout(QObject):
             (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
         ):
             window.setCorner(corner, area)
-        window.setMenuWidget(_stacked(parts.top))
-        window.setCentralWidget(parts.middle)
+        window.setMenuWidget(_stacked(panels.header, panels.message, panels.run_message, panels.leftovers))
+        window.setCentralWidget(panels.plots)
+        theme = panels.theme
         self.docks = (
-            Dock("devicesDock", "Devices", parts.devices, theme),
-            Dock("trainingDock", "Training", parts.training, theme),
-            Dock("runsDock", "Runs", parts.runs, theme),
-            Dock("logDock", "Log", parts.details, theme, heading=parts.details.heading),
+            Dock("devicesDock", "Devices", panels.devices, theme),
+            Dock("trainingDock", "Training", panels.setup, theme),
+            Dock("runsDock", "Runs", panels.runs, theme),
+            Dock("logDock", "Log", panels.details, theme, heading=panels.details.heading),
         )
         for dock in self.docks:
             dock.dockLocationChanged.connect(self._touch)
@@ -175,7 +163,7 @@ class DockLayout(QObject):
             self._share_side()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         for dock in self.docks:
             dock.set_theme(theme)
 
@@ -205,7 +193,7 @@ class DockLayout(QObject):
         self._touched, self._stands_for = True, len(self._devices.table.rows)
 
 
-def _stacked(widgets: tuple[QWidget, ...]) -> QWidget:
+def _stacked(*widgets: QWidget) -> QWidget:
     stack = QWidget()
     layout = QVBoxLayout(stack)
     layout.setContentsMargins(0, 0, 0, 0)

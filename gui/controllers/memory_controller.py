@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from core.runs.device_use import largest_others
 from core.runs.states import state_info
@@ -20,11 +20,8 @@ from gui.viewmodels.run.memory_verdicts import ended_words, findings, nothing_wo
 from gui.widgets.confirm_dialog import ask
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QWidget
-
     from core.system.processes import ProcessId
     from gui.services.services import Services
-    from gui.style.theme import Theme
     from gui.viewmodels.devices.process_rows import ProcessRow
 
     from .dock_layout import MainPanels
@@ -36,30 +33,24 @@ NO_GPU = "No GPU answers here: what is listed are the processes of runs on the C
 class MemoryController(QObject):
     """Knows who is on the devices; `poll`, called at every beat, never waits."""
 
-    said = Signal(str, str)
-    """A sentence on what was done, and its tone."""
-    changed = Signal()
-    """Others are on the devices."""
-
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._monitor, self._board = services.device_monitor, services.run_list
         self._session, self._census = services.session, services.process_scanner
         self._ender, self._sweeper = services.process_terminator, services.orphan_scanner
+        self._panels, self._message = panels, panels.message
         self._details, self._strip = details, strip = panels.details, panels.leftovers
-        self._theme: Theme | None = None
         self._stale = True
         self._told: frozenset[ProcessId] = frozenset()
         """The leftovers that were told of last."""
-        self._census.changed.connect(self._outdate)
-        self._census.changed.connect(self.changed)
+        self._census.changed.connect(self.outdate)
         self._sweeper.changed.connect(self._show_leftovers)
         self._ender.ended.connect(self._take_outcome)
         details.processes.end_asked.connect(self._ask_to_end)
         details.tabs.currentChanged.connect(lambda _: self._turned())
         strip.show_asked.connect(details.raise_processes)
         strip.end_asked.connect(self._ask_to_sweep)
-        self._session.changed.connect(self._outdate)
+        self._session.changed.connect(self.outdate)
 
     def open(self) -> None:
         """Once, after the first look around: look for what runs have left behind."""
@@ -73,11 +64,6 @@ class MemoryController(QObject):
         self._ender.poll()
         if self._details.shows_holders and (fresh or self._stale):
             self._show()
-
-    def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
-        self._theme = theme
-        self._outdate()
 
     def on_devices(self) -> OnDevices:
         """What is known of the devices beside their readings."""
@@ -100,9 +86,8 @@ class MemoryController(QObject):
             self._show_processes()
 
     def _show_memory(self) -> None:
-        assert self._theme is not None
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
-        colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._theme)
+        colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._panels.theme)
         known = MemoryKnowledge(
             holders=self._census.holders,
             run_id=session.run.id if session.run else None,
@@ -140,20 +125,21 @@ class MemoryController(QObject):
         if self._details.shows_holders:
             self._show()
 
-    def _outdate(self) -> None:
+    def outdate(self) -> None:
+        """Fill the page that can be seen again at the next poll."""
         self._stale = True
 
     # -- who is to be ended ----------------------------------------------------------------------
 
     def _ask_to_end(self, chosen: ProcessRow) -> None:
         question, words = confirmation(chosen)
-        ask(self._window, lambda: self._end(chosen), question=question, words=words, yes="End it")
+        ask(self._panels.window, lambda: self._end(chosen), question=question, words=words, yes="End it")
 
     def _end(self, chosen: ProcessRow) -> None:
         """What was true when it was asked may not be any more."""
         why_not = why_not_end(chosen.person, self._census.runs())
         if why_not:
-            self.said.emit(f"{chosen.holder.words}: {why_not}", "bad")
+            self._message.show_message(f"{chosen.holder.words}: {why_not}", "bad")
         else:
             self._ender.end(chosen.person)
 
@@ -162,12 +148,12 @@ class MemoryController(QObject):
         if found:
             question, words = leftover_words.confirmation(found)
             ask(
-                self._window, lambda: self._ender.end_leftovers(found),
+                self._panels.window, lambda: self._ender.end_leftovers(found),
                 question=question, words=words, yes="End them" if len(found) > 1 else "End it",
             )  # fmt: skip
 
     def _take_outcome(self, sentence: str, tone: str) -> None:
-        self.said.emit(sentence, tone)
+        self._message.show_message(sentence, tone)
         self._sweeper.look()
         self._census.look_soon()
 
@@ -176,7 +162,3 @@ class MemoryController(QObject):
         before, self._told = self._told, frozenset(each.process for each in self._sweeper.found)
         words = leftover_words.found_words(self._sweeper.found, names)
         self._strip.show_message(words, "warn", anew=not self._told <= before)  # that some have gone is no news
-
-    @property
-    def _window(self) -> QWidget:
-        return self._details.window()

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from core.runs import removal
 from core.runs.removal import Removed
@@ -20,12 +20,10 @@ from gui.widgets.confirm_dialog import ask
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from PySide6.QtWidgets import QWidget
-
     from core.runs.index import RunSummary
-    from gui.panels.runs.run_menu import RunMenu
-    from gui.services.run_list import RunListService
-    from gui.services.run_session import RunSession
+    from gui.services.services import Services
+
+    from .dock_layout import MainPanels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,23 +38,17 @@ class RemovalCheck:
 class RemovalController(QObject):
     """`poll`, called at every beat, never waits. A run that is looked at is not any more once it goes."""
 
-    said = Signal(str, str)
-    """A sentence on what was in the way, and its tone."""
-    done = Signal(str)
-    """The same, of what went well: it is soon taken back."""
-
-    def __init__(self, window: QWidget, board: RunListService, session: RunSession) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._window, self._board, self._session = window, board, session
+        self._panels, self._message = panels, panels.message
+        self._board, self._session = services.run_list, services.session
         self._looking: BackgroundTask[RemovalCheck] = BackgroundTask("size of a run")
         self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
         self._asked: RunSummary | None = None
         self._waiting: deque[RunSummary] = deque()
         """What is to go, the one that goes just now first."""
-
-    def listen(self, menu: RunMenu) -> None:
-        """Do what is chosen from the menu of a run."""
-        menu.remove_asked.connect(self._look_at)
+        for menu in panels.run_menus:
+            menu.remove_asked.connect(self._look_at)
 
     def poll(self) -> None:
         """Ask about what was looked at, tell what has gone, and go on with the next."""
@@ -75,10 +67,10 @@ class RemovalController(QObject):
 
     def _ask(self, chosen: RunSummary, look: RemovalCheck) -> None:
         if look.why_not:
-            self.said.emit(look.why_not, "bad")
+            self._message.show_message(look.why_not, "bad")
             return
         ask(
-            self._window,
+            self._panels.window,
             lambda: self._waiting.append(chosen),
             question=f"Delete the run {run_title(chosen, time.time())}?",
             words=f"It is {state_info(chosen.state).label.lower()} and takes {disk(look.size_bytes)} of disk. Its "
@@ -100,9 +92,9 @@ class RemovalController(QObject):
     def _tell(self, gone: RunSummary, removed: Removed) -> None:
         self._board.poll(now=True)
         if removed.problem:
-            self.said.emit(removed.problem, "bad")
+            self._message.show_message(removed.problem, "bad")
         else:
-            self.done.emit(f"Deleted {gone.name}: {disk(removed.freed_bytes)} of disk came back.")
+            self._message.show_passing(f"Deleted {gone.name}: {disk(removed.freed_bytes)} of disk came back.")
 
 
 def look(run_dir: Path) -> RemovalCheck:

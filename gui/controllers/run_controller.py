@@ -1,108 +1,107 @@
-"""Helm: does what the buttons ask for, and asks first where two runs would share a device."""
+"""Show the run that the window is attached to in all panels, and pass on what its buttons ask for."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from core.errors import RunError
-from gui.widgets.confirm_dialog import ask
+from core.runs.states import state_info
+from gui.style.device_colours import device_colours, device_labels
+from gui.viewmodels.run.memory_verdicts import note
+from gui.viewmodels.run.run_header import run_header
+from gui.viewmodels.run.run_messages import run_message
+from gui.viewmodels.run.run_rows import run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from PySide6.QtWidgets import QWidget
+    from gui.services.services import Services
 
-    from core.schema.spec import RunSpec
-    from gui.panels.runs.run_buttons import RunButtons
-    from gui.services.run_list import RunListService
-    from gui.services.run_session import RunSession
-    from gui.viewmodels.setup.device_sharing import Neighbour, SharedDeviceQuestion
-
-    from .resume_controller import ResumeController
+    from .dock_layout import MainPanels
     from .start_controller import StartController
 
 
 class RunController(QObject):
-    """What is in the way of something is said, never raised."""
+    """It keeps nothing: the session has the run, and the list of runs has all others."""
 
-    said = Signal(str)
-    """A sentence on what went wrong; no text takes back what was said before."""
-    resuming = Signal()
-    """A run is being resumed from now on."""
-
-    def __init__(
-        self,
-        window: QWidget,
-        board: RunListService,
-        session: RunSession,
-        starter: StartController,
-        resumer: ResumeController,
-    ) -> None:
+    def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
         super().__init__()
-        self._window, self._board, self._session = window, board, session
-        self._starter, self._resumer = starter, resumer
-        starter.asked.connect(self._ask_to_start)
-        starter.pressed.connect(self.start)
-        resumer.asked.connect(self._ask_to_resume)
-
-    def listen(self, buttons: RunButtons) -> None:
-        """Do what these buttons say from now on."""
-        session = self._session
-        buttons.start_asked.connect(self.start)
-        buttons.stop_asked.connect(lambda: self.attempt(session.stop))
-        buttons.force_asked.connect(lambda: self.attempt(session.force))
-        buttons.pause_asked.connect(lambda: self.attempt(session.pause))
-        buttons.save_asked.connect(lambda: self.attempt(session.save))
-        buttons.resume_asked.connect(self.resume)
-
-    def start(self) -> None:
-        """Start what is chosen."""
-        self.attempt(self._starter.start)
-
-    def start_again(self, spec: RunSpec) -> None:
-        """Start the same as another run."""
-        self.said.emit("")
-        self.attempt(lambda: self._starter.start_again(spec))
+        self._panels, self._start = panels, start
+        self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
+        session, buttons = self._session, panels.header.buttons
+        session.attached.connect(self.show_run)
+        session.changed.connect(self.show_facts)
+        self._run_list.changed.connect(self._show_list)
+        panels.runs.chosen.connect(self.attach_to)
+        panels.run_message.details_asked.connect(panels.details.raise_error)
+        buttons.stop_asked.connect(lambda: self._attempt(session.stop))
+        buttons.force_asked.connect(lambda: self._attempt(session.force))
+        buttons.pause_asked.connect(lambda: self._attempt(session.pause))
+        buttons.save_asked.connect(lambda: self._attempt(session.save))
+        buttons.resume_asked.connect(start.resume)
+        start.resuming_changed.connect(self.show_head)
 
     def attach_to(self, run_dir: str) -> None:
-        """Look at this run of the list from now on."""
-        found = next((each.dir for each in self._board.summaries if str(each.dir) == run_dir), None)
+        """Show this run of the list."""
+        found = next((each.dir for each in self._run_list.summaries if str(each.dir) == run_dir), None)
         if found is None:
             return
         if self._session.run is None or self._session.run.dir != found:
-            self.said.emit(self._starter.folder_problem)  # what else was said was of the run before
-        self.attempt(lambda: self._session.attach_to(found))
+            self._panels.message.show_message(self._start.folder_problem, "bad")  # other messages were about the last
+        self._attempt(lambda: self._session.attach_to(found))
 
-    def resume(self) -> None:
-        """Go on with the run that is looked at."""
-        self._resume()
+    def attach_to_newest(self) -> None:
+        """Show the live run that was started last, unless a run is shown already."""
+        live: Path | None = self._run_list.newest_live()
+        if live is not None and self._session.run is None:
+            self._attempt(lambda: self._session.attach_to(live))
 
-    def attempt(self, action: Callable[[], object]) -> None:
-        """Do it; what is in the way is said."""
+    def show_run(self) -> None:
+        """Show another run, or none."""
+        run_dir = self._session.run.dir if self._session.run else None
+        self._panels.details.log.show_run(run_dir)
+        self.show_curves()
+        self._panels.runs.mark_chosen(run_dir)
+        self._panels.header.again.show_run(run_dir)
+        self.show_facts()
+
+    def show_curves(self) -> None:
+        """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""
+        present, spec = self._monitor.survey.devices, self._session.spec
+        colours = device_colours(present, spec.devices if spec else (), self._panels.theme)
+        labels = device_labels(present, self._session.facts)
+        self._panels.plots.show_series(self._session.book, self._monitor.book, colours, labels)
+
+    def show_facts(self) -> None:
+        """Show the state of the run and what went wrong in it."""
+        session, facts, panels = self._session, self._session.facts, self._panels
+        over = session.run is not None and state_info(facts.state).over
+        self.show_head()
+        panels.details.log.show_over(over=over)
+        message = run_message(facts, session.spec_problem, time.time())
+        panels.run_message.show_message(message.text, message.tone, details=message.details)
+        panels.plots.show_memory_note(*note(facts, device_labels(self._monitor.survey.devices, facts)))
+        panels.plots.show_facts(facts)
+        error = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
+        panels.details.show_error("\n\n".join(text for text in error if text))
+        if over:
+            self._run_list.poll(now=True)
+
+    def show_head(self) -> None:
+        """Show its name, its state and its progress."""
+        resuming = self._start.is_resuming(self._session.run)
+        self._panels.header.show_head(run_header(self._session.snapshot(), resuming=resuming))
+
+    def _show_list(self) -> None:
+        self._panels.runs.show_rows(run_rows(self._run_list.summaries, time.time()))
+        self._panels.runs.mark_chosen(self._session.run.dir if self._session.run else None)
+
+    def _attempt(self, action: Callable[[], object]) -> None:
         try:
             action()
         except (RunError, ValueError) as error:
-            self.said.emit(str(error))
-            self._starter.ask()
-
-    def _resume(self, agreed: frozenset[Neighbour] = frozenset()) -> None:
-        self.said.emit("")
-        self.attempt(lambda: self._resumer.resume(self._session, agreed=agreed))
-        self.resuming.emit()
-
-    def _ask_to_start(self, asked: SharedDeviceQuestion) -> None:
-        self._ask(asked, lambda: self.attempt(lambda: self._start_beside(asked)))
-
-    def _start_beside(self, asked: SharedDeviceQuestion) -> None:
-        if asked.again is not None:
-            self._starter.start_again(asked.again, agreed=asked.neighbours)
-        else:
-            self._starter.start(agreed=asked.neighbours)
-
-    def _ask_to_resume(self, asked: SharedDeviceQuestion) -> None:
-        self._ask(asked, lambda: self._resume(asked.neighbours))
-
-    def _ask(self, asked: SharedDeviceQuestion, agreed: Callable[[], None]) -> None:
-        ask(self._window, agreed, question=asked.question, words=asked.words, yes=asked.yes, grave=False)
+            self._panels.message.show_message(str(error), "bad")

@@ -1,181 +1,373 @@
-"""Starter: judges the user's choices whenever they, or the machine, change; and starts the run."""
+"""Check the user's choices whenever they or the machine change; start, start again and resume runs."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.catalog import recipes
-from core.config import validation
-from core.config.script_check import ScriptCheckRequest
+from core.catalog.frameworks import FRAMEWORKS
+from core.config.validation import is_installed, recipe_problems
+from core.errors import RunError
+from core.runs.device_use import largest_others
 from core.runs.directory import folder_problem
 from core.runs.run import Run
-from gui.services.script_checker import ScriptChecker
-from gui.viewmodels.setup.device_sharing import SharedDeviceQuestion, shared_device_question
-from gui.viewmodels.setup.script_text import TypedScript
-from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_script_start, check_start, lost, refused
+from gui.services.background_task import BackgroundTask
+from gui.services.start_checker import StartChecker
+from gui.viewmodels.setup.device_sharing import shared_device_question
+from gui.viewmodels.setup.start_check import (
+    StartCheck,
+    StartConditions,
+    checking,
+    readings_state,
+    resume_problems,
+    spec_problems,
+    verify,
+)
+from gui.widgets.confirm_dialog import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
+    from pathlib import Path
 
-    from core.config.choices import RecipeChoices
-    from core.devices.device import Survey
     from core.schema.spec import RunSpec
-    from gui.services.device_monitor import DeviceMonitor
-    from gui.services.run_list import RunListService
+    from gui.services.services import Services
     from gui.viewmodels.setup.device_sharing import Neighbour
+    from gui.viewmodels.setup.start_check import Choices
+
+    from .dock_layout import MainPanels
 
 DEBOUNCE_MS = 80
-SECOND_THOUGHT_S = 1.0
-"""So soon after a start nobody means another: it is the second half of a double click."""
+"""Milliseconds without another change before choices are checked."""
+POLL_MS = 15
+"""Milliseconds between two looks at a check that is under way."""
+PENDING_S = 0.2
+"""Seconds for which the last check stays shown while other choices are checked: most checks are faster."""
+DOUBLE_CLICK_S = 1.0
+"""Seconds after a start in which another start is the second half of a double click."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """A run to be started or resumed."""
+
+    verb: str
+    """`Start` or `Resume`."""
+    prepare: Callable[[], RunSpec | StartCheck]
+    """Return the spec; raise `ValueError`, or return a check with problems, if it cannot be started. May block."""
+    begin: Callable[[RunSpec], None]
+    """Raises `RunError` or `ValueError`."""
+    choices: Choices | None = None
+    """The choices that must still be chosen; None for a run that does not depend on them."""
+    run_dir: Path | None = None
+    """The run to be resumed."""
+    agreed: frozenset[Neighbour] = frozenset()
+    """The runs that the user agreed to share devices with."""
 
 
 class StartController(QObject):
-    """`ask` may be called at every keystroke: it is answered once it is quiet."""
+    """Nothing here blocks: choices are checked in the background, and once more right before the start."""
 
-    judged = Signal(StartCheck)
-    choices_wanted = Signal()
-    """Answered, at once, by a call of `take`."""
-    asked = Signal(SharedDeviceQuestion)
-    """Whether to start a run beside others on the same devices; its `neighbours`, after a yes, are for `start`."""
-    pressed = Signal()
-    """What Start was pressed for is known by now: answered by a call of `start`."""
-    started = Signal(Run)
-    said = Signal(str)
-    """Why no run can be kept in the folder: said once, and taken back, with no text, when its cause is gone."""
+    started = Signal()
+    """A run was started, and the window shows it."""
+    resuming_changed = Signal()
+    """`is_resuming` returns something else."""
 
-    def __init__(self, board: RunListService, monitor: DeviceMonitor) -> None:
+    def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._board, self._monitor = board, monitor
-        self._inquirer = ScriptChecker()
-        self._inquirer.setParent(self)
-        self._choices: RecipeChoices | TypedScript | None = None
-        self._held_by: Mapping[str, str] = {}
+        self._panels, self._message = panels, panels.message
+        self._monitor, self._scanner = services.device_monitor, services.process_scanner
+        self._run_list, self._session = services.run_list, services.session
+        self._checker = StartChecker(self._run_list.root)
+        self._checker.setParent(self)
+        self._checker.checked.connect(self._take_check)
+        self._choices: Choices | None = None
+        self._check: StartCheck | None = None
+        """The newest check of these choices."""
+        self._start_when_checked = False
+        self._readings: object = None
+        """The part of the readings that the newest check depends on."""
         self._folder_problem = ""
+        self._request: _Request | None = None
+        """The request that is prepared."""
+        self._preparing: BackgroundTask[RunSpec | StartCheck | Exception] = BackgroundTask("prepare a run")
+        self._resuming: BackgroundTask[str] = BackgroundTask("resume")
+        self._resuming_dir: Path | None = None
+        self._installed: BackgroundTask[frozenset[str]] = BackgroundTask("frameworks")
         self._started_at = float("-inf")
-        self._quiet = QTimer(self)
-        self._quiet.setSingleShot(True)
-        self._quiet.setInterval(DEBOUNCE_MS)
-        self._quiet.timeout.connect(self.judge)
-        self._inquirer.answered.connect(self._take_answer)
-        self._pressed_for: RecipeChoices | TypedScript | None = None
-        """What Start was pressed for, before it was known whether that can be started."""
+        self._debounce = QTimer(self)
+        self._debounce.setSingleShot(True)
+        self._debounce.setInterval(DEBOUNCE_MS)
+        self._debounce.timeout.connect(self._check_now)
+        self._poll_timer = QTimer(self)
+        self._poll_timer.setInterval(POLL_MS)
+        self._poll_timer.timeout.connect(self._poll)
+        panels.setup.changed.connect(self.check)
+        panels.header.buttons.start_asked.connect(self.start)
+        self._run_list.changed.connect(self.check_again)
+        self._scanner.changed.connect(self.take_readings)
 
-    def take(self, choices: RecipeChoices | TypedScript, held_by: Mapping[str, str]) -> None:
-        """These are the choices now; and, by device id, who else holds a good part of it."""
-        self._choices, self._held_by = choices, held_by
+    # -- check -----------------------------------------------------------------------------------
 
-    def ask(self) -> None:
-        """Judge soon."""
-        self._quiet.start()
-
-    def judge(self) -> StartCheck:
-        """Judge now, and say so."""
-        self._quiet.stop()
-        self.choices_wanted.emit()
-        assert self._choices is not None
-        problem = folder_problem(self._board.root) or ""
-        result = self._outlook(problem)
-        self.judged.emit(result)
-        if problem != self._folder_problem:
-            self._folder_problem = problem
-            self.said.emit(problem)
-        return result
-
-    def start(self, *, agreed: frozenset[Neighbour] = frozenset()) -> None:
-        """Start what is chosen; when something is in the way, that is said, and nothing is started.
-
-        `agreed`: also beside these runs; before it is started beside any other, that is asked. Raises `RunError` with
-        a sentence when the run cannot be written down, or `ValueError` when the Python lacks what a recipe needs.
-        """
-        if time.monotonic() - self._started_at < SECOND_THOUGHT_S:
-            return
-        self._board.poll(now=True)
-        result = self.judge()
-        self._pressed_for = self._choices if result.pending else None
-        if not result.problems and result.spec is not None:
-            self._start(result.spec, agreed)
-
-    def start_again(self, spec: RunSpec, *, agreed: frozenset[Neighbour] = frozenset()) -> None:
-        """Start the same as another run, whatever is chosen. `agreed`: as for `start`.
-
-        Raises `ValueError` with a sentence for what is in the way, or `RunError`.
-        """
-        if time.monotonic() - self._started_at < SECOND_THOUGHT_S:
-            return
-        self._board.poll(now=True)
-        chosen = [device for device in self._survey.devices if device.id in spec.devices]
-        problems = [
-            *map(str, validation.problems(spec, self._survey.devices)),
-            *lost(chosen, self._survey, "Duplicate the run, and tick another device."),
-        ]
-        if spec.recipe is not None:
-            recipes.read(Path(spec.recipe.path))
-        if problems:
-            raise ValueError(" ".join(problems))
-        self._start(spec, agreed, again=True)
-
-    def poll(self) -> None:
-        """Take in what was found out about a script."""
-        self._inquirer.poll()
-
-    def recheck(self) -> None:
-        """Find out anew what a script is: it may have been edited."""
-        self._inquirer.ask_anew()
-        self.ask()
-
-    def _take_answer(self) -> None:
-        """Start what Start was pressed for, unless something else is chosen by now."""
-        result, pressed_for = self.judge(), self._pressed_for
-        if pressed_for is None or result.pending:
-            return
-        self._pressed_for = None
-        if pressed_for == self._choices:
-            self.pressed.emit()
-
-    def _outlook(self, folder: str) -> StartCheck:
-        typed, now = self._choices, self._circumstances(folder)
-        assert typed is not None
-        if not isinstance(typed, TypedScript):
-            return check_start(typed, now)
-        try:
-            choices = typed.choices()
-        except ValueError as error:
-            return refused(folder, str(error))
-        return check_script_start(choices, self._inquirer.ask(ScriptCheckRequest.of(choices)), now)
-
-    def _circumstances(self, folder: str) -> StartConditions:
-        return StartConditions(
-            survey=self._survey, used_by=self._board.titles, held_by=self._held_by, old_s=self._monitor.old_s,
-            folder_problem=folder,
-        )  # fmt: skip
-
-    def _start(self, spec: RunSpec, agreed: frozenset[Neighbour], *, again: bool = False) -> None:
-        question = shared_device_question("Start", spec, self._survey, self._board.on_devices, agreed=agreed)
-        if question is not None:
-            self.asked.emit(replace(question, again=spec if again else None))
-            return
-        if problems := validation.recipe_problems(spec):  # asked now only: it may take another Python's start to know
-            raise ValueError(" ".join(problems))
-        run = Run.start(spec, self._board.root)
-        self._started_at = time.monotonic()
-        self._board.poll(now=True)
-        self.judge()
-        self.started.emit(run)
+    @property
+    def current_check(self) -> StartCheck | None:
+        """The check of the choices as they are now; None while it is under way."""
+        return self._check
 
     @property
     def folder_problem(self) -> str:
-        """Why no run can be kept in the folder, as it was said last; no text when one can."""
+        """Why no run can be kept in the folder of runs, as last checked; the empty string if one can."""
         return self._folder_problem
 
-    def stop(self) -> None:
-        """Judge no more."""
-        self._quiet.stop()
+    def check(self, choices: Choices) -> None:
+        """Check these choices from now on."""
+        if choices != self._choices:
+            self._choices, self._check, self._start_when_checked = choices, None, False
+        self.check_again()
+
+    def check_again(self) -> None:
+        """Check the choices again soon: the machine or the runs may have changed."""
+        self._debounce.start()
+
+    def reread(self) -> None:
+        """Check everything again: files may have been edited and packages installed."""
+        self._panels.setup.reread()
+        self._installed.start(_installed_frameworks, lambda _: frozenset(row.id for row in FRAMEWORKS))
+        self.check(self._panels.setup.choices())
+        self._poll_timer.start()
+
+    def take_readings(self) -> None:
+        """Check the choices again if the readings of the chosen devices say something else."""
+        chosen = self._choices.devices if self._choices is not None else ()
+        readings = readings_state(self._monitor.survey, self._monitor.old_s, self._held_by(), chosen)
+        if readings != self._readings:
+            self._readings = readings
+            self.check_again()
+
+    def close(self) -> None:
+        """Check and start nothing any more."""
+        self._debounce.stop()
+        self._poll_timer.stop()
+
+    def _check_now(self) -> None:
+        self._debounce.stop()
+        if self._choices is not None:
+            self._checker.check(self._choices, self._conditions())
+            self._poll_timer.start()
+
+    def _take_check(self, choices: Choices, check: StartCheck) -> None:
+        if choices != self._choices:
+            return
+        self._check = check
+        self._show(check)
+        if self._start_when_checked:
+            self._start_when_checked = False
+            self.start()
+
+    def _show(self, check: StartCheck) -> None:
+        self._panels.setup.show_outlook(check)
+        self._panels.header.buttons.allow_start("\n".join(check.problems))
+        if not check.pending and check.folder_problem != self._folder_problem:
+            self._folder_problem = check.folder_problem
+            self._message.show_message(check.folder_problem, "bad")
+
+    def _conditions(self) -> StartConditions:
+        return StartConditions(
+            survey=self._monitor.survey,
+            used_by=self._run_list.titles,
+            held_by=self._held_by(),
+            old_s=self._monitor.old_s,
+        )
+
+    def _held_by(self) -> dict[str, str]:
+        return largest_others(self._monitor.survey, self._scanner.holders, self._scanner.runs().living)
+
+    # -- start -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start what is chosen. Choices that are being checked are started after the check."""
+        if self._just_started or self._preparing.busy or self._choices is None:
+            return
+        check, choices = self._check, self._choices
+        if check is None:
+            self._start_when_checked = True
+            self._check_now()
+        elif check.problems or check.spec is None:
+            self._check_now()
+        else:
+            now, root = self._conditions(), self._run_list.root
+            self._prepare(
+                _Request(
+                    verb="Start",
+                    prepare=lambda: _verified(check, choices, now, root),
+                    begin=self._start,
+                    choices=choices,
+                )
+            )
+
+    def start_again(self, spec: RunSpec) -> None:
+        """Start the same as another run, whatever is chosen now."""
+        if self._just_started or self._preparing.busy:
+            return
+        self._message.show_message("")
+        survey = self._monitor.survey
+
+        def prepare() -> RunSpec:
+            problems = spec_problems(spec, survey, "Duplicate the run, and tick another device.")
+            return _without(problems or recipe_problems(spec), spec)
+
+        self._prepare(_Request(verb="Start", prepare=prepare, begin=self._start))
+
+    def _start(self, spec: RunSpec) -> None:
+        run = Run.start(spec, self._run_list.root)
+        self._started_at = time.monotonic()
+        self._run_list.poll(now=True)
+        self._message.show_message("")
+        self._session.attach(run)
+        self.check_again()
+        self.started.emit()
 
     @property
-    def _survey(self) -> Survey:
-        return self._monitor.survey
+    def _just_started(self) -> bool:
+        return time.monotonic() - self._started_at < DOUBLE_CLICK_S
+
+    # -- resume ----------------------------------------------------------------------------------
+
+    def is_resuming(self, run: Run | None) -> bool:
+        """Return whether this run is being resumed."""
+        preparing = self._request.run_dir if self._request is not None else None
+        return run is not None and run.dir in {preparing, self._resuming_dir}
+
+    def resume(self) -> None:
+        """Resume the run that the window shows."""
+        run, spec, facts = self._session.run, self._session.spec, self._session.facts
+        if run is None or self._preparing.busy or self._resuming.busy:
+            return
+        self._message.show_message("")
+        if spec is None:
+            self._resume(run.dir)
+            return
+        survey = self._monitor.survey
+        self._prepare(
+            _Request(
+                verb="Resume",
+                prepare=lambda: _without(resume_problems(spec, facts, survey), spec),
+                begin=lambda _: self._resume(run.dir),
+                run_dir=run.dir,
+            )
+        )
+
+    def _resume(self, run_dir: Path) -> None:
+        self._resuming_dir = run_dir
+        self._resuming.start(lambda: _resume_problem(run_dir), str)
+        self._poll_timer.start()
+        self.resuming_changed.emit()
+
+    def _take_resumed(self, problem: str) -> None:
+        self._resuming_dir = None
+        self.resuming_changed.emit()
+        self._message.show_message(problem, "bad")
+        self._session.poll()
+        self._run_list.poll(now=True)
+
+    # -- every way to begin a run ----------------------------------------------------------------
+
+    def _prepare(self, request: _Request) -> None:
+        if self._preparing.start(lambda: _attempt(request.prepare), lambda error: error):
+            self._request = request
+            self._poll_timer.start()
+            self.resuming_changed.emit()
+
+    def _take_prepared(self, outcome: RunSpec | StartCheck | Exception) -> None:
+        request, self._request = self._request, None
+        assert request is not None
+        self.resuming_changed.emit()
+        if request.choices is not None and request.choices != self._choices:
+            return  # other choices were made meanwhile
+        if isinstance(outcome, Exception):
+            self._fail(outcome)
+        elif isinstance(outcome, StartCheck):
+            self._check = outcome
+            self._show(outcome)
+        else:
+            self._begin(request, outcome)
+
+    def _begin(self, request: _Request, spec: RunSpec) -> None:
+        """Begin the run, or ask first if it would share a device with runs that the user has not agreed to."""
+        self._run_list.poll(now=True)
+        question = shared_device_question(
+            request.verb,
+            spec,
+            self._monitor.survey,
+            self._run_list.on_devices,
+            agreed=request.agreed,
+            own=request.run_dir,
+        )
+        if question is not None:
+            agreed = replace(request, agreed=question.neighbours)
+            ask(
+                self._panels.window,
+                lambda: self._prepare(agreed),
+                question=question.question,
+                words=question.words,
+                yes=question.yes,
+                grave=False,
+            )
+            return
+        try:
+            request.begin(spec)
+        except (RunError, ValueError) as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._message.show_message(str(error), "bad")
+        self.check_again()
+
+    def _poll(self) -> None:
+        """Take the results of what ran in the background; go on while something runs."""
+        checking_now = self._checker.poll()
+        if self._check is None and self._choices is not None and self._checker.busy_s > PENDING_S:
+            self._show(checking(self._choices))
+        if (outcome := self._preparing.poll()) is not None:
+            self._take_prepared(outcome)
+        if (problem := self._resuming.poll()) is not None:
+            self._take_resumed(problem)
+        if (installed := self._installed.poll()) is not None:
+            self._panels.setup.show_installed(installed)
+        if not (checking_now or self._preparing.busy or self._resuming.busy or self._installed.busy):
+            self._poll_timer.stop()
+
+
+def _verified(check: StartCheck, choices: Choices, now: StartConditions, root: Path) -> RunSpec | StartCheck:
+    verified = verify(check, choices, replace(now, folder_problem=folder_problem(root) or ""))
+    if verified.problems or verified.spec is None:
+        return verified
+    return _without(recipe_problems(verified.spec), verified.spec)
+
+
+def _without(problems: list[str], spec: RunSpec) -> RunSpec:
+    """Return the spec. Raises `ValueError` if there are problems."""
+    if problems:
+        raise ValueError(" ".join(problems))
+    return spec
+
+
+def _attempt(prepare: Callable[[], RunSpec | StartCheck]) -> RunSpec | StartCheck | Exception:
+    try:
+        return prepare()
+    except ValueError as error:
+        return error
+
+
+def _resume_problem(run_dir: Path) -> str:
+    try:
+        Run.resume(run_dir)
+    except (RunError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _installed_frameworks() -> frozenset[str]:
+    return frozenset(row.id for row in FRAMEWORKS if is_installed(row))

@@ -99,7 +99,9 @@ class Driver:
 
     def spec(self) -> RunSpec | None:
         """What Start would start."""
-        return self.window.controllers.start.judge().spec
+        start = self.window.controllers.start
+        self.until(lambda: start.current_check is not None, "the check of the choices")
+        return start.current_check.spec
 
     def start(self) -> None:
         self.until(self.start_button.isEnabled, "Start to be enabled")

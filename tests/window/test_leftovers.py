@@ -102,9 +102,8 @@ def insight(qtbot, tmp_path):
         process_terminator=ProcessTerminator(),
         orphan_scanner=Sweeping(),
     )
-    made = MemoryController(SimpleNamespace(details=details, leftovers=strip), services)
-    made.set_theme(DARK)
-    return made
+    panels = SimpleNamespace(details=details, leftovers=strip, message=None, theme=DARK)
+    return MemoryController(panels, services)
 
 
 def test_a_strip_that_was_put_away_stays_away_while_leftovers_only_go(insight):

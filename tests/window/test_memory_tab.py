@@ -186,7 +186,7 @@ def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
     assert [table.horizontalHeaderItem(column).text() for column in range(7)] == list(HEADINGS)
     cells = [table.item(0, column).text() for column in (0, 2, 3, 4, 5, 6)]
     assert cells == ["GPU 0", "0", "3.0", "6.0", "1.0", "14.0"]
-    row, theme = table.rows[0], panel.window.theme
+    row, theme = table.rows[0], panel.window.panels.theme
     own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour, theme))
     assert (own, others, len({own, other_runs, others, unclaimed, free})) == (row.colour, theme.muted, 5)
     assert row.shares == pytest.approx([part / 24 for part in (0, 3, 6, 1, 14)])

@@ -116,6 +116,7 @@ def test_before_a_run_goes_on_beside_another_that_is_asked(drive, runs_root, tmp
     panel.until_state("Paused")
     start(played(tmp_path / "actor", name="other"), runs_root).until(RunState.RUNNING)
     press(panel, "pauseButton")
+    panel.until(lambda: panel.question() is not None, "the question")
     asked = panel.question()
     assert asked.text.startswith("Resume slow beside ")
     assert "other is on CPU 0 and would share memory and time with slow" in asked.text

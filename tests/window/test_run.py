@@ -76,9 +76,9 @@ def test_a_double_click_starts_one_run(drive, runs_root, qtbot):
     for _ in range(3):
         qtbot.mouseClick(panel.start_button, Qt.MouseButton.LeftButton)
         qtbot.mouseDClick(panel.start_button, Qt.MouseButton.LeftButton)
-    assert len(directories(runs_root)) == 1
     panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that its device is in use")
     assert "digits_cnn. Start asks before it puts another run beside it" in panel.verdict.text()
+    assert len(directories(runs_root)) == 1
     assert panel.question() is None
 
 
@@ -163,7 +163,7 @@ def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_ro
         window.panels.setup.open_recipe({recipe!r})
         window.panels.setup.findChild(object, "epochsBox").setValue({FOREVER})
         window.show()
-        QTimer.singleShot(1000, window.start)
+        QTimer.singleShot(1000, window.controllers.start.start)
         app.exec()
     """
     other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT)
@@ -221,7 +221,7 @@ def test_what_went_wrong_with_one_run_is_not_said_over_another(drive, runs_root)
     panel.runs.itemActivated.emit(panel.runs.item(1))
     panel.until_state("Paused")
     assert panel.plot("memoryPlot").end.label.toPlainText() == "training paused"
-    panel.window.show_message("It could not be resumed.")
+    panel.window.panels.message.show_message("It could not be resumed.", "bad")
     panel.runs.itemActivated.emit(panel.runs.item(1))
     assert panel.message("messageStrip") == "It could not be resumed."
     panel.runs.itemActivated.emit(panel.runs.item(0))

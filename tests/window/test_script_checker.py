@@ -11,8 +11,9 @@ from core.config.choices import ScriptChoices
 from core.config.script_check import ScriptCheckRequest, ScriptCheckResult, check_script
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from gui.services.script_checker import ScriptChecker
-from gui.viewmodels.setup.start_check import StartConditions, check_script_start
+from gui.services.start_checker import StartChecker
+from gui.viewmodels.setup.script_text import TypedScript
+from gui.viewmodels.setup.start_check import StartConditions, check_script_start, checking
 
 SURVEY = Survey(devices=tuple(cpu_devices()), samples=())
 
@@ -30,13 +31,13 @@ def choose(tmp_path):
     return make
 
 
-def look(choices: ScriptChoices, answer: ScriptCheckResult | None):
+def look(choices: ScriptChoices, answer: ScriptCheckResult):
     return check_script_start(choices, answer, StartConditions(survey=SURVEY))
 
 
-def test_until_it_is_known_it_is_being_looked_at(choose):
-    result = look(choose("print(1)\n"), None)
-    assert (result.spec, result.problems) == (None, ("Looking at train.py …",))
+def test_until_it_is_known_it_is_being_checked(tmp_path):
+    result = checking(typed(tmp_path, "print(1)\n"))
+    assert (result.spec, result.problems, result.pending) == (None, ("Checking train.py …",), True)
 
 
 def test_a_script_that_can_be_started(choose):
@@ -90,30 +91,42 @@ def test_an_expression_that_reads_nothing_is_in_the_way(choose, expression):
     assert result.problems[0].startswith("The expression ")
 
 
-def test_it_is_asked_aside_and_once(qtbot, choose):
-    inquirer = ScriptChecker()
-    question = ScriptCheckRequest.of(choose("print(1)\n"))
-    assert inquirer.ask(question) is None
-    with qtbot.waitSignal(inquirer.answered, timeout=60_000):
-        qtbot.waitUntil(lambda: inquirer.poll() or inquirer.ask(question) is not None, timeout=60_000)
-    assert inquirer.ask(question) == check_script(question)
-    # A script that was edited is another question; so is every one after what was known was dropped.
-    edited = ScriptCheckRequest.of(choose("print(1)\nprint(2)\n"))
-    assert edited != question
-    inquirer.forget()
-    assert inquirer.ask(question) is None
-    qtbot.waitUntil(lambda: inquirer.poll() or inquirer.ask(question) is not None, timeout=60_000)
+def typed(folder, source: str) -> TypedScript:
+    """A script of these lines, as typed into the form."""
+    (folder / "train.py").write_text(source)
+    return TypedScript(
+        script=str(folder / "train.py"), working_dir=str(folder), python=sys.executable, devices=("cpu:0",)
+    )
 
 
-def test_until_it_is_answered_anew_what_was_known_is_believed(qtbot, choose, tmp_path):
-    inquirer = ScriptChecker()
-    question = ScriptCheckRequest.of(choose("import beside\n"))
+@pytest.fixture
+def check(qtbot, tmp_path):
+    """Check choices in the background."""
+    checker = StartChecker(tmp_path / "runs")
+
+    def run(choices: TypedScript):
+        with qtbot.waitSignal(checker.checked, timeout=60_000) as checked:
+            checker.check(choices, StartConditions(survey=SURVEY))
+            qtbot.waitUntil(lambda: not checker.poll(), timeout=60_000)
+        assert checked.args[0] == choices
+        return checked.args[1]
+
+    return run
+
+
+def test_a_script_is_checked_in_the_background_and_its_python_asked_once(check, tmp_path, monkeypatch):
+    choices = typed(tmp_path, "import json\n")
+    first = check(choices)
+    assert first.problems == ()
+    monkeypatch.setattr("core.scripts.problems.PythonProbe", None)  # a second question would fail
+    assert check(choices) == first
+    monkeypatch.undo()
+    assert "nothing_of_this_name" in check(typed(tmp_path, "import nothing_of_this_name\n")).problems[0]
+
+
+def test_a_check_sees_that_a_file_beside_the_script_is_gone(check, tmp_path):
+    choices = typed(tmp_path, "import beside\n")
     (tmp_path / "beside.py").touch()
-    assert inquirer.ask(question) is None
-    qtbot.waitUntil(lambda: inquirer.poll() or inquirer.ask(question) is not None, timeout=60_000)
+    assert check(choices).problems == ()
     (tmp_path / "beside.py").unlink()
-    assert inquirer.ask(question).problems == ()
-    inquirer.ask_anew()
-    assert inquirer.ask(question).problems == ()
-    qtbot.waitUntil(lambda: inquirer.poll() or inquirer.ask(question).problems != (), timeout=60_000)
-    assert "beside" in inquirer.ask(question).problems[0]
+    assert "beside" in check(choices).problems[0]

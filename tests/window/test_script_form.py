@@ -122,13 +122,13 @@ def test_start_that_is_pressed_while_the_script_is_looked_at_is_not_lost(drive, 
     panel.tick("cpu:0")
     panel.set_text("scriptPath", str(script))
     panel.set_text("argumentsEdit", "1")
-    panel.window.start()
+    panel.window.controllers.start.start()
     assert panel.run is None
     panel.set_text("argumentsEdit", "2")  # which is not what it was pressed for
     ready(panel)
     assert panel.run is None
     script.write_text(f"{TRAINS}\n")
-    panel.window.start()
+    panel.window.controllers.start.start()
     assert panel.run is None
     panel.until_state("Finished")
     assert panel.run.spec().script.arguments == ("2",)
@@ -144,10 +144,10 @@ def test_what_is_wrong_with_a_script_is_said_before_the_start(drive, script, tmp
     panel.set_text("scriptPath", str(script))
     ready(panel)
     script.write_text("import no_such_package_anywhere\n")
-    panel.window.controllers.start.recheck()  # as when the window is come back to
+    panel.window.controllers.start.reread()  # as when the window is come back to
     panel.until(lambda: "no_such_package_anywhere" in panel.verdict.text(), "what it lacks")
     script.write_text("def (:\n")
-    panel.window.controllers.start.recheck()
+    panel.window.controllers.start.reread()
     panel.until(lambda: "syntax error" in panel.verdict.text())
     panel.set_text("workingDirEdit", str(tmp_path / "away"))
     panel.until(lambda: "There is no folder" in panel.verdict.text())
@@ -251,7 +251,7 @@ def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_ho
         panel.tick("cpu:0")
         panel.until(lambda: asked_by, "the question")
         panel.set_text("argumentsEdit", "--lr 0.1")
-        panel.until(lambda: panel.verdict.text() == "Looking at train.py …", "that it is looked at")
+        panel.until(lambda: panel.verdict.text() == "Checking train.py …", "that it is looked at")
         read = panel.window.services.device_monitor.survey.samples
         panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
         assert box.itemText(0) == "Usual"

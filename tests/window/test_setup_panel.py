@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import time
+from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
 
 from core.config import validation
 from core.schema.settings import ReleaseWatch
 from tests.support.running import LONG_PYTORCH, write_recipe
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_nothing_is_ticked_at_first_and_start_says_so(drive):
@@ -58,6 +64,48 @@ def test_another_python_may_train_a_recipe(drive, tmp_path):
     panel.until(lambda: "There is no Python called 'python-that-is-none' on PATH." in panel.verdict.text())
     python.setText(sys.executable)
     panel.until(lambda: "Ready" in panel.verdict.text())
+
+
+HANGS_S = 3
+
+
+@pytest.fixture
+def hanging_python(tmp_path) -> Path:
+    """A Python with PyTorch on its disk that does not answer for seconds."""
+    python = tmp_path / "hangs" / "bin" / "python"
+    package = tmp_path / "hangs" / "lib" / "python3.11" / "site-packages" / "torch"
+    for folder in (python.parent, package):
+        folder.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    python.write_text(f"#!/bin/sh\nexec sleep {HANGS_S}\n")
+    python.chmod(0o755)
+    return python
+
+
+def test_a_python_that_hangs_does_not_stop_the_window(drive, hanging_python, monkeypatch):
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(lambda: "Ready" in panel.verdict.text())
+    ticks = [time.monotonic()]
+    timer = QTimer()
+    timer.timeout.connect(lambda: ticks.append(time.monotonic()))
+    timer.start(20)
+    panel.set_text("recipePythonEdit", str(hanging_python))
+    panel.until(lambda: panel.spec() is not None and "Ready" in panel.verdict.text())
+    panel.start()  # now the Python is asked for the packages of the recipe
+    panel.until(lambda: str(hanging_python) in panel.message("messageStrip"), "why it cannot be started")
+    assert panel.run is None
+    panel.choose(panel.framework, "keras")  # which is not on its disk: the Python itself is asked
+    panel.set_text("recipePythonEdit", str(hanging_python))
+    panel.until(lambda: panel.verdict.text().startswith("Checking"), "that it is being checked")
+    assert not panel.start_button.isEnabled()
+    panel.set_number("epochsBox", 7)  # choices that are made meanwhile
+    panel.set_text("recipePythonEdit", "")
+    panel.until(lambda: panel.spec() is not None and panel.spec().training.epochs == 7)
+    timer.stop()
+    gaps = [later - earlier for earlier, later in itertools.pairwise(ticks)]
+    assert ticks[-1] - ticks[0] > HANGS_S
+    assert max(gaps) < HANGS_S / 2, "the event loop stood still"
 
 
 @pytest.mark.parametrize("typed", ["much", "-1", "0"])
@@ -111,15 +159,18 @@ def test_without_a_gpu_nothing_is_asked_about_how_gpus_are_named(drive):
 def test_a_framework_that_is_not_installed(drive, monkeypatch):
     monkeypatch.setattr(validation, "has", lambda python, module: module == "torch")
     panel = drive()
-    texts = [panel.framework.itemText(row) for row in range(panel.framework.count())]
-    assert texts == ["PyTorch", "TensorFlow  (not installed)", "Keras  (not installed)"]
+
+    def texts() -> list[str]:
+        return [panel.framework.itemText(row) for row in range(panel.framework.count())]
+
+    panel.until(lambda: texts() == ["PyTorch", "TensorFlow  (not installed)", "Keras  (not installed)"])
     panel.tick("cpu:0")
     panel.choose(panel.framework, "keras")
     panel.until(lambda: "Keras is not installed" in panel.verdict.text())
     assert "-m pip install tensorflow" in panel.verdict.text()
     monkeypatch.undo()
-    panel.window.panels.setup.reread()  # as when the window is come back to
-    assert panel.framework.currentText() == "Keras"
+    panel.window.controllers.start.reread()  # as when the window is come back to
+    panel.until(lambda: panel.framework.currentText() == "Keras")
 
 
 def test_a_folder_that_cannot_be_written(drive, runs_root):
@@ -202,7 +253,7 @@ def test_choices_and_layout_are_remembered(drive):
     again.until(lambda: again.table.item(again.row_of("cpu:1"), 0).checkState() is Qt.CheckState.Checked)
     assert again.recipe.currentData() == "digits_mlp"
     assert again.strategy.currentData() == "ddp"
-    choices = again.window.panels.setup.choices(())
+    choices = again.window.panels.setup.choices()
     assert (choices.training["epochs"], choices.training["seed"]) == (7, 3)
     assert again.plot("lossPlot").controls.logarithmic
     runs = again.window.findChild(QDockWidget, "runsDock")
@@ -220,7 +271,7 @@ def test_more_devices_than_last_time_are_shown_as_at_a_fresh_start(drive, nvml):
     devices = again.window.findChild(QDockWidget, "devicesDock")
     few = devices.height()
     again.until(lambda: again.table.rowCount() == 10, "the devices")
-    again.until(lambda: devices.height() > few, "them to be shown")
+    again.until(lambda: devices.height() > 2 * few, "all of them to be shown")
     shown = devices.height()
     again.window.controllers.layout.reset()
     again.until(lambda: devices.height() == shown, "a fresh start to show them likewise")

@@ -6,6 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
 
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
@@ -14,12 +16,15 @@ from core.runs.facts import RunFacts
 from core.runs.index import RunSummary
 from core.runs.states import RunState
 from core.schema.spec import write_spec
-from gui.controllers import resume_controller, start_controller
-from gui.controllers.resume_controller import ResumeController
+from gui.controllers import start_controller
 from gui.controllers.start_controller import StartController
+from gui.panels.runs.header import HeaderPanel
+from gui.panels.setup.setup_panel import SetupPanel
 from gui.panels.setup.start_status import StartStatus
+from gui.style.theme import DARK
 from gui.viewmodels.setup.device_sharing import shared_device_question
-from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, standing
+from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, readings_state
+from gui.widgets.message_strip import MessageStrip
 from tests.support.running import make_spec
 
 GB = 2**30
@@ -75,18 +80,18 @@ def test_old_readings_are_no_ground_for_calling_a_device_free():
 
 
 def test_it_is_judged_anew_when_what_was_said_of_a_ticked_device_is_not_so_any_more():
-    before = standing(survey(), {}, {}, ["GPU-0"])
-    assert standing(survey(utilisation_percent=80), {}, {}, ["GPU-0"]) == before
-    assert standing(survey(), {"GPU-1": 5}, {}, ["GPU-0"]) == before
-    assert standing(survey(utilisation_percent=80), {}, {"GPU-1": "blender"}, ["GPU-0"]) == before
-    assert standing(survey(utilisation_percent=80), {}, {"GPU-0": "blender"}, ["GPU-0"]) != before
+    before = readings_state(survey(), {}, {}, ["GPU-0"])
+    assert readings_state(survey(utilisation_percent=80), {}, {}, ["GPU-0"]) == before
+    assert readings_state(survey(), {"GPU-1": 5}, {}, ["GPU-0"]) == before
+    assert readings_state(survey(utilisation_percent=80), {}, {"GPU-1": "blender"}, ["GPU-0"]) == before
+    assert readings_state(survey(utilisation_percent=80), {}, {"GPU-0": "blender"}, ["GPU-0"]) != before
     for seen, old_s in (
         (survey(), {"GPU-0": 5}),
         (survey(processes=(Process(pid=1),)), {}),
         (survey(memory_used_bytes=3 * GB), {}),
         (survey(lost="gone"), {}),
     ):
-        assert standing(seen, old_s, {}, ["GPU-0"]) != before
+        assert readings_state(seen, old_s, {}, ["GPU-0"]) != before
 
 
 ANNA = {"GPU-1": "blender (anna)"}
@@ -166,11 +171,14 @@ def test_the_question_names_all_that_would_share_a_device(tmp_path):
     assert shared_device_question("Start", spec, seen, {"GPU-2": (one,)}, agreed=frozenset()) is None
 
 
-class Board:
+class RunList(QObject):
     """Runs on devices, as a test has them."""
 
+    changed = Signal()
+
     def __init__(self, root, on_devices) -> None:
-        self.root, self.on_devices = root, on_devices
+        super().__init__()
+        self.root, self.on_devices, self.summaries = root, on_devices, []
 
     @property
     def titles(self):
@@ -180,38 +188,95 @@ class Board:
         pass
 
 
-def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, tmp_path, monkeypatch):
+class Scanner(QObject):
+    """Finds no process."""
+
+    changed = Signal()
+    holders = ()
+
+    def runs(self):
+        return SimpleNamespace(living=frozenset())
+
+
+class Panels(QWidget):
+    """The panels that a start needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setup, self.header = SetupPanel(DARK), HeaderPanel(DARK)
+        self.message, self.window = MessageStrip("messageStrip", DARK), self
+
+
+class Questions:
+    """Answers nothing by itself: `agree` says yes to the last question."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, parent, agreed, *, question, **words) -> None:
+        self.asked.append(question)
+        self.agree = agreed
+
+
+@pytest.fixture
+def questions(monkeypatch) -> Questions:
+    made = Questions()
+    monkeypatch.setattr(start_controller, "ask", made)
+    return made
+
+
+@pytest.fixture
+def controller(qtbot, tmp_path):
+    """Makes a controller of starts on one CPU device."""
+    panels = Panels()
+    qtbot.addWidget(panels)
+
+    def make(run_list, session=None) -> StartController:
+        monitor = SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={})
+        session = session or SimpleNamespace(attach=lambda run: None)
+        services = SimpleNamespace(
+            device_monitor=monitor, process_scanner=Scanner(), run_list=run_list, session=session
+        )
+        made = StartController(panels, services)
+        made.setParent(panels)
+        return made
+
+    return make
+
+
+def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, controller, questions, tmp_path, monkeypatch):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
-    board = Board(tmp_path, {"cpu:0": (one,)})
-    made = StartController(board, SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={}))
-    made.choices_wanted.connect(lambda: made.take(choices("cpu:0"), {}))
-    asked, started = [], []
-    made.asked.connect(asked.append)
+    run_list, started = RunList(tmp_path, {"cpu:0": (one,)}), []
+    made = controller(run_list)
     monkeypatch.setattr(start_controller.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
+    made.check(choices("cpu:0"))
     made.start()
-    assert [each.question for each in asked] == ["Start digits_mlp beside one?"]
-    board.on_devices = {"cpu:0": (one, other)}  # another has come while the question was open
-    made.start(agreed=asked[-1].neighbours)
-    assert asked[-1].question == "Start digits_mlp beside one and other?"
+    qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp beside one?"])
+    run_list.on_devices = {"cpu:0": (one, other)}  # another has come while the question was open
+    questions.agree()
+    qtbot.waitUntil(lambda: questions.asked[1:] == ["Start digits_mlp beside one and other?"])
     assert started == []
-    board.on_devices = {"cpu:0": (other,)}  # who has gone meanwhile is no reason to ask again
-    made.start(agreed=asked[-1].neighbours)
-    assert (len(asked), [spec.devices for spec in started]) == (2, [("cpu:0",)])
+    run_list.on_devices = {"cpu:0": (other,)}  # a run that has ended meanwhile is no reason to ask again
+    questions.agree()
+    qtbot.waitUntil(lambda: [spec.devices for spec in started] == [("cpu:0",)])
+    assert len(questions.asked) == 2
 
 
-def test_a_run_goes_on_beside_those_that_were_named_and_is_no_neighbour_of_itself(qtbot, tmp_path, monkeypatch):
+def test_a_run_goes_on_beside_those_that_were_named_and_is_no_neighbour_of_itself(
+    qtbot, controller, questions, tmp_path, monkeypatch
+):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
-    board, resumed = Board(tmp_path, {"cpu:0": (one, other)}), []
+    run_list, resumed, polled = RunList(tmp_path, {"cpu:0": (one, other)}), [], []
     spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
-    session = SimpleNamespace(run=SimpleNamespace(dir=one.dir), spec=spec, facts=RunFacts())
-    made = ResumeController(board, SimpleNamespace(survey=Survey(devices=(CPU,))))
-    monkeypatch.setattr(resume_controller.Run, "resume", resumed.append)
-    with qtbot.waitSignal(made.asked) as asked:
-        made.resume(session)
-    assert asked.args[0].question == "Resume digits_mlp beside other?"
+    session = SimpleNamespace(
+        run=SimpleNamespace(dir=one.dir), spec=spec, facts=RunFacts(), poll=lambda: polled.append(1)
+    )
+    made = controller(run_list, session)
+    monkeypatch.setattr(start_controller.Run, "resume", resumed.append)
+    made.resume()
+    qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp beside other?"])
     assert not made.is_resuming(session.run)
-    made.resume(session, agreed=asked.args[0].neighbours)
+    questions.agree()
     assert made.is_resuming(session.run)
-    with qtbot.waitSignal(made.ended) as ended:
-        qtbot.waitUntil(lambda: made.poll() or not made.is_resuming(session.run))
-    assert (ended.args, resumed) == ([""], [one.dir])
+    qtbot.waitUntil(lambda: not made.is_resuming(session.run))
+    assert (resumed, polled) == ([one.dir], [1])

@@ -39,7 +39,7 @@ class RecipeForm(QWidget):
         if (reference, settings) == (self._recipe, self._settings):
             return
         self._keep()
-        self._recipe, self._settings = reference, settings
+        self._recipe, self._settings, self._editors = reference, settings, {}
         while self._rows.rowCount():
             self._rows.removeRow(0)
         self._editors = {

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QWidget
 from core.catalog import frameworks as catalog
 from core.catalog import recipes, strategies
 from core.catalog.interpreters import interpreter
-from core.config import validation
 from core.config.build_spec import default_learning_rate
 from core.config.choices import RecipeChoices
 from gui.viewmodels.setup.strategy_rows import strategy_rows
@@ -26,7 +25,7 @@ from .run_form import RunForm
 from .training_form import TrainingForm
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from core.devices.device import Device
     from core.schema.spec import RunSpec
@@ -40,7 +39,7 @@ class RecipeSetup(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        frameworks = [(_title(row), row.id) for row in catalog.FRAMEWORKS]
+        frameworks = [(row.title, row.id) for row in catalog.FRAMEWORKS]
         self._framework = choice("frameworkBox", "Framework", "The library that trains", frameworks)
         self._strategy = StrategyBox(theme)
         self._recipe = RecipePicker()
@@ -94,8 +93,11 @@ class RecipeSetup(QWidget):
         self._settings.show_recipe(self._key(reference), recipe)
         if recipe is not None:
             self._training.offer_rate(default_learning_rate(recipe))
-        for number, row in enumerate(catalog.FRAMEWORKS):  # one may have been installed, too
-            self._framework.setItemText(number, _title(row))
+
+    def show_installed(self, frameworks: Collection[str]) -> None:
+        """Mark the frameworks that are not installed."""
+        for number, row in enumerate(catalog.FRAMEWORKS):
+            self._framework.setItemText(number, row.title + ("" if row.id in frameworks else "  (not installed)"))
 
     def set_theme(self, theme: Theme) -> None:
         """Wear a theme."""
@@ -210,10 +212,6 @@ class RecipeSetup(QWidget):
 def plain(kept: object) -> dict[str, Any]:
     """What was remembered as a mapping; empty where it is none."""
     return kept if isinstance(kept, dict) else {}
-
-
-def _title(row: catalog.Framework) -> str:
-    return row.title if validation.is_installed(row) else f"{row.title}  (not installed)"
 
 
 def _reference(spec: RunSpec) -> str:

@@ -21,7 +21,7 @@ from .start_status import StartStatus
 from .workload_switch import WorkloadSwitch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from core.config.choices import RecipeChoices
     from core.devices.device import Device
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 class SetupPanel(QWidget):
     """The user's choices; none of them is ever changed behind their back, and none is shown that would do nothing."""
 
-    changed = Signal()
+    changed = Signal(object)
+    """The choices (`choices`), after each change of them."""
     looked_near = Signal(object)
     """A script is being chosen, in this folder, if it is known: its Python is to be looked for near it."""
 
@@ -49,6 +50,7 @@ class SetupPanel(QWidget):
         self.setups = self._switch.setups
         self.verdict = StartStatus()
         self._has_gpus = False
+        self._devices: tuple[str, ...] = ()
         self._lay_out()
         self.show_machine(())
         self._show_workload()
@@ -59,13 +61,13 @@ class SetupPanel(QWidget):
         """Whether a script is chosen, not a recipe."""
         return self._switch.is_script
 
-    def choices(self, devices: tuple[str, ...]) -> RecipeChoices | TypedScript:
-        """All choices, together with the devices that are ticked."""
+    def choices(self) -> RecipeChoices | TypedScript:
+        """Return all choices, and the devices that are ticked."""
         release = {name: value for name, value in self.release.values().items() if value is not None}
         cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
         if self.is_script:
-            return self.script.typed(devices, release, cuda_ids)
-        return self._recipe.choices(devices, release, cuda_ids)
+            return self.script.typed(self._devices, release, cuda_ids)
+        return self._recipe.choices(self._devices, release, cuda_ids)
 
     def open_recipe(self, path: Path | str) -> None:
         """Choose a recipe file."""
@@ -88,7 +90,9 @@ class SetupPanel(QWidget):
 
     def show_devices(self, devices: Sequence[Device]) -> None:
         """These are ticked."""
+        self._devices = tuple(device.id for device in devices)
         self._recipe.show_devices(devices)
+        self._emit_changed()
 
     def show_machine(self, devices: Sequence[Device]) -> None:
         """All that this machine has: without a GPU there is nothing to say of how GPUs are named."""
@@ -141,7 +145,14 @@ class SetupPanel(QWidget):
         self.release.fill({"tolerance_mb": spec.release.tolerance_mb, "wait_s": spec.release.wait_s})
         self.naming.fill({"cuda_ids": spec.cuda_ids})
         self._switch.show_script(is_script=spec.script is not None)
-        self.changed.emit()
+        self._emit_changed()
+
+    def show_installed(self, frameworks: Collection[str]) -> None:
+        """Mark the frameworks that are not installed."""
+        self._recipe.show_installed(frameworks)
+
+    def _emit_changed(self) -> None:
+        self.changed.emit(self.choices())
 
     def _show_workload(self) -> None:
         """Show what can be chosen for a recipe, or for a script: the other would be passed over."""
@@ -154,7 +165,7 @@ class SetupPanel(QWidget):
         self._show_workload()
         if self.is_script:
             self.looked_near.emit(self.script.near)
-        self.changed.emit()
+        self._emit_changed()
 
     def _take_near(self) -> None:
         if self.is_script:
@@ -169,7 +180,7 @@ class SetupPanel(QWidget):
         self.script.named.connect(self._take_script)
         self.script.near_changed.connect(self._take_near)
         for part in (self._recipe, self.script, self.release, self.naming, self._switch):
-            part.changed.connect(self.changed)
+            part.changed.connect(self._emit_changed)
         self._switch.changed.connect(self._take_switch)
 
     def _lay_out(self) -> None:

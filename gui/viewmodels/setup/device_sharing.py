@@ -32,8 +32,6 @@ class SharedDeviceQuestion:
     """What the button says that agrees."""
     neighbours: frozenset[Neighbour]
     """What a yes agrees to: these, and no others."""
-    again: RunSpec | None = None
-    """The spec, where it is not the one that is chosen now: a run is started again."""
 
 
 def shared_device_question(

@@ -1,19 +1,22 @@
-"""What would come of pressing Start: a spec that can run, or the sentences on what is in its way."""
+"""Check whether the user's choices can be started: the spec, the problems, and what to know before the start."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
+from core.catalog import recipes
 from core.catalog.strategies import find_launch_mode, strategy_of
 from core.config import validation
 from core.config.build_spec import compose
-from core.config.script_check import fill_in
+from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
 from core.runs.device_use import use_sentences
 from core.text import first_names, join_names
 from gui.style.formatting import gigabytes, memory, percent
+
+from .script_text import MODULE, TypedScript
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
 
+    Choices = RecipeChoices | TypedScript
     HeldBy = Mapping[str, str]
 
 
@@ -37,81 +41,117 @@ NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartConditions:
-    """What choices are judged by, whatever they are."""
+    """The state of the machine that choices are checked against."""
 
     survey: Survey
     used_by: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By device id, what to call the runs that are on it."""
+    """By device id, the titles of the live runs that use it."""
     held_by: HeldBy = field(default_factory=dict)
-    """By device id, who else holds a good part of it, see `core.runs.device_use.largest_others`."""
+    """By device id, the other process that holds most of it (`core.runs.device_use.largest_others`)."""
     old_s: Mapping[str, int] = field(default_factory=dict)
-    """By device id, the age of readings that are not those of now."""
-    folder_problem: str | None = None
-    """Why no run can be kept; no text when one can."""
+    """By device id, the age of readings that are out of date, in seconds."""
+    folder_problem: str = ""
+    """Why no run can be kept in the folder of runs; the empty string if one can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartCheck:
-    """The answer to a person's choices."""
+    """Whether choices can be started."""
 
     spec: RunSpec | None = None
-    """None when the choices make none."""
+    """None if the choices make none."""
     problems: tuple[str, ...] = ()
-    """Sentences; the spec can be started when there are none."""
+    """Sentences; empty if the spec can be started."""
     pending: bool = False
-    """Whether there is none yet because something is still being found out."""
+    """True while the check is under way."""
+    folder_problem: str = ""
+    """As in `StartConditions`."""
+    changed: tuple[int, int] | None = None
+    """The modification time in nanoseconds and the size in bytes of the recipe or script that was checked."""
     busy: tuple[str, ...] = ()
-    """Sentences on devices that runs of ours are on already: it is asked before another is started there."""
+    """Sentences about devices that live runs use already; Start asks before it adds another run."""
     arithmetic: str = ""
-    """How the batch is made up; of a script, how it is launched and why so."""
+    """How the batch is divided; for a script, how it is launched and why."""
     proposed: str = ""
-    """Of a script, the launch that its source proposes, once that is known."""
+    """For a script, the launch mode that its source proposes; the empty string while that is unknown."""
     why: str = ""
-    """Why it does: a sentence."""
+    """Why the source proposes that mode: a sentence."""
     usual_python: str = ""
-    """Of a script, the Python that is taken where none is chosen, once that is known."""
+    """For a script, the Python that is used if none is chosen; the empty string while that is unknown."""
     ready: str = ""
-    """A sentence, when there are no problems."""
+    """A sentence, if there are no problems."""
     wary: bool = False
-    """Whether that sentence is to be read before Start is pressed."""
+    """True if that sentence is a warning."""
 
 
-def check_start(choices: RecipeChoices, now: StartConditions) -> StartCheck:
-    """Judge the choices."""
+def checking(choices: Choices) -> StartCheck:
+    """Return what to show while the check of these choices is under way."""
+    text = choices.script if isinstance(choices, TypedScript) else choices.recipe
+    name = text if text.startswith(MODULE) else PurePath(text).name
+    return StartCheck(problems=(f"Checking {name} …",), pending=True)
+
+
+def check_start(choices: Choices, now: StartConditions) -> StartCheck:
+    """Check choices. Blocks for seconds if another Python has to be started and asked."""
     try:
+        if isinstance(choices, TypedScript):
+            script = choices.choices()
+            return check_script_start(script, check_script(ScriptCheckRequest.of(script)), now)
         spec = compose(choices, now.survey.devices)
     except ValueError as error:
         return refused(now.folder_problem, str(error))
-    return replace(_judged(spec, (), now), arithmetic=validation.batch_arithmetic(spec))
+    return replace(_checked(spec, (), now), arithmetic=validation.batch_arithmetic(spec))
 
 
-def check_script_start(choices: ScriptChoices, answer: ScriptCheckResult | None, now: StartConditions) -> StartCheck:
-    """The same for a script. `answer`: what was found out about it; None while that is under way."""
-    if answer is None:
-        name = choices.module or PurePath(choices.script).name
-        return replace(refused(now.folder_problem, f"Looking at {name} …"), pending=True)
-    return replace(_answered(choices, answer, now), usual_python=answer.usual_python)
-
-
-def _answered(choices: ScriptChoices, answer: ScriptCheckResult, now: StartConditions) -> StartCheck:
-    if answer.spec is None:
-        return refused(now.folder_problem, *answer.problems)
+def check_script_start(choices: ScriptChoices, result: ScriptCheckResult, now: StartConditions) -> StartCheck:
+    """Check the choices for a script, which itself has been checked with this result."""
     try:
-        spec = fill_in(answer, choices, now.survey.devices)
+        spec = None if result.spec is None else fill_in(result, choices, now.survey.devices)
     except ValueError as error:
-        return refused(now.folder_problem, str(error))
-    told = _launch_words(spec, answer, guessed=choices.launch is None)
-    judged = _judged(spec, answer.problems, now)
-    return replace(judged, arithmetic=told, proposed=answer.proposed, why=answer.why)
+        return replace(refused(now.folder_problem, str(error)), usual_python=result.usual_python)
+    if spec is None:
+        return replace(refused(now.folder_problem, *result.problems), usual_python=result.usual_python)
+    return replace(
+        _checked(spec, result.problems, now),
+        arithmetic=_launch_words(spec, result, guessed=choices.launch is None),
+        proposed=result.proposed,
+        why=result.why,
+        usual_python=result.usual_python,
+    )
 
 
-def refused(*problems: str | None) -> StartCheck:
-    """For choices that make no spec."""
-    return StartCheck(problems=tuple(text for text in problems if text))
+def verify(check: StartCheck, choices: Choices, now: StartConditions) -> StartCheck:
+    """Check again, right before a start, what may have changed since these choices were checked.
+
+    The spec stays as it was composed, unless the recipe or the script was edited. Blocks like `check_start`.
+    """
+    if check.spec is None or check.changed != _changed(check.spec):
+        return check_start(choices, now)
+    problems = spec_problems(check.spec, now.survey, "Untick it.")
+    found = [now.folder_problem, *problems] if now.folder_problem else problems
+    return replace(check, problems=tuple(found), folder_problem=now.folder_problem)
 
 
-def _judged(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> StartCheck:
-    """Of a spec; `problems`: what is in its way already."""
+def spec_problems(spec: RunSpec, survey: Survey, remedy: str) -> list[str]:
+    """Return why a spec cannot be started on these devices. `remedy`: what to do about a device that is lost."""
+    problems = [] if spec.script is None else list(check_script(ScriptCheckRequest.of_spec(spec)).problems)
+    if spec.recipe is not None:
+        try:
+            recipes.read(Path(spec.recipe.path))
+        except ValueError as error:
+            problems.append(str(error))
+    chosen = [device for device in survey.devices if device.id in spec.devices]
+    return [*problems, *_sentences(validation.problems(spec, survey.devices)), *lost(chosen, survey, remedy)]
+
+
+def refused(folder_problem: str, *problems: str) -> StartCheck:
+    """Return the check of choices that make no spec."""
+    found = (folder_problem, *problems) if folder_problem else problems
+    return StartCheck(problems=found, folder_problem=folder_problem)
+
+
+def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> StartCheck:
+    """Return the check of a spec. `problems`: those found before."""
     survey = now.survey
     chosen = [device for device in survey.devices if device.id in spec.devices]
     found = (
@@ -120,20 +160,39 @@ def _judged(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> Sta
         *_sentences(validation.problems(spec, survey.devices)),
         *lost(chosen, survey, "Untick it."),
     )
-    busy = tuple(_used(chosen, now.used_by))
     doubts = _doubts(chosen, survey, now.old_s, now.held_by)
+    busy = tuple(_used(chosen, now.used_by))
     ready = "" if found or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
-    return StartCheck(spec=spec, problems=found, busy=busy, ready=ready, wary=bool(ready and doubts))
+    return StartCheck(
+        spec=spec,
+        problems=found,
+        folder_problem=now.folder_problem,
+        changed=_changed(spec),
+        busy=busy,
+        ready=ready,
+        wary=bool(ready and doubts),
+    )
 
 
-def _launch_words(spec: RunSpec, answer: ScriptCheckResult, *, guessed: bool) -> str:
-    """`One process. It uses torch.nn.DataParallel.`; with a choice that differs from the source, what that says."""
+def _changed(spec: RunSpec) -> tuple[int, int] | None:
+    """Return the modification time and the size of the recipe or script; None for a module or an unreadable file."""
+    if spec.script is not None:
+        return ScriptCheckRequest.of_spec(spec).changed
+    try:
+        stat = Path(spec.own_recipe.path).stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) -> str:
+    """Return `One process. It uses torch.nn.DataParallel.`; if the user chose another mode than the source, say so."""
     per_device = strategy_of(spec).processes == "per_device"
     count = len(spec.devices)
     how = f"{count} processes, one per device" if per_device and count > 1 else "One process"
-    if guessed or spec.strategy == answer.proposed:
-        return f"{how}. {answer.why}"
-    return f"{how}, as you chose; its source looks like {find_launch_mode(answer.proposed).title.lower()}. {answer.why}"
+    if guessed or spec.strategy == result.proposed:
+        return f"{how}. {result.why}"
+    return f"{how}, as you chose; its source looks like {find_launch_mode(result.proposed).title.lower()}. {result.why}"
 
 
 def _sentences(problems: Sequence[Problem]) -> list[str]:
@@ -155,15 +214,15 @@ def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> lis
     ]
 
 
-def standing(survey: Survey, old_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
-    """All that an outlook says of these devices' readings: when it is another, the choices are to be judged anew."""
+def readings_state(survey: Survey, old_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
+    """Return everything that a check says about the readings of these devices: if it changes, check again."""
     chosen = [device for device in survey.devices if device.id in ticked]
     readings = [
         (sample.device_id, sample.lost, old_s.get(sample.device_id), sample.processes, _rounded(sample))
         for sample in survey.samples
         if sample.device_id in ticked
     ]
-    return readings, _taken(chosen, survey, held_by)
+    return readings, [device.blocked for device in chosen], _taken(chosen, survey, held_by)
 
 
 def _rounded(sample: Sample) -> str:
