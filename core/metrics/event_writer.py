@@ -15,20 +15,13 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 4096
 """Steps in one line."""
-AT = "@"
-"""Separates a metric's name from its rank: `loss@1`. Rank 0 has no suffix."""
-
-
-def of_rank(name: str, rank: int) -> str:
-    """Return the name of a rank's metric among those of all ranks."""
-    return f"{name}{AT}{rank}" if rank else name
 
 
 class MetricEventWriter:
-    """Writes one rank's metrics."""
+    """Writes one rank's metrics. A name ends with the rank, `loss@1`, except for rank 0."""
 
     def __init__(self, rank: int, events: Writer) -> None:
-        self._rank, self._events = rank, events
+        self._suffix, self._events = f"@{rank}" if rank else "", events
         self._names: tuple[str, ...] = ()
         self._first = 0
         self._times: list[float] = []
@@ -48,7 +41,7 @@ class MetricEventWriter:
         names = tuple(reading.values)
         if reading.restarts:
             self._flush()
-            restarted = [of_rank(name, self._rank) for name in sorted(reading.restarts)]
+            restarted = [name + self._suffix for name in sorted(reading.restarts)]
             self._events.write_json(json.dumps({"t": time, "kind": "anew", "metrics": restarted}))
         if names != self._names or reading.step != self._first + len(self._rows) or len(self._rows) == MAX_STEPS:
             self._flush()
@@ -59,7 +52,7 @@ class MetricEventWriter:
     def _flush(self) -> None:
         if self._rows and self._names:
             columns = zip(*self._rows, strict=True)
-            values = {of_rank(name, self._rank): column for name, column in zip(self._names, columns, strict=True)}
+            values = {name + self._suffix: column for name, column in zip(self._names, columns, strict=True)}
             line = metrics_line(since=self._times[0], until=self._times[-1], first_step=self._first, values=values)
             self._events.write_json(line)
         self._times, self._rows, self._names = [], [], ()

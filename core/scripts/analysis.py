@@ -36,7 +36,7 @@ class ScriptAnalysis:
     file: str
     """The file that is executed; "" for a module without source."""
     folder: str
-    """The first entry of its path: the script's folder, or the working folder for a module."""
+    """The first entry of its `sys.path`: the script's folder, or the working folder for a module."""
     launch: Launch
     why: str
     """A sentence that says why `launch` is proposed."""
@@ -49,7 +49,7 @@ class ScriptAnalysis:
     files: tuple[str, ...] = ()
     """The script and those of its own modules that are always executed."""
     finds_more: bool = False
-    """Whether it changes its path or installs packages: then missing packages are unknown before it runs."""
+    """Whether it changes `sys.path` or installs packages: then missing packages are unknown before it runs."""
 
 
 def analyse_script(
@@ -65,7 +65,7 @@ def analyse_script(
         return _analyse_module(module, working, python, dict(variables or {}))
     script = Path(os.path.normpath(working / _expanded(path)))
     file = _file_of(path, script)
-    # The first entry of the path is the folder itself, or the folder of the file that a link points to.
+    # The first entry of `sys.path` is the folder itself, or the folder of the file that a link points to.
     folder = script if script != file else file.resolve().parent
     return _analyse(file, name=script.name, own=OwnModules(folder), package=())
 
@@ -145,7 +145,7 @@ def _no_main(module: str) -> str:
 def _analyse(
     file: Path, *, name: str, own: OwnModules, package: tuple[str, ...], path: Path | None = None
 ) -> ScriptAnalysis:
-    """Analyse a file. `path`: the first entry of its path, if that is not the folder of its own modules."""
+    """Analyse a file. `path`: the first entry of its `sys.path`, if that is not the folder of its own modules."""
     first = str(path or own.folder)
     try:
         script = source_of(file, package, needed=True)
