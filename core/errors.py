@@ -1,12 +1,12 @@
-"""What went wrong while running. `str()` of each is a sentence for people: what happened, to which thing, what to do.
+"""Errors while running. `str()` of each is a sentence for users: what happened, to which thing, what to do.
 
-What the user chose wrongly is a plain `ValueError`; our own mistakes are `assert`s.
+A wrong choice of the user's is a plain `ValueError`; our own mistakes are `assert`s.
 """
 
 
 class RunError(Exception):
-    """Something went wrong with a run that is under way, or that should have begun."""
+    """A run failed, or could not be started."""
 
 
 class RunNotFoundError(RunError):
-    """No run, or more than one, answers to the name that was given."""
+    """No run, or more than one, has the given name."""

@@ -1,4 +1,4 @@
-"""Which Python trains with a framework. TensorFlow may have an environment of its own: docs/installing.md says why."""
+"""Find the Python that trains with a framework. TensorFlow may have its own environment: see docs/installing.md."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from core.system.helper_process import HelperProcess
 if TYPE_CHECKING:
     from core.catalog.frameworks import Framework
 
-BELIEVED_S = 30.0
-"""So long an interpreter's answer is believed: what is installed meanwhile is seen after that."""
+CACHED_S = 30.0
+"""Seconds for which an interpreter's answer is reused, until newly installed packages are noticed."""
 TIMEOUT_S = 20.0
+"""Seconds to wait for an interpreter's answer."""
 ASK = "import sys; from importlib.util import find_spec; sys.exit(find_spec(sys.argv[1]) is None)"
 
 
 def interpreter(row: Framework) -> str:
-    """The Python that runs a framework's workers.
+    """Return the Python that runs a framework's workers.
 
-    The one that the environment names (`TRAINYARD_PYTHON_TENSORFLOW`, for Keras too); else that of the environment
-    made for the framework, beside our own (`.venv-tensorflow`), if the framework is there; else our own. The one
-    beside comes before our own, for it has the build that uses the GPUs, where ours may have one that does not.
+    It is the one named by an environment variable (`TRAINYARD_PYTHON_TENSORFLOW`, also used for Keras); else that of
+    the framework's environment next to our own (`.venv-tensorflow`), if the framework is installed there; else our own.
+    The one next to ours comes first, because it has the build that uses GPUs.
     """
     named = _named(row)
     if named:
@@ -36,10 +37,10 @@ def interpreter(row: Framework) -> str:
 
 
 def has(python: str, module: str) -> bool:
-    """Whether a Python has a module, which is not imported. False also for a Python that cannot be started."""
+    """Return whether a Python has a module, without importing it; False if the Python cannot be started."""
     if python == sys.executable:
         return importlib.util.find_spec(module) is not None
-    return _on_disk(python, module) or _asked(python, module, int(time.monotonic() / BELIEVED_S))
+    return _on_disk(python, module) or _asked(python, module, int(time.monotonic() / CACHED_S))
 
 
 def _named(row: Framework) -> str:
@@ -51,7 +52,7 @@ def _named(row: Framework) -> str:
 
 
 def _on_disk(python: str, module: str) -> bool:
-    """Whether the module lies among the packages of the interpreter's own environment; links are not followed."""
+    """Return whether the module is in the interpreter's own environment; links are not followed."""
     if not os.access(python, os.X_OK):
         return False
     environment = Path(python).absolute().parent.parent

@@ -1,7 +1,7 @@
 """Ways to start processes of a run.
 
-- `ranks`: who computes on which devices, and where workers meet
+- `ranks`: which worker computes on which devices, and the addresses at which workers meet
 - `local`: start a worker of ours on this machine
 - `script`: start a user's program
-- `export_model`: write a checkpoint out as a model for other programs
+- `export_model`: export a checkpoint as a model for other programs
 """

@@ -1,4 +1,4 @@
-"""Writing the model of a checkpoint out for use elsewhere: the framework does it, in a process of its own."""
+"""Export the model of a checkpoint for other programs, in a process that loads the framework."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
 FORMATS = {"pytorch": ("state_dict",), "tensorflow": ("keras", "saved_model"), "keras": ("keras", "saved_model")}
-"""By framework; the first is the default."""
+"""The formats of each framework; the first is the default."""
 IF_FULL = "Free some space, or name a folder on another disk."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written."""
+    """An exported model."""
 
     folder: Path
     format: str
     checkpoint: str
     step: int
     files: tuple[str, ...]
-    """The names of what is in the folder."""
+    """The names of the files in the folder."""
 
 
 def export_model(
     run_dir: Path, folder: Path, *, format_name: str | None = None, checkpoint_name: str | None = None
 ) -> Exported:
-    """Write the model of a run's checkpoint, the latest where none is named, into a new folder.
+    """Write the model of a run's checkpoint into a new folder; without a name, that of the latest checkpoint.
 
-    May take a while: the framework is loaded. Raises `ValueError` with a sentence for what cannot be
-    exported so, `RunError` when it went wrong; nothing is left then.
+    Takes a while, because the framework is loaded. Raises `ValueError` with a sentence for a choice that cannot be
+    exported, `RunError` if the export failed; no file is left then.
     """
     spec = read_spec(run_dir)
     chosen = _format(spec, format_name)
@@ -69,7 +69,7 @@ def export_model(
 
 def _format(spec: RunSpec, wanted: str | None) -> str:
     if spec.script is not None:
-        raise ValueError("A script keeps its model to itself: it is where the script has written it.")
+        raise ValueError("The model of a script cannot be exported: it is where the script has written it.")
     known = FORMATS[spec.framework]
     if wanted is None:
         return known[0]
@@ -80,13 +80,13 @@ def _format(spec: RunSpec, wanted: str | None) -> str:
 
 
 def _check(folder: Path) -> None:
-    """Raises `ValueError` for a folder that holds something, or cannot be made."""
+    """Raise `ValueError` if the folder exists and is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(f"{folder} exists already and is not an empty folder. Name another.")
 
 
 def _temporary(folder: Path) -> Path:
-    """A folder beside the one that is wanted: it takes its place by a rename when all is there."""
+    """Create a folder next to the target, which is renamed to it when it is complete."""
     temporary = folder.with_name(f".{folder.name}-{os.urandom(4).hex()}")
     try:
         temporary.mkdir(parents=True)
@@ -100,27 +100,27 @@ def _cannot_write(folder: Path, error: OSError) -> str:
 
 
 def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_name: str) -> dict[str, Any]:
-    """Have the framework's process write into `folder`; returns its answer. Raises `RunError` with its sentence."""
-    with tempfile.TemporaryDirectory() as own:
-        answer = Path(own) / "answer.json"
+    """Let the framework's process write into `folder` and return its answer. Raises `RunError` with its sentence."""
+    with tempfile.TemporaryDirectory() as temporary:
+        file = Path(temporary) / "answer.json"
         request = {
             "run_dir": str(run_dir.resolve()), "checkpoint": str(checkpoint.resolve()), "folder": str(folder),
-            "format": format_name, "answer": str(answer),
+            "format": format_name, "answer": str(file),
         }  # fmt: skip
-        said = _run(spec, json.dumps(request))
+        output = _run(spec, json.dumps(request))
         try:
-            told: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+            answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise RunError(f"The export ended without a word. {_last_line(said)}".strip()) from None
-    if told.get("full"):
+            raise RunError(f"The export ended without an answer. {_last_line(output)}".strip()) from None
+    if answer.get("full"):
         raise RunError(disk_full(folder.parent, IF_FULL))
-    if "error" in told:
-        raise RunError(f"The model could not be exported: {told['error']}")
-    return told
+    if "error" in answer:
+        raise RunError(f"The model could not be exported: {answer['error']}")
+    return answer
 
 
 def _run(spec: RunSpec, request: str) -> str:
-    """Run the framework's process to its end and return what it printed. It sees no GPU, and ends when we do."""
+    """Run the framework's process to its end and return what it printed. It sees no GPU, and ends with this process."""
     try:
         process = HelperProcess(
             [spec.python, str(BOOT), "--export", request],

@@ -1,4 +1,4 @@
-"""Starts a run's workers as processes of this machine, with only the ticked devices visible."""
+"""Start a run's workers as processes of this machine, with only the ticked devices visible."""
 
 from __future__ import annotations
 
@@ -20,77 +20,76 @@ if TYPE_CHECKING:
 BOOT = Path(__file__).resolve().parents[1] / "worker" / "boot.py"
 
 
-def cuda_names(placements: Sequence[RankAssignment], how: str, python: str) -> dict[str, str] | None:
-    """What stands for each GPU of a run in CUDA_VISIBLE_DEVICES, by UUID; None where the UUIDs themselves do.
+def cuda_names(assignments: Sequence[RankAssignment], id_format: str, python: str) -> dict[str, str] | None:
+    """Return, by UUID, the name of each GPU of a run in CUDA_VISIBLE_DEVICES; None if it is the UUID itself.
 
-    `how`: `uuid`, or `integer` for libraries that read nothing else there; then the CUDA driver is asked which
-    number each GPU has. Raises `RunError` when one has none, or the driver cannot be asked.
+    `id_format`: `uuid`, or `integer` for libraries that accept nothing else; then the CUDA driver is asked for the
+    numbers. Raises `RunError` if a GPU has none, or if the driver cannot be asked.
     """
-    ids = list(dict.fromkeys(each for placement in placements for each in visible_ids(placement)))
-    return preflight.numbers(ids, os.environ, python=python) if how == "integer" and ids else None
+    ids = list(dict.fromkeys(each for assignment in assignments for each in visible_ids(assignment)))
+    return preflight.numbers(ids, os.environ, python=python) if id_format == "integer" and ids else None
 
 
-def check_sight(
-    spec: RunSpec, run_id: str, placements: Sequence[RankAssignment], names: Mapping[str, str] | None = None
+def check_visible_devices(
+    spec: RunSpec, run_id: str, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None = None
 ) -> None:
-    """The pre-flight: the CUDA driver must show each worker exactly its devices, in their order.
+    """Check that the CUDA driver shows each worker exactly its devices, in their order (the pre-flight check).
 
-    Asked once for each set of devices that workers see; nothing is asked for a run without GPUs. Raises `RunError`
-    with both lists when they differ, and when the driver cannot be asked.
+    It is checked once for each set of devices, and not at all for a run without GPUs. Raises `RunError` with both
+    lists if they differ, or if the driver cannot be asked.
     """
-    asked = {visible_ids(placement): placement for placement in placements}
-    for ids, placement in asked.items():
+    by_ids = {visible_ids(assignment): assignment for assignment in assignments}
+    for ids, assignment in by_ids.items():
         if ids:
-            preflight.check(ids, environment(os.environ, run_id, placement, names), python=spec.python)
+            preflight.check(ids, environment(os.environ, run_id, assignment, names), python=spec.python)
 
 
 def launch(
-    spec: RunSpec, run_dir: Path, placement: RankAssignment, names: Mapping[str, str] | None = None
+    spec: RunSpec, run_dir: Path, assignment: RankAssignment, names: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start one worker. Its stdin is the dead-man switch: it ends when the caller's end is closed.
+    """Start one worker. Its stdin is the dead-man switch: it exits when the caller's end of the pipe is closed.
 
-    Its output goes to `log.txt`, never into a pipe of ours: a pipe dies with its reader and takes
-    training along. It leads a process group, so that its data-loader workers can be ended with it.
-    `names`: see `cuda_names`. Raises `OSError` when the interpreter or the working folder is not there.
+    Its output goes to `log.txt`, because a pipe would end with its reader, and the training with it. It leads a
+    process group, so that its data-loader workers can be terminated with it. `names`: see `cuda_names`. Raises
+    `OSError` if the interpreter or the working folder is missing.
     """
     with (run_dir / LOG_FILE).open("ab") as log:
         return subprocess.Popen(
-            [spec.python, str(BOOT), str(run_dir), placement.to_text()],
+            [spec.python, str(BOOT), str(run_dir), assignment.to_text()],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
             cwd=spec.working_dir,
-            env={**environment(os.environ, run_dir.name, placement, names), RUN_DIR: str(run_dir)},
+            env={**environment(os.environ, run_dir.name, assignment, names), RUN_DIR: str(run_dir)},
             start_new_session=True,
         )
 
 
-def visible_ids(placement: RankAssignment) -> tuple[str, ...]:
-    """The GPUs that a worker sees, in its order; none on CPU devices.
+def visible_ids(assignment: RankAssignment) -> tuple[str, ...]:
+    """Return the GPUs that a worker sees, in its order; none on CPU devices.
 
-    A process that meets the others over the network stands for a machine of its own, and sees only its own devices.
+    A worker that meets the others over the network acts as a machine of its own, and sees only its own devices.
     """
-    if placement.kind != "nvidia":
+    if assignment.kind != "nvidia":
         return ()
-    return placement.own if placement.addresses else placement.devices
+    return assignment.own if assignment.addresses else assignment.devices
 
 
 def environment(
-    base: Mapping[str, str], run_id: str, placement: RankAssignment, names: Mapping[str, str] | None = None
+    base: Mapping[str, str], run_id: str, assignment: RankAssignment, names: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """A worker's environment: the tag, and the devices by full UUID in the order of the bus.
+    """Return a worker's environment: `base`, the run's tag, and the devices by full UUID in bus order.
 
-    CUDA's own order is fastest first and NVML's is by bus; full UUIDs with PCI_BUS_ID leave no doubt
-    which card is meant. A CPU run sees no GPU at all. `names`, where it is given, has by UUID what is written
-    instead: the number by bus, for libraries that read numbers only.
+    CUDA's own order is fastest first and NVML's is by bus; full UUIDs with PCI_BUS_ID are unambiguous. A CPU run sees
+    no GPU. `names`: see `cuda_names`.
     """
-    ids = visible_ids(placement)
+    ids = visible_ids(assignment)
     changed = {
         TAG: run_id,
         preflight.ORDER: preflight.BY_BUS,
         preflight.VISIBLE: ",".join(ids if names is None else (names[each] for each in ids)),
-        "PYTHONUNBUFFERED": "1",  # what a recipe prints shows in the log when it is printed
+        "PYTHONUNBUFFERED": "1",  # a recipe's output appears in the log at once
     }
-    if placement.cores:
-        changed["OMP_NUM_THREADS"] = str(len(placement.cores))
+    if assignment.cores:
+        changed["OMP_NUM_THREADS"] = str(len(assignment.cores))
     return {**base, **changed}

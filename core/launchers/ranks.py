@@ -1,4 +1,4 @@
-"""Decide which worker computes on which devices, and where workers meet."""
+"""Decide which worker computes on which devices, and the addresses at which workers meet."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ if TYPE_CHECKING:
     from core.catalog.strategies import Strategy
     from core.devices.device import Device
 
-    Seat = tuple[str, tuple[Device, ...]]
+    Slot = tuple[str, tuple[Device, ...]]
     """A worker's role and its own devices."""
 
 HOST = "127.0.0.1"
 
 
-def assign_ranks(devices: Sequence[Device], cell: Strategy) -> list[RankAssignment]:
-    """Who works where, in the order of ranks: what the strategy's row says of its processes."""
-    seats = _SEATS[cell.processes](devices)
-    addresses = free_addresses(len(seats)) if cell.needs_addresses else ()
+def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssignment]:
+    """Return the assignment of each rank, as the strategy requires."""
+    slots = _SLOTS[strategy.processes](devices)
+    addresses = free_addresses(len(slots)) if strategy.needs_addresses else ()
     return [
         RankAssignment(
             rank=rank,
-            world_size=len(seats),
+            world_size=len(slots),
             devices=tuple(device.id for device in devices),
             own=tuple(device.id for device in own),
             kind=devices[0].kind,
             cores=tuple(core for device in own for core in device.cores),
-            target=cell.target,
+            target=strategy.target,
             role=role,
             addresses=addresses,
         )
-        for rank, (role, own) in enumerate(seats)
+        for rank, (role, own) in enumerate(slots)
     ]
 
 
-def _one(devices: Sequence[Device]) -> list[Seat]:
+def _one(devices: Sequence[Device]) -> list[Slot]:
     return [("worker", tuple(devices))]
 
 
-def _per_device(devices: Sequence[Device]) -> list[Seat]:
+def _per_device(devices: Sequence[Device]) -> list[Slot]:
     return [("worker", (device,)) for device in devices]
 
 
-def _parameter_server(devices: Sequence[Device]) -> list[Seat]:
-    """A chief that decides, a worker per device, and a server that keeps the variables."""
+def _parameter_server(devices: Sequence[Device]) -> list[Slot]:
+    """Return a chief, a worker per device, and a server that keeps the variables."""
     return [("chief", ()), *_per_device(devices), ("ps", ())]
 
 
-_SEATS: dict[str, Callable[[Sequence[Device]], list[Seat]]] = {
+_SLOTS: dict[str, Callable[[Sequence[Device]], list[Slot]]] = {
     "one": _one,
     "per_device": _per_device,
     "parameter_server": _parameter_server,
@@ -61,8 +61,8 @@ _SEATS: dict[str, Callable[[Sequence[Device]], list[Seat]]] = {
 
 
 def free_addresses(count: int) -> tuple[str, ...]:
-    """So many addresses of this machine that nobody listens at, each another."""
-    with contextlib.ExitStack() as stack:  # all are held until the last is known, or one would be given twice
+    """Return `count` different unused addresses of this machine."""
+    with contextlib.ExitStack() as stack:  # kept open until the last one is known, or one could be returned twice
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
             each.bind((HOST, 0))

@@ -1,4 +1,4 @@
-"""Starts a user's own program, unchanged: as a shell would, or as torchrun would, one process per device."""
+"""Start a user's own program unchanged: as a shell does, or one process per device as torchrun does."""
 
 from __future__ import annotations
 
@@ -22,66 +22,67 @@ if TYPE_CHECKING:
     from core.schema.settings import Script
     from core.schema.spec import RunSpec
 
-
 FROM_RUN = frozenset({TAG, RUN_DIR, METRICS_VARIABLE})
+"""Variables that the run sets."""
 FROM_DEVICES = frozenset({ORDER, VISIBLE})
+"""Variables that follow from the ticked devices."""
 PER_DEVICE = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
-"""Each process has its own, or they would not be as many as there are devices."""
+"""Variables that differ between the processes of a run with one process per device."""
 
 
 class Launcher:
-    """Starts the processes of one run, of which those of one per device meet at one port."""
+    """Starts the processes of one run. With one process per device they meet at one port."""
 
     def __init__(self, spec: RunSpec, run_dir: Path, umask: int = -1) -> None:
-        """`umask`: of the processes; -1 for that of this one."""
+        """`umask`: that of the processes; -1 for the umask of this process."""
         assert spec.script is not None
         self._spec, self._script, self._run_dir, self._umask = spec, spec.script, run_dir, umask
         self.names: Mapping[str, str] | None = None
         """See `core.launchers.local.cuda_names`."""
         self._port = free_addresses(1)[0].rpartition(":")[2]
 
-    def launch(self, placement: RankAssignment) -> subprocess.Popen[bytes]:
-        """Start one process. Raises `OSError` when the interpreter or the working folder is not there.
+    def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
+        """Start one process. Raises `OSError` if the interpreter or the working folder is missing.
 
-        It reads nothing: nobody could type, and a pipe of ours would tell it of our end, which the guard does.
-        It leads a process group, so that all that it starts can be interrupted as by Ctrl-C in a terminal.
+        Its stdin is empty: nothing can be typed, and the guard replaces a dead-man switch. It leads a process group, so
+        that everything it starts can be interrupted as by Ctrl-C in a terminal.
         """
-        with log_of_rank(self._run_dir, placement.rank).open("ab") as log:
+        with log_of_rank(self._run_dir, assignment.rank).open("ab") as log:
             process = subprocess.Popen(
                 [self._spec.python, *self._script.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self._spec.working_dir,
-                env=self._environment(placement),
+                env=self._environment(assignment),
                 start_new_session=True,
                 umask=self._umask,
             )
-        _pin(process.pid, placement)
+        _pin(process.pid, assignment)
         return process
 
-    def _environment(self, placement: RankAssignment) -> dict[str, str]:
-        ours = environment(os.environ, self._run_dir.name, placement, self.names)
+    def _environment(self, assignment: RankAssignment) -> dict[str, str]:
+        ours = environment(os.environ, self._run_dir.name, assignment, self.names)
         if self._spec.strategy == "per-device":
-            ours |= as_torchrun(placement, self._port, dict(os.environ))
+            ours |= as_torchrun(assignment, self._port, dict(os.environ))
         return {
             **ours,
             RUN_DIR: str(self._run_dir),
-            METRICS_VARIABLE: str(metrics_file(self._run_dir, placement.rank)),
-            "PWD": self._spec.working_dir,  # as a shell has it that has gone there
+            METRICS_VARIABLE: str(metrics_file(self._run_dir, assignment.rank)),
+            "PWD": self._spec.working_dir,  # as a shell sets it in this folder
             **self._script.environment,
         }
 
 
-def as_torchrun(placement: RankAssignment, port: str, base: Mapping[str, str]) -> dict[str, str]:
-    """What torchrun tells each of its processes, on one machine.
+def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that torchrun sets for each process on one machine.
 
-    The run's id among them is how PyTorch (`torch.distributed.is_torchelastic_launched`), and with it Lightning,
-    knows that the processes are started already. Rank 0 itself serves the store at the port: no agent does.
+    By TORCHELASTIC_RUN_ID PyTorch (`torch.distributed.is_torchelastic_launched`), and with it Lightning, recognises
+    that all processes are started already. Rank 0 itself serves the store at the port, as there is no agent.
     https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
     """
-    rank, size = str(placement.rank), str(placement.world_size)
-    threads = str(len(placement.cores)) if placement.cores else base.get("OMP_NUM_THREADS", "1")
+    rank, size = str(assignment.rank), str(assignment.world_size)
+    threads = str(len(assignment.cores)) if assignment.cores else base.get("OMP_NUM_THREADS", "1")
     return {
         "RANK": rank, "LOCAL_RANK": rank, "ROLE_RANK": rank, "GROUP_RANK": "0",
         "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "ROLE_WORLD_SIZE": size, "GROUP_WORLD_SIZE": "1",
@@ -91,30 +92,30 @@ def as_torchrun(placement: RankAssignment, port: str, base: Mapping[str, str]) -
     }  # fmt: skip
 
 
-def problems(script: Script, way: str) -> list[str]:
-    """What of a script's variables would contradict what is ticked, or cannot be had: sentences. `way`: its launch."""
-    fixed = FROM_DEVICES | PER_DEVICE if way == "per-device" else FROM_DEVICES
-    told = [
+def problems(script: Script, launch_mode: str) -> list[str]:
+    """Return a sentence for each variable of a script that contradicts the ticked devices or cannot be used."""
+    fixed = FROM_DEVICES | PER_DEVICE if launch_mode == "per-device" else FROM_DEVICES
+    sentences = [
         f"{name} cannot be given to the script, since it follows from {what}. Leave it out."
         for names, what in ((fixed, "the devices that are ticked"), (FROM_RUN, "the run"))
         for name in sorted(names & script.environment.keys())
     ]
     port = script.environment.get("MASTER_PORT")
     if port is not None and not _is_free(port):
-        told.append(f"MASTER_PORT {port} is another program's, or is no port. Leave it out: a free one is found.")
-    return told
+        sentences.append(f"MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.")
+    return sentences
 
 
 def _is_free(port: str) -> bool:
     with contextlib.suppress(ValueError, OSError, OverflowError), socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as those who listen there will do
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the program that listens there will
         probe.bind((HOST, int(port)))
         return True
     return False
 
 
-def _pin(pid: int, placement: RankAssignment) -> None:
-    """To its devices' cores, before it has loaded anything that counts them."""
-    if placement.cores and hasattr(os, "sched_setaffinity"):
-        with contextlib.suppress(ProcessLookupError):  # it has ended already
-            os.sched_setaffinity(pid, placement.cores)
+def _pin(pid: int, assignment: RankAssignment) -> None:
+    """Pin the process to its devices' cores, before it has loaded a library that counts them."""
+    if assignment.cores and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.sched_setaffinity(pid, assignment.cores)

@@ -117,7 +117,7 @@ class Supervisor:
             )  # fmt: skip
         assignments = ranks.assign_ranks(devices, strategy_of(self._spec))
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
-        local.check_sight(self._spec, self._run_dir.name, assignments, names)
+        local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
         self._job.prepare(names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:

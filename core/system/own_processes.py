@@ -1,6 +1,6 @@
-"""The processes that Trainyard itself consists of, told by their command lines: no training, nor to be ended as one.
+"""Recognise Trainyard's own processes by their command lines, so that they are not taken for a training.
 
-What a training is started with, `core.worker`, is none of them.
+Workers (`core.worker`) are not among them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SUPERVISOR = "core.supervisor"
-"""The module of supervisors; guards, and readers of scripts, are forked from them, and look the same."""
+"""The module of supervisors. Guards and collectors of metrics are forked from them and look the same."""
 PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
@@ -20,20 +20,20 @@ PREFLIGHT_SCRIPT = "ask_cuda.py"
 
 
 def is_part(words: Sequence[str]) -> bool:
-    """Whether a process with this command line is any of them."""
+    """Return whether a process with this command line belongs to Trainyard."""
     return is_panel(words) or asks_drivers(words)
 
 
 def is_panel(words: Sequence[str]) -> bool:
-    """Whether this is how the panel, one of its commands, or a supervisor is started."""
+    """Return whether this command line starts the window, a command, or a supervisor."""
     return bool(PANEL_MODULES & _modules(words)) or any(Path(word).name in PANEL_SCRIPTS for word in words[:2])
 
 
 def asks_drivers(words: Sequence[str]) -> bool:
-    """Whether this is how a helper or a pre-flight is started: they open the devices' files, and hold no memory."""
+    """Return whether this starts a helper or a pre-flight check: they open device files without using memory."""
     return HELPER in _modules(words) or any(Path(word).name == PREFLIGHT_SCRIPT for word in words)
 
 
 def _modules(words: Sequence[str]) -> set[str]:
-    """What Python is told to run: words of the program that it runs may look the same, which does no harm."""
+    """Return the words after `-m`. Arguments of the program itself may be among them, which is harmless."""
     return {words[at + 1] for at, word in enumerate(words[:-1]) if word == "-m"}

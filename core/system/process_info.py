@@ -1,4 +1,4 @@
-"""Describe a process of this machine: name, user, command line, age and state."""
+"""Describe a process of this machine, and store the description in events."""
 
 from __future__ import annotations
 
@@ -19,48 +19,46 @@ if TYPE_CHECKING:
 
     from core.system.processes import ProcessId
 
-
 COMMAND_LENGTH = 300
-"""Of a command line, so many characters are kept in an event: it may be megabytes."""
-
+"""Characters of a command line that an event keeps: the line may be megabytes."""
 
 Key = tuple[int, float | None]
-"""What tells a process from another: its pid, and when it was created."""
+"""The pid and start time of a process, which identify it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
-    """A process that holds a device. What may not be read, or cannot be, is None."""
+    """A process of this machine. Fields that cannot be read are None."""
 
     pid: int
     created: float | None = None
-    """In seconds since the machine's start; None when the pid is not known here."""
+    """Start time in seconds since the machine's start; None if the pid is unknown here."""
     device_id: str | None = None
-    """None: some GPU, which one is not known."""
+    """The device that it uses; None if unknown."""
     memory_used_bytes: int | None = None
-    """Of the device; on a CPU device, resident memory."""
+    """Memory of the device; on a CPU device, resident memory."""
     name: str | None = None
     user: str | None = None
     command: str | None = None
     age_s: float | None = None
-    """Since it was started."""
+    """Seconds since its start."""
     run_id: str | None = None
-    """Of the run that it carries the tag of, where that may be read."""
+    """The run whose tag it has, if its environment may be read."""
     state: str | None = None
-    """The letter of `/proc/PID/stat`: R, S, D, Z, T, ..."""
+    """The state in `/proc/PID/stat`: R, S, D, Z, T, ..."""
     ours: bool = False
-    """Whether it is of the user who asks."""
+    """Whether it belongs to the current user."""
     listed: bool = False
-    """Whether the device's driver names it; else it only has the device's file open."""
+    """Whether the device's driver lists it; otherwise it only has the device's file open."""
 
     @property
     def key(self) -> Key:
-        """The process, whatever is known of it besides."""
+        """Its pid and start time."""
         return self.pid, self.created
 
     @property
     def words(self) -> str:
-        """`pid 4711 python (anna)`, for a sentence."""
+        """`pid 4711 python (anna)`, for use in a sentence."""
         if self.name is None:
             return f"pid {self.pid} (of another namespace, or gone)"
         return f"pid {self.pid} {self.name}" + (f" ({self.user})" if self.user else "")
@@ -68,15 +66,15 @@ class ProcessInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminatedProcess:
-    """A process of the run that outlived its worker, or its supervisor, and had to be ended."""
+    """A process of the run that outlived its worker or supervisor and was terminated."""
 
     pid: int
     created: float
-    """In seconds since the machine's start."""
+    """Start time in seconds since the machine's start."""
     name: str | None
     command: str | None
     signal: str
-    """The last it was sent: `SIGTERM` or `SIGKILL`."""
+    """The last signal sent to it: `SIGTERM` or `SIGKILL`."""
     by: str
     """`supervisor` or `guard`."""
 
@@ -86,22 +84,23 @@ class TerminatedProcess:
         return cls(pid=process.pid, created=process.created, name=info.name, command=info.command, signal=signal, by=by)
 
 
-def process_fields(holder: ProcessInfo) -> dict[str, Any]:
-    """A holder as JSON has it: its age is of the moment, and its device is told beside it."""
+def process_fields(process: ProcessInfo) -> dict[str, Any]:
+    """Return a process as JSON, without its age and its device."""
     return {
-        "pid": holder.pid,
-        "created": holder.created,
-        "name": holder.name,
-        "user": holder.user,
-        "command": _kept(holder.command),
-        "memory_used_bytes": holder.memory_used_bytes,
-        "run_id": holder.run_id,
-        "state": holder.state,
-        "ours": holder.ours,
+        "pid": process.pid,
+        "created": process.created,
+        "name": process.name,
+        "user": process.user,
+        "command": _short_or_none(process.command),
+        "memory_used_bytes": process.memory_used_bytes,
+        "run_id": process.run_id,
+        "state": process.state,
+        "ours": process.ours,
     }
 
 
 def read_process(data: object, device: str) -> ProcessInfo:
+    """Return the process that `process_fields` wrote. Raises `TypeError`, `ValueError` or `KeyError`."""
     if not isinstance(data, dict):
         raise TypeError(data)
     created = data.get("created")
@@ -120,7 +119,7 @@ def read_process(data: object, device: str) -> ProcessInfo:
 
 
 def read_ended(event: dict[str, Any]) -> tuple[TerminatedProcess, ...]:
-    """The processes that an event says were ended. Raises as `read_release`."""
+    """Return the processes in an event of `ended_fields`. Raises as `read_process`."""
     by = str(event["by"])
     return tuple(_read_ended(each, by) for each in event["processes"])
 
@@ -139,12 +138,12 @@ def _read_ended(data: object, by: str) -> TerminatedProcess:
 
 
 def ended_fields(by: str, ended: Iterable[TerminatedProcess]) -> dict[str, Any]:
-    """What had to be ended, and by whom, as the fields of its event."""
+    """Return terminated processes as the fields of an event. `by`: `supervisor` or `guard`."""
     return {
         "by": by,
         "processes": [
             {
-                "pid": each.pid, "created": each.created, "name": each.name, "command": _kept(each.command),
+                "pid": each.pid, "created": each.created, "name": each.name, "command": _short_or_none(each.command),
                 "signal": each.signal,
             }
             for each in ended
@@ -153,15 +152,16 @@ def ended_fields(by: str, ended: Iterable[TerminatedProcess]) -> dict[str, Any]:
 
 
 def shortened(command: str, length: int = COMMAND_LENGTH) -> str:
-    """So many characters of a command line at most; without a number, as many as events keep."""
+    """Return at most `length` characters of a command line."""
     return command if len(command) <= length else f"{command[: length - 1]}…"
 
 
-def _kept(command: str | None) -> str | None:
+def _short_or_none(command: str | None) -> str | None:
     return None if command is None else shortened(command)
 
 
 def whole_or_none(value: object) -> int | None:
+    """Return a number of an event as an int, or None for None. Raises `TypeError`."""
     if value is None:
         return None
     if not isinstance(value, (int, float)) or isinstance(value, bool):
@@ -169,9 +169,10 @@ def whole_or_none(value: object) -> int | None:
     return int(value)
 
 
-def finite(value: Any) -> float:  # noqa: ANN401 (as it was found in a log)
+def finite(value: Any) -> float:  # noqa: ANN401 (a value from an event)
+    """Return a finite number of an event. Raises `TypeError` or `ValueError`."""
     number = float(value)
-    if not math.isfinite(number):  # JSON has no such numbers, but a reader of it takes them
+    if not math.isfinite(number):  # not valid JSON, but Python reads it
         raise ValueError(value)
     return number
 
@@ -181,7 +182,7 @@ def _text(value: object) -> str | None:
 
 
 def describe(pid: int, proc: Path = PROC) -> ProcessInfo:
-    """One process, as far as it may be read; only its number when it is gone, or of another namespace."""
+    """Describe a process as far as it may be read; if it is gone or in another namespace, only by its pid."""
     seen = glance(pid, proc)
     if seen.name is None:
         return seen
@@ -193,7 +194,7 @@ def describe(pid: int, proc: Path = PROC) -> ProcessInfo:
 
 
 def glance(pid: int, proc: Path = PROC) -> ProcessInfo:
-    """The same without its command line and its environment, for which a process that hangs can make a reader wait."""
+    """Describe a process without command line and environment, whose reading can block if the process hangs."""
     stat = procfs.stat(pid, proc)
     if stat is None:
         return ProcessInfo(pid=pid)
@@ -209,11 +210,8 @@ def glance(pid: int, proc: Path = PROC) -> ProcessInfo:
     )
 
 
-# -- one process ---------------------------------------------------------------------------------
-
-
 def printable(text: str) -> str:
-    """What the file system's encoding could not read comes back as marks, which can be stored and shown."""
+    """Replace bytes that the file system's encoding could not decode by marks that can be stored and shown."""
     return os.fsencode(text).decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""Processes for good: told apart by pid and create time, found by the tag that every child of a run carries."""
+"""Identify processes by pid and start time, find a run's processes by its environment tag, and signal them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-
 TAG = "TRAINYARD_RUN"
-"""The environment variable that holds the run's id in all processes of a run."""
-
+"""The environment variable that contains the run's id in all processes of a run."""
 RUN_DIR = "TRAINYARD_RUN_DIR"
-"""Beside it, the run's folder: whoever finds what is left of a run need not know where runs are kept."""
+"""The environment variable that contains the run's folder, so that orphans can be traced to it."""
 
 
 def identify(pid: int, proc: Path = PROC) -> ProcessId | None:
-    """The process that has this pid now, created in seconds since the machine's start; None when there is none.
-
-    What is left of one that has ended, a zombie, is none.
-    """
+    """Return the process that has this pid now; None if there is none, or only a zombie."""
     stat = procfs.stat(pid, proc)
     if stat is None or stat.state in procfs.ENDED:
         return None
@@ -36,34 +31,34 @@ def identify(pid: int, proc: Path = PROC) -> ProcessId | None:
 
 
 def is_alive(process: ProcessId, proc: Path = PROC) -> bool:
-    """Whether this very process still runs: not a zombie, not another one with its pid."""
+    """Return whether this process still runs: not a zombie, nor another process with its pid."""
     return identify(process.pid, proc) == process
 
 
 def send(process: ProcessId, number: signal.Signals) -> bool:
-    """Signal this very process, never another that got its pid; False when it is gone, or cannot be signalled."""
+    """Signal this process, never another with its pid. Return False if it is gone or cannot be signalled."""
     return _send(process, number, lambda: is_alive(process))
 
 
 def send_tagged(process: ProcessId, run_id: str | None, number: signal.Signals, proc: Path = PROC) -> bool:
-    """Signal this very process if it is of this user and carries the run's tag, as it stands now.
+    """Signal this process if it belongs to this user and has the run's tag, or for None no tag.
 
-    `run_id` None: if it carries no run's tag. False when that is not so, and when it cannot be signalled.
+    Return False if that is not the case, or if it cannot be signalled.
     """
     return _send(process, number, lambda: is_alive(process, proc) and is_of_run(process.pid, run_id, proc))
 
 
-def _send(process: ProcessId, number: signal.Signals, is_meant: Callable[[], bool]) -> bool:
+def _send(process: ProcessId, number: signal.Signals, is_target: Callable[[], bool]) -> bool:
     try:
         handle = os.pidfd_open(process.pid)
-    except OSError:  # it is gone; or the system, such as a container, lets nobody be signalled this way
+    except OSError:  # it is gone, or the system (some containers) does not support this
         return False
     try:
-        # The handle names one process for good; it is the right one if it is so while the handle is held.
-        if not is_meant():
+        # The handle always means the same process, so a check while it is open is valid for the signal.
+        if not is_target():
             return False
         signal.pidfd_send_signal(handle, number)
-    except OSError:  # it has ended; or it became another user's, by a program that changes users
+    except OSError:  # it has ended, or now runs as another user
         return False
     finally:
         os.close(handle)
@@ -71,7 +66,7 @@ def _send(process: ProcessId, number: signal.Signals, is_meant: Callable[[], boo
 
 
 def tagged(run_id: str, proc: Path = PROC) -> list[ProcessId]:
-    """All processes of this user that carry the run's tag, whoever their parent is by now; none without a `/proc`."""
+    """Return all processes of this user with the run's tag, whatever their parent is; none without a `/proc`."""
     return [
         process
         for pid in procfs.pids(proc)
@@ -80,25 +75,25 @@ def tagged(run_id: str, proc: Path = PROC) -> list[ProcessId]:
 
 
 def end_tagged(run_id: str, number: signal.Signals) -> list[ProcessId]:
-    """Signal every process that carries the run's tag; returns whom."""
+    """Signal every process with the run's tag and return those that were signalled."""
     return [process for process in tagged(run_id) if send_tagged(process, run_id, number)]
 
 
 def is_of_run(pid: int, run_id: str | None, proc: Path = PROC) -> bool:
-    """Whether it carries the run's tag, or, for None, none; and is of this user."""
-    # The tag first: it tells nearly all apart.
+    """Return whether a process belongs to this user and has the run's tag, or for None no tag."""
+    # The tag is checked first, because it excludes nearly all processes.
     return procfs.variable(procfs.variables(pid, proc), TAG) == run_id and procfs.owner(pid, proc) == os.getuid()
 
 
 def here() -> HostId:
-    """Where this process is."""
+    """Return the machine and the pid namespace of this process."""
     boot, namespace = _machine()
     return HostId(host=socket.gethostname(), boot=boot, pid_namespace=namespace)
 
 
 @cache
 def _machine() -> tuple[str, str]:
-    """What stays as it is for the whole life of a process, and is asked for by every tick of whoever watches."""
+    """Return boot id and pid namespace, cached because they never change and are needed at every poll."""
     return _read_line(PROC / "sys" / "kernel" / "random" / "boot_id"), procfs.namespace("self") or ""
 
 
@@ -111,16 +106,16 @@ def _read_line(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process for good: a pid alone may come to name another process."""
+    """A process, identified by pid and start time, since a pid alone may be given to another process."""
 
     pid: int
     created: float
-    """In seconds since the machine's start, which stay the same when the clock is set."""
+    """Start time in seconds since the machine's start, which setting the clock does not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostId:
-    """Where pids mean what they say: a machine, since it was started, and a namespace of process ids on it."""
+    """Where a pid is valid: a machine since its last start, and a pid namespace on it."""
 
     host: str
     boot: str

@@ -101,7 +101,7 @@ def test_memory_is_compared_with_a_reading_that_is_not_older_than_the_pre_flight
             raise RunError("That is all.")
 
     monkeypatch.setattr(monitor, "MemoryWatch", Watch)
-    monkeypatch.setattr(local, "check_sight", lambda *_: polled_before.append(sampler.polls))
+    monkeypatch.setattr(local, "check_visible_devices", lambda *_: polled_before.append(sampler.polls))
     polls_of_launches: list[int] = []
 
     def launch(*_: object) -> NoReturn:

@@ -173,8 +173,8 @@ def test_integer_mode_is_derived_by_uuid_and_passes_the_pre_flight(nvml: StandIn
     assert names == {uuid(0): "2", uuid(2): "1"}
     assert local.cuda_names(workers, "uuid", sys.executable) is None
     spec = make_spec("digits_mlp")
-    local.check_sight(spec, "run", workers, names)
-    local.check_sight(spec, "run", workers)
+    local.check_visible_devices(spec, "run", workers, names)
+    local.check_visible_devices(spec, "run", workers)
 
 
 def test_each_worker_is_checked_for_what_it_alone_sees(nvml: StandIn) -> None:
@@ -182,11 +182,11 @@ def test_each_worker_is_checked_for_what_it_alone_sees(nvml: StandIn) -> None:
     ticked = (uuid(0), uuid(1))
     workers = [placement(each, devices=ticked, addresses=("127.0.0.1:1",)) for each in ticked]
     with pytest.raises(RunError, match=f"ticked {uuid(1)}, shown none"):
-        local.check_sight(make_spec("digits_mlp"), "run", workers)
+        local.check_visible_devices(make_spec("digits_mlp"), "run", workers)
 
 
 def test_a_run_without_gpus_asks_nobody(nvml: StandIn) -> None:
     nvml.write(gpus=1, cuda_crash="segv")
     workers = [placement("cpu:0", devices=("cpu:0",), kind="cpu")]
-    local.check_sight(make_spec("digits_mlp"), "run", workers)
+    local.check_visible_devices(make_spec("digits_mlp"), "run", workers)
     assert local.cuda_names(workers, "integer", sys.executable) is None

@@ -153,9 +153,9 @@ def test_a_port_that_is_taken_and_variables_that_follow_from_the_devices_are_ref
         taken.listen()
         port = taken.getsockname()[1]
         assert said(capsys, *words, "--env", f"MASTER_PORT={port}") == (
-            f"MASTER_PORT {port} is another program's, or is no port. Leave it out: a free one is found."
+            f"MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found."
         )
-    assert said(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is another program's")
+    assert said(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is in use or not a port")
     assert said(capsys, *words, "--env", "RANK=1") == (
         "RANK cannot be given to the script, since it follows from the devices that are ticked. Leave it out."
     )

@@ -1,6 +1,6 @@
-"""The user's own regular expression in place of the dialects: `epoch (?P<epoch>\\d+) .* cost (?P<loss>[\\d.]+)`.
+"""The user's regular expression, used instead of the dialects: `epoch (?P<epoch>\\d+) .* cost (?P<loss>[\\d.]+)`.
 
-Its named groups are the metrics; `step`, `epoch` and `total` say where they belong.
+Its named groups are metrics, except the counters `step`, `epoch` and `total`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 LINE_S = 0.25
-"""Processor time for one line: a thousand times what an expression needs that is fit for it."""
-LONGEST = 4096
-"""Characters of a line that are matched."""
-BATCH = 256
+"""Seconds of processor time for one line: a thousand times what a suitable expression needs."""
+MAX_CHARACTERS = 4096
+"""Characters of a line that are matched; the rest is ignored."""
+BATCH_LINES = 256
 BATCH_CHARACTERS = 1 << 16
-"""So much is sent at once, and answered before more is sent."""
-SHOWN = 60
-SLOW_LINES = 3
-"""So many lines that took too long, and an expression is given up."""
+"""A batch is sent when it reaches either limit; it is answered before the next one is sent."""
+SHOWN_CHARACTERS = 60
+MAX_SLOW_LINES = 3
+"""Lines that may take too long before an expression is given up."""
 TOTALS = frozenset({"total", "steps_total", "total_steps"})
 REMEDY = "Name at least one metric, for example (?P<loss>[\\d.]+)."
 
@@ -42,7 +42,7 @@ class Expression:
     text: str
 
     def reading(self, groups: Mapping[str, str | None]) -> Reading | None:
-        """What the groups of a match say; None when none of the metrics is a number."""
+        """Return the reading of a match; None if no metric in it is a number."""
         numbers = {name: value for name, group in groups.items() if (value := _number(group)) is not None}
         values = {canonical(name): value for name, value in numbers.items() if _is_metric(name)}
         if not values:
@@ -63,19 +63,21 @@ class Expression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What an expression finds in a piece of a log."""
+    """The matches of an expression in a piece of a log."""
 
     readings: tuple[Reading, ...] = ()
-    lines: int = 0  # that were looked at
-    matched: int = 0  # lines of them
-    problem: str | None = None  # why the expression is not fit, in a sentence
+    lines: int = 0
+    matched: int = 0
+    """Number of lines that match."""
+    problem: str | None = None
+    """A sentence why the expression is not suitable."""
 
 
 def compile_expression(text: str) -> Expression:
-    """The expression, checked. Raises ValueError with a sentence when it does not compile or names no metric."""
+    """Check an expression. Raises `ValueError` with a sentence if it does not compile or names no metric."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a later Python may read otherwise
+            warnings.simplefilter("ignore")  # about syntax that a later Python will read differently
             groups = re.compile(text).groupindex
     except re.error as error:
         where = f" at character {error.pos + 1}" if error.pos is not None else ""
@@ -91,9 +93,9 @@ def compile_expression(text: str) -> Expression:
 
 
 def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
-    """Look for the expression in a piece of a log, a copy of its end, say; `seconds`: processor time for any one line.
+    """Match the expression in a piece of a log. `seconds`: processor time for one line.
 
-    Raises ValueError as `compile_expression` does.
+    Raises `ValueError` as `compile_expression`.
     """
     lines = PrintedLines(all_of_them=True)
     texts = [line.text for line in (*lines.take(sample), *lines.end())]
@@ -113,17 +115,18 @@ def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
 
 @dataclass(slots=True)
 class Matcher:
-    """Matches lines in a process of its own, which is started at the first line and ends with `close`."""
+    """Matches lines in a helper process, which is started at the first line and ended by `close`."""
 
     expression: Expression
     seconds: float = LINE_S
-    slow_lines: int = SLOW_LINES
-    problem: str | None = None  # why it was given up, in a sentence
+    slow_lines: int = MAX_SLOW_LINES
+    problem: str | None = None
+    """A sentence why the expression was given up."""
     _process: HelperProcess | None = None
     _slow: int = field(default=0)
 
     def match(self, lines: Sequence[str]) -> Iterator[Mapping[str, str | None] | None]:
-        """Of each line the groups of its first match, or None; fewer when the expression had to be given up."""
+        """Yield the groups of each line's first match, or None; stop early if the expression is given up."""
         for batch in _batches(lines):
             rest = batch
             while rest and self.problem is None:
@@ -136,13 +139,13 @@ class Matcher:
                     rest = rest[1:]
 
     def close(self) -> None:
-        """End the process."""
+        """End the helper process."""
         process, self._process = self._process, None
         if process is not None:
             process.close()
 
     def _ask(self, lines: Sequence[str]) -> list[Mapping[str, str | None] | None]:
-        """The answers, as many as came before the process was ended for a line that took too long."""
+        """Return the answers; fewer than lines if the process died at a line that took too long."""
         process = self._process or self._start()
         _send(process, lines)
         answers: list[Mapping[str, str | None] | None] = []
@@ -156,11 +159,11 @@ class Matcher:
         return self._process
 
     def _too_slow(self, line: str) -> None:
-        """The process is gone over a line; after some of them the expression is given up."""
+        """Clean up after the process died at a line, and give the expression up after too many."""
         self.close()
         self._slow += 1
         if self._slow >= self.slow_lines:
-            shown = line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+            shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
             self.problem = (
                 f"The expression needs more than {self.seconds:g} s for a line, {shown!r}, and is not used. "
                 "Repetitions within repetitions, such as (.*)* or (a+)+, do that: write it without them."
@@ -175,9 +178,9 @@ def _batches(lines: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for line in lines:
-        batch.append(line[:LONGEST])
+        batch.append(line[:MAX_CHARACTERS])
         size += len(batch[-1])
-        if len(batch) >= BATCH or size >= BATCH_CHARACTERS:
+        if len(batch) >= BATCH_LINES or size >= BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:
