@@ -1,6 +1,6 @@
-"""Who holds a device: the driver's own lists, joined with who has the device's file open.
+"""Find the processes that hold a GPU: those on the driver's lists, and those that have the device file open.
 
-The driver alone would not do: data-loader workers that were forked hold memory which it books on their dead parent.
+The driver's lists alone are not enough: they attribute the memory of forked data-loader workers to a dead parent.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ ANY_NODE = b"/dev/nvidia"
 WATCHERS = frozenset({
     "nvidia-smi", "nvidia-persiste", "nvtop", "nvitop", "gpustat", "nv-hostengine", "dcgm-exporter", "dcgmi",
 })  # fmt: skip
-"""Programs that open the devices' files to read them, and hold no memory; as the kernel cuts names, at 15 letters."""
+"""Programs that only read from the device files and hold no memory. The kernel cuts names after 15 characters."""
 
 Open = dict[int, set[str | None]]
-"""By pid, the ids of the devices whose files it has open; None: a file that all of them share, or one not known."""
+"""By pid, the ids of the devices whose files it has open; None for a file that several share, or an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuProcessScan:
-    """What one pass over the machine's processes found."""
+    """The result of one search through the machine's processes."""
 
     holders: tuple[ProcessInfo, ...] = ()
     trouble: str | None = None
-    """A sentence on what could not be seen."""
+    """A sentence on processes that could not be inspected."""
     blind: bool = False
-    """Whether there was no `/proc` at all to look into."""
+    """Whether there is no `/proc`."""
 
 
 def scan(
     devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], proc: Path = PROC
 ) -> GpuProcessScan:
-    """Who holds these devices. `listed`: by device id, the driver's own list; None or absent without one.
+    """Return the processes that hold these devices. `listed`: by device id, the driver's list; None or absent if none.
 
-    A process that cannot be looked into is no error: how many there were is said in the result.
+    Raises nothing for processes that cannot be inspected; the result has a sentence with their number.
     """
     pids = procfs.pids(proc)
     opened, closed = _files(pids, proc, _nodes(devices))
     used = _used(devices, listed)
     known = {pid: describe(pid, proc) for pid in sorted({*opened, *(pid for _, pid in used)})}
     holders = [
-        replace(known[pid], device_id=name, memory_used_bytes=bytes_, listed=True)
-        for (name, pid), bytes_ in used.items()
+        replace(known[pid], device_id=name, memory_used_bytes=used_bytes, listed=True)
+        for (name, pid), used_bytes in used.items()
     ]
     holders += _unlisted(opened, used, known)
     return GpuProcessScan(tuple(holders), _trouble(pids, closed, proc), blind=not pids)
@@ -67,19 +67,19 @@ def scan(
 
 
 def _nodes(devices: Sequence[Device]) -> dict[bytes, str | None]:
-    """By file name the device; None where several share it. With "any" as None where one does not name its own."""
+    """Return the device id by file name; None if several share the file, or for any file if one is unknown."""
     nodes: dict[bytes, str | None] = {}
     for device in devices:
         if device.minor is not None:
             node = b"%s%d" % (ANY_NODE, device.minor)
-            nodes[node] = None if node in nodes else device.id  # the parts of one card have one file
+            nodes[node] = None if node in nodes else device.id  # the MIG devices of a GPU share its file
         elif device.kind == "nvidia":
             nodes[ANY_NODE] = None
     return nodes
 
 
 def _files(pids: Sequence[int], proc: Path, nodes: Mapping[bytes, str | None]) -> tuple[Open, list[int]]:
-    """Which process has which device open; and those that could not be looked into."""
+    """Return which process has which device open, and the pids that could not be inspected."""
     opened: Open = {}
     closed: list[int] = []
     if not nodes:
@@ -97,11 +97,11 @@ def _files(pids: Sequence[int], proc: Path, nodes: Mapping[bytes, str | None]) -
 
 
 def _links(folder: bytes) -> Iterator[bytes]:
-    """What the file descriptors of a process are open on. Raises `PermissionError` where it may not be known."""
+    """Return the targets of a process's file descriptors. Raises `PermissionError`."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 (thousands of names, twice a second)
     except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
-        return  # it has ended meanwhile
+        return  # it has exited
     yield from [_link(b"%s/%s" % (folder, name)) for name in names]
 
 
@@ -111,7 +111,7 @@ def _link(path: bytes) -> bytes:
     except PermissionError:
         raise
     except OSError:
-        return b""  # closed meanwhile
+        return b""  # it has been closed
 
 
 def _devices(links: Sequence[bytes], nodes: Mapping[bytes, str | None]) -> set[str | None]:
@@ -119,7 +119,7 @@ def _devices(links: Sequence[bytes], nodes: Mapping[bytes, str | None]) -> set[s
     named = {nodes[link] for link in own if link in nodes}
     if named:
         return named
-    # Only the files that all devices share, or of a device whose file is not known: some GPU. Else it is on others.
+    # Only shared files, or a device whose file is unknown: some GPU. Otherwise other devices than these.
     return {None} if not own or ANY_NODE in nodes else set()
 
 
@@ -139,29 +139,29 @@ def _used(
 def _unlisted(
     opened: Open, used: Mapping[tuple[str, int], int | None], known: Mapping[int, ProcessInfo]
 ) -> list[ProcessInfo]:
-    """Who has a device open and is on no list of the driver's."""
+    """Return the processes that have a device open but are not on the driver's lists."""
     listed = {pid for _, pid in used}
     found = []
     for pid, names in sorted(opened.items()):
-        holder = known[pid]
-        watches = holder.name in WATCHERS and pid not in listed
-        if holder.name is None or watches or asks_drivers((holder.command or "").split()):
+        process = known[pid]
+        watches = process.name in WATCHERS and pid not in listed
+        if process.name is None or watches or asks_drivers((process.command or "").split()):
             continue
         for name in sorted(names, key=str):
-            if name is None and (holder.run_id is None or pid in listed):
-                continue  # of the files that all share nobody is taken for a holder, but who is of a run
+            if name is None and (process.run_id is None or pid in listed):
+                continue  # a shared file counts only for processes of a run
             if name is None or (name, pid) not in used:
-                found.append(replace(holder, device_id=name))
+                found.append(replace(process, device_id=name))
     return found
 
 
 def _trouble(pids: Sequence[int], closed: Sequence[int], proc: Path) -> str | None:
     if not pids:
-        return f"There is no {proc} to look into: only processes that the driver names are known."
+        return f"There is no {proc}: only processes on the driver's lists are known."
     stats = (procfs.stat(pid, proc) for pid in closed)
     count = sum(stat is not None and not stat.is_kernel_thread for stat in stats)
     if not count:
         return None
-    # Not all are other users': one that may not be dumped, such as an agent of keys, is closed to its own user.
+    # These may include processes of this user: a key agent, for example, is closed to its own user.
     what, it = ("1 process", "it") if count == 1 else (f"{count} processes", "one of them")
-    return f"{what} could not be looked into, for want of permission: {it} may hold a device unseen."
+    return f"{what} could not be inspected for lack of permission: {it} may hold a device unseen."

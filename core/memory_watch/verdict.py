@@ -155,7 +155,7 @@ def _judge_change(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement | No
 def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
     """Word that others explain the memory in use, but that memory released by others may now be held by this run."""
     left = [*((process, taken) for process, taken in delta.left), *((process, None) for process in delta.vanished)]
-    who = enumerated(f"{process.words}, {size(taken)}" for process, taken in left)
+    names = enumerated(f"{process.words}, {size(taken)}" for process, taken in left)
     if evidence.excess <= evidence.tolerance_bytes:
         used = f"{evidence.label} uses {size(evidence.after)}, no more than the {size(evidence.before)} before the run"
         what = f"{used}; but of these"
@@ -163,8 +163,8 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
         took = enumerated(with_run(process) for process, _ in delta.grown)
         what = f"{more(evidence)}, which others have: {took}; but of what was used before"
     return (
-        f"{what} some was held by others that hold it no more, as far as can be seen ({who}): whether all of this "
-        "run's memory came back is not known."
+        f"{what} some belonged to processes that seem to have released it ({names}): whether all of this run's memory "
+        "came back is not known."
     )
 
 
@@ -197,8 +197,8 @@ def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judg
         "and see whether the memory comes back."
     )
     strange = (
-        "A pid that is not known here may also be one of this run's that has ended, and whose memory the driver has "
-        "not taken back."
+        "An unknown pid may also belong to a process of this run that has exited, but whose memory the driver has not "
+        "freed."
         if any(process.name is None for process in (*(process for process, _ in delta.strange), *delta.unsure))
         else None
     )
@@ -216,15 +216,15 @@ def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Jud
     have = "has" if len(partly) == 1 else "have"
     others = f"{enumerated(map(with_run, partly))} {have} a part of it." if partly else None
     dead = enumerated(with_size(process) for process in evidence.gone)
-    books = f"The driver books it on {dead}, of this run, which ended." if dead else None
+    books = f"The driver attributes it to {dead}, of this run, which ended." if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
-    ladder = (
-        "What to do, mildest first: see that nothing uses this GPU (fuser -v /dev/nvidia*, as root) and end what does; "
+    remedies = (
+        "What to do, mildest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
         f"reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
         "reboot. Trainyard does none of these by itself."
     )
     nothing = f"{more(evidence)}, and nothing was found that holds {what}."
-    return Verdict.UNEXPLAINED, joined(nothing, others, books, ended(evidence), evidence.trouble, ladder)
+    return Verdict.UNEXPLAINED, joined(nothing, others, books, ended(evidence), evidence.trouble, remedies)
 
 
 # -- processes of the run that are left ---------------------------------------------------------
@@ -238,9 +238,9 @@ def _held_by_run(evidence: MemoryEvidence) -> Judgement:
             stuck.setdefault(evidence.sent.get(process.key), []).append(process)
     advice = [_on_stuck(evidence, some, sent) for sent, some in stuck.items()]
     if others := [process for process in evidence.own if process.state != STUCK]:
-        who = "it" if len(evidence.own) == 1 else _pids(others)
+        names = "it" if len(evidence.own) == 1 else _pids(others)
         stays, them = ("stays", "it") if len(others) == 1 else ("stay", "them")
-        advice.append(f"Look again in a moment; if {who} {stays}, end {them} by hand (kill -9).")
+        advice.append(f"Look again in a moment; if {names} {stays}, end {them} by hand (kill -9).")
     return Verdict.HELD_BY_RUN, joined(
         f"{evidence.label} is still held by this run: {names}.", *advice, ended(evidence)
     )
@@ -248,10 +248,10 @@ def _held_by_run(evidence: MemoryEvidence) -> Judgement:
 
 def _on_stuck(evidence: MemoryEvidence, some: Sequence[ProcessInfo], sent: str | None) -> str:
     """Word the advice for processes in state D. `sent`: the last signal sent to them; None if none could be sent."""
-    who = "It" if len(evidence.own) == 1 else _pids(some)
+    names = "It" if len(evidence.own) == 1 else _pids(some)
     was, waits, them, they_do = ("was", "waits", "it", "it does") if len(some) == 1 else _SEVERAL
     sent_or_not = f"{was} sent {sent}" if sent else "could not be signalled"
-    what = f"{who} {sent_or_not} and {waits} inside the kernel (state D), where no signal reaches {them}"
+    what = f"{names} {sent_or_not} and {waits} inside the kernel (state D), where no signal reaches {them}"
     if evidence.device.kind == "cpu":
         return f"{what}. If {they_do} not end when a disk or a driver has answered, only a reboot helps."
     if sent == signal.SIGKILL.name:

@@ -143,10 +143,10 @@ def _is_run_folder(path: Path) -> bool:
     try:
         if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
             return False
-        told = json.loads(spec.read_bytes())
+        content = json.loads(spec.read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(told, dict) and {"version", "name", "strategy"} <= told.keys()
+    return isinstance(content, dict) and {"version", "name", "strategy"} <= content.keys()
 
 
 def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:

@@ -173,7 +173,7 @@ def test_what_does_not_come_back_is_told_as_far_as_it_is_known(
     assert "pid 4194999 (of another namespace, or gone), 3.0 GB" in strange.sentence
 
     assert dead.verdict is Verdict.UNEXPLAINED
-    assert f"The driver books it on pid {worker}, 8.0 GB, of this run, which ended." in dead.sentence
+    assert f"The driver attributes it to pid {worker}, 8.0 GB, of this run, which ended." in dead.sentence
     assert neighbour.poll() is None
 
 

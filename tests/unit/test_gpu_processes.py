@@ -117,7 +117,7 @@ def test_without_proc_only_the_driver_s_lists_are_known_and_that_is_said(tmp_pat
     result = scan(GPUS, {"GPU-0": [Process(pid=7, memory_used_bytes=GB)], "GPU-1": None}, nowhere)
     assert [(each.device_id, each.pid, each.name) for each in result.holders] == [("GPU-0", 7, None)]
     assert result.blind
-    assert result.trouble == f"There is no {nowhere} to look into: only processes that the driver names are known."
+    assert result.trouble == f"There is no {nowhere}: only processes on the driver's lists are known."
     assert processes.tagged("run-1", nowhere) == []
     assert HostProcesses("run-1", nowhere).tagged() is None
     nowhere.mkdir()  # as where /proc is not mounted
@@ -143,8 +143,8 @@ def test_processes_that_may_not_be_looked_into_are_counted() -> None:
     assert not blind
     assert trouble is not None
     assert re.fullmatch(
-        r"(1 process could not be looked into, for want of permission: it|"
-        r"\d+ processes could not be looked into, for want of permission: one of them) may hold a device unseen\.",
+        r"(1 process could not be inspected for lack of permission: it|"
+        r"\d+ processes could not be inspected for lack of permission: one of them) may hold a device unseen\.",
         trouble,
     )
 
@@ -160,7 +160,7 @@ def test_threads_of_the_kernel_are_no_processes_that_could_not_be_looked_into(
 
     monkeypatch.setattr(gpu_processes, "_links", closed)
     assert scan(GPUS, {}, proc).trouble == (
-        "1 process could not be looked into, for want of permission: it may hold a device unseen."
+        "1 process could not be inspected for lack of permission: it may hold a device unseen."
     )
 
 

@@ -278,8 +278,8 @@ def test_memory_that_nobody_holds_is_unexplained_and_the_ladder_is_told(machine:
     assert (found[0].verdict, found[0].seconds, found[0].after_bytes) == (Verdict.UNEXPLAINED, 10, 4 * GB)
     assert found[0].sentence == (
         "GPU 0 uses 3.5 GB more than before the run (512 MB before, 9.0 GB at most, 4.0 GB 10 s after its end), and "
-        "nothing was found that holds it. What to do, mildest first: see that nothing uses this GPU "
-        "(fuser -v /dev/nvidia*, as root) and end what does; reset it (nvidia-smi --gpu-reset -i 0000:01:00.0, as "
+        "nothing was found that holds it. What to do, mildest first: find what uses this GPU "
+        "(fuser -v /dev/nvidia*, as root) and end it; reset it (nvidia-smi --gpu-reset -i 0000:01:00.0, as "
         "root); reload the driver (modprobe -r, then modprobe); reboot. Trainyard does none of these by itself."
     )
 
@@ -289,7 +289,7 @@ def test_a_dead_parent_on_which_the_driver_books_memory_is_named(machine: Played
     dead = [Process(pid=WORKER.pid, memory_used_bytes=3 * GB)]
     found = over(watch, machine, 4 * GB, pids=dead)
     assert found[0].verdict is Verdict.UNEXPLAINED
-    assert "The driver books it on pid 100, 3.0 GB, of this run, which ended." in found[0].sentence
+    assert "The driver attributes it to pid 100, 3.0 GB, of this run, which ended." in found[0].sentence
     assert [holder.pid for holder in found[0].holders] == [100]
 
 

@@ -38,9 +38,8 @@ def test_a_neighbour_that_left_meanwhile_hides_no_leak(machine: Played) -> None:
     (found,) = read(watch, machine, reading(4 * GB), seconds=60)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert found.sentence == (
-        "GPU 0 uses 4.0 GB, no more than the 5.0 GB before the run; but of these some was held by others that hold it "
-        "no more, as far as can be seen (pid 4711 blender (bob), 4.0 GB): whether all of this run's memory came back "
-        "is not known."
+        "GPU 0 uses 4.0 GB, no more than the 5.0 GB before the run; but of these some belonged to processes that seem "
+        "to have released it (pid 4711 blender (bob), 4.0 GB): whether all of this run's memory came back is not known."
     )
 
 
@@ -58,7 +57,9 @@ def test_one_whose_place_another_took_hides_no_leak(machine: Played) -> None:
     assert found == []
     (found,) = read(watch, machine, reading(8 * GB), seconds=60)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert "which others have: pid 812 blender (bob), 3.0 GB; but of what was used before some was" in found.sentence
+    assert (
+        "which others have: pid 812 blender (bob), 3.0 GB; but of what was used before some belonged" in found.sentence
+    )
     assert "(pid 4711 blender (bob), 5.0 GB): whether all of this run's memory came back is not" in found.sentence
 
 
@@ -77,7 +78,7 @@ def test_one_of_unknown_memory_that_left_hides_no_leak(machine: Played) -> None:
     assert found == []
     (found,) = read(watch, machine, reading(5 * GB), seconds=60)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert "hold it no more, as far as can be seen (pid 4711 blender (bob), an unknown amount)" in found.sentence
+    assert "seem to have released it (pid 4711 blender (bob), an unknown amount)" in found.sentence
 
 
 def test_of_one_that_only_had_the_file_open_nothing_is_missed(machine: Played) -> None:
@@ -118,8 +119,8 @@ def test_a_dead_pid_that_nobody_knows_is_not_said_to_be_another_s(machine: Playe
         in found[0].sentence
     )
     assert found[0].sentence.endswith(
-        "A pid that is not known here may also be one of this run's that has ended, and whose memory the driver has "
-        "not taken back."
+        "An unknown pid may also belong to a process of this run that has exited, but whose memory the driver has not "
+        "freed."
     )
 
 
