@@ -9,6 +9,7 @@
 - `lock`: the lock that keeps a run from being started or resumed twice
 - `checkpoints`: list and choose checkpoints
 - `index`: list the runs below a folder, and find one by name
+- `device_use`: find the runs and other programs that use each device
 - `removal`: delete a run
 - `leftovers`: find processes that runs have left behind
 """
