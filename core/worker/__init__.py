@@ -1,5 +1,10 @@
-"""All that runs inside a training process: the standard library and one framework, nothing else.
+"""The code that runs inside a training process: the standard library and one framework, nothing else.
 
-This package is also loaded under a private name by an interpreter in which nothing of ours is
-installed (see `boot`), hence relative imports and Python 3.10 syntax.
+The supervisor starts one process per rank. There, in this order: `boot` is run by its path and loads this package under
+a private name, so that an interpreter without Trainyard can train (hence relative imports and Python 3.10 syntax).
+`main` starts the dead-man switch (`deadman`), pins the process to its cores and calls `train(recipe, context)` of the
+strategy's module, such as `pytorch.ddp`. That module holds the training loop: one file per framework and strategy.
+A loop uses `recipe` (the user's file), `controller` (epochs, requests, early stopping), `metrics_reporter` (losses),
+`checkpoint_store` and `schedule` (the learning rate). Every event goes through `context` into the rank's event file.
+`export` runs in a process of its own, started by `boot --export`, and writes a trained model in a portable format.
 """

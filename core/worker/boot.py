@@ -1,11 +1,10 @@
-"""Starts a worker: run by its path, under an interpreter where nothing of ours need be installed.
+"""Start a worker. This file is run by its path, under an interpreter that need not have Trainyard installed.
 
     python boot.py RUN_DIR '{"rank": 0, "world_size": 2, "devices": ["cpu:0"], ...}'
     python boot.py --export '{"run_dir": ..., "checkpoint": ..., ...}'
 
-The second writes a model out for use elsewhere. Our package is loaded under a private name, so that a
-user's own package `core` or `gui` stays the user's, and our folders `pytorch` or `tensorflow` cannot be
-taken for a framework.
+The second form exports a trained model. Our package is loaded under a private name: a user's own package `core` or
+`gui` keeps its name, and our folders `pytorch` and `tensorflow` cannot be mistaken for a framework.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ def _load_privately(folder: str) -> None:
 
 
 def main() -> int:
-    """Take our own folder off the path, then become the worker."""
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (before pathlib: `here` must be off the path first)
+    """Remove our own folder from the import path, then run the worker or the export."""
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 (`here` leaves the path before pathlib loads)
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]  # noqa: PTH100
     _load_privately(os.path.dirname(here))  # noqa: PTH120
     if sys.argv[1] == "--export":

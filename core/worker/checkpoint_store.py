@@ -1,4 +1,4 @@
-"""The checkpoints of a run, as its ranks write and find them together."""
+"""Write and restore the checkpoints of a run, all ranks together."""
 
 from __future__ import annotations
 
@@ -21,96 +21,96 @@ if TYPE_CHECKING:
 
 
 class CheckpointStore:
-    """Writes and finds checkpoints. Every rank calls the same, in step; rank 0 does what is done once."""
+    """Write and restore checkpoints. Every rank makes the same calls in the same order."""
 
-    def __init__(self, context: Context, meter: MetricsReporter, saver: StateSaver) -> None:
-        self._context, self._meter, self._saver = context, meter, saver
+    def __init__(self, context: Context, reporter: MetricsReporter, saver: StateSaver) -> None:
+        self._context, self._reporter, self._saver = context, reporter, saver
         self._run_dir = context.run_dir
         self._fault: OSError | None = None
-        """What kept this rank from writing."""
+        """Why this rank could not write."""
         self._failing = False
-        """Whether the last one could not be written."""
+        """Whether the last checkpoint could not be written."""
         self.spent_s = 0.0
-        """Seconds that writing has taken so far."""
+        """Seconds spent on writing so far."""
         self.last_s = 0.0
-        """Seconds that the last one took."""
+        """Seconds spent on the last checkpoint."""
 
-    def take_up(self) -> TrainingPosition | None:
-        """Go to the newest whole checkpoint; None where there is none at all.
+    def restore(self) -> TrainingPosition | None:
+        """Restore the newest intact checkpoint and return its position. Return None if the run has no checkpoint.
 
-        Raises `ValueError` with a sentence when there are some, but none is whole, or it is another model's.
+        Raises `ValueError` when there are checkpoints but none is intact, or when they are of another model.
         """
         every = checkpoint.folders(self._run_dir)
         if not every:
             return None
-        chosen = self._newest_whole(every) if self._context.rank == 0 else 0
-        folder = every[round(self._meter.agree(chosen))]
+        chosen = self._newest_intact(every) if self._context.rank == 0 else 0
+        folder = every[round(self._reporter.broadcast(chosen))]
         if self._context.rank == 0:
-            for broken in every[:chosen]:  # else they would be kept as the latest, or the best, in place of whole ones
+            for broken in every[:chosen]:  # else pruning would keep them as the latest, or the best
                 with contextlib.suppress(OSError):
                     broken.rename(broken.with_name(f"broken-{broken.name}"))
-        stand = checkpoint.read(folder)
+        position = checkpoint.read(folder)
         self._saver.load(folder)
-        return stand
+        return position
 
-    def _newest_whole(self, every: list[Path]) -> int:
+    def _newest_intact(self, every: list[Path]) -> int:
         faults = []
         for at, folder in enumerate(every):
             try:
-                stand = checkpoint.read(folder)
+                position = checkpoint.read(folder)
             except BrokenCheckpointError as fault:
                 faults.append(f"{folder.name} ({fault})")
                 continue
             if faults:
                 self._context.notice(
-                    f"Broken and passed over: {', '.join(faults)}. Training goes on from step {stand.step}."
+                    f"Skipped broken checkpoints: {', '.join(faults)}. Training goes on from step {position.step}."
                 )
             return at
         raise ValueError(
-            f"No checkpoint of this run is whole: {', '.join(faults)}. Bring the files in {every[0].parent} back, "
-            "or remove them to begin from the start."
+            f"All checkpoints of this run are broken: {', '.join(faults)}. Restore the files in {every[0].parent}, "
+            "or remove them to train from the start."
         )
 
-    def put(self, stand: TrainingPosition, reason: str) -> bool:
-        """Write a checkpoint; whether it is on the disk now. What kept it from it is told, and training can go on."""
+    def write(self, position: TrainingPosition, reason: str) -> bool:
+        """Write a checkpoint and return whether it is on the disk. Report a failure; training can go on."""
         began = time.monotonic()
-        name = self._free_name(stand)
-        size = self._write(name, stand) if name else 0
-        if size is None and self._made_room():
-            size = self._write(name, stand)
-        self._tell_faults(stand, answers=reason in {"asked", "pause"})
+        name = self._free_name(position)
+        size = self._write(name, position) if name else 0
+        if size is None and self._free_space():
+            size = self._write(name, position)
+        self._report_fault(position, requested=reason in {"asked", "pause"})
         self.last_s = time.monotonic() - began
         self.spent_s += self.last_s
         if size and self._context.rank == 0:
-            self._tell(name, stand, reason, size)
+            self._record(name, position, reason, size)
         return size is not None
 
-    def _free_name(self, stand: TrainingPosition) -> str:
-        """A name that is not taken; no text when this very checkpoint is there already. Rank 0 says which."""
-        number = self._free_number(stand) if self._context.rank == 0 else 0
-        number = round(self._meter.agree(number))
-        return _name(stand, number) if number else ""
+    def _free_name(self, position: TrainingPosition) -> str:
+        """Return an unused name, chosen by rank 0, or the empty string if this very checkpoint already exists."""
+        number = self._free_number(position) if self._context.rank == 0 else 0
+        number = round(self._reporter.broadcast(number))
+        return _name(position, number) if number else ""
 
-    def _free_number(self, stand: TrainingPosition) -> int:
+    def _free_number(self, position: TrainingPosition) -> int:
         number, parent = 1, self._run_dir / paths.CHECKPOINTS
-        while (parent / _name(stand, number) / checkpoint.MANIFEST).exists():
+        while (parent / _name(position, number) / checkpoint.MANIFEST).exists():
             try:
-                if checkpoint.read(parent / _name(stand, number)) == stand:
+                if checkpoint.read(parent / _name(position, number)) == position:
                     return 0
             except BrokenCheckpointError:
-                pass  # it stays for who wants to look; the new one gets another name
+                pass  # keep it for inspection; the new checkpoint gets another name
             number += 1
         return number
 
-    def _write(self, name: str, stand: TrainingPosition) -> int | None:
-        """The size in bytes; None when it could not be written, on whichever rank."""
+    def _write(self, name: str, position: TrainingPosition) -> int | None:
+        """Write the files of all ranks and return their size in bytes, or None if any rank failed."""
         temporary = checkpoint.temporary_folder(self._run_dir, name)
         first = self._context.rank == 0
         size = 0
 
         def finish() -> None:
             nonlocal size
-            size = checkpoint.write(temporary, stand, self._facts())
+            size = checkpoint.write(temporary, position, self._facts())
             checkpoint.publish(temporary, name)
             kept = self._context.spec.checkpoints
             checkpoint.prune(self._run_dir, kept.keep, best=kept.best)
@@ -120,54 +120,54 @@ class CheckpointStore:
             lambda: self._saver.save(temporary),
             lambda: finish() if first else None,
         )
-        if all(self._together(step) for step in steps):
+        if all(self._on_all_ranks(step) for step in steps):
             return size
-        # Room first: on a disk that it has filled, a notice itself would end the run.
+        # Free the space before reporting: on a full disk the notice itself would end the run.
         if first:
             shutil.rmtree(temporary, ignore_errors=True)
-        self._meter.all_well(ok=True)
+        self._reporter.all_ok(ok=True)
         return None
 
-    def _together(self, action: Callable[[], object]) -> bool:
-        """Whether it went well on all ranks; none goes on before all are done."""
+    def _on_all_ranks(self, action: Callable[[], object]) -> bool:
+        """Run the action, wait for all ranks, and return whether it succeeded on every one."""
         try:
             action()
         except OSError as error:
             self._fault = error
-            return self._meter.all_well(ok=False)
-        return self._meter.all_well(ok=True)
+            return self._reporter.all_ok(ok=False)
+        return self._reporter.all_ok(ok=True)
 
-    def _made_room(self) -> bool:
-        """Whether older checkpoints made way for another try: on a full disk the newest is worth more than many."""
+    def _free_space(self) -> bool:
+        """Remove older checkpoints if the disk is full. Return whether any was removed."""
         full = self._fault is not None and self._fault.errno in FULL
-        if not self._meter.add_up([float(full)])[0]:
+        if not self._reporter.sum_over_ranks([float(full)])[0]:
             return False
-        made = self._drop_older() if self._context.rank == 0 else 0
-        made = round(self._meter.agree(made))
-        if made:
+        removed = self._remove_older() if self._context.rank == 0 else 0
+        removed = round(self._reporter.broadcast(removed))
+        if removed:
             self._fault = None
-        return made > 0
+        return removed > 0
 
-    def _drop_older(self) -> int:
+    def _remove_older(self) -> int:
         before = len(checkpoint.folders(self._run_dir))
         kept = self._context.spec.checkpoints
         checkpoint.prune(self._run_dir, 1, best=kept.best)
-        dropped = before - len(checkpoint.folders(self._run_dir))
-        if dropped:
+        removed = before - len(checkpoint.folders(self._run_dir))
+        if removed:
             self._context.notice(
-                f"The disk is full: of the last {kept.keep} checkpoints that are to be kept, older ones make way for "
-                "new ones. Free some room, or keep fewer."
+                f"The disk is full: older ones of the last {kept.keep} checkpoints were removed to make room for new "
+                "ones. Free some space, or keep fewer checkpoints."
             )
-        return dropped
+        return removed
 
-    def _tell_faults(self, stand: TrainingPosition, *, answers: bool) -> None:
-        """Say once why checkpoints cannot be written, until one was; and whenever somebody waits for one."""
+    def _report_fault(self, position: TrainingPosition, *, requested: bool) -> None:
+        """Report a failure once until a checkpoint succeeds, and whenever the user has requested this checkpoint."""
         fault, self._fault = self._fault, None
-        if fault is not None and (answers or not self._failing):
+        if fault is not None and (requested or not self._failing):
             self._context.notice(
-                f"The checkpoint at step {stand.step} could not be written to {self._run_dir / paths.CHECKPOINTS}: "
-                f"{fault.strerror or fault}. Training goes on, and it is tried again when the next is due; "
-                "the earlier ones are kept."
+                f"The checkpoint at step {position.step} could not be written to {self._run_dir / paths.CHECKPOINTS}: "
+                f"{fault.strerror or fault}. Training goes on, and the next checkpoint is tried when it is due. "
+                "Earlier checkpoints are kept."
             )
         self._failing = fault is not None
 
@@ -181,13 +181,13 @@ class CheckpointStore:
             "written": time.time(),
         }
 
-    def _tell(self, name: str, stand: TrainingPosition, reason: str, size_bytes: int) -> None:
-        winner = checkpoint.best_of(checkpoint.folders(self._run_dir))
-        self._context.saved(
-            step=stand.step, epoch=stand.epoch, name=name, reason=reason, seconds=self.last_s, bytes=size_bytes,
-            best=winner is not None and winner.name == name,
+    def _record(self, name: str, position: TrainingPosition, reason: str, size_bytes: int) -> None:
+        best = checkpoint.best_of(checkpoint.folders(self._run_dir))
+        self._context.record_checkpoint(
+            step=position.step, epoch=position.epoch, name=name, reason=reason, seconds=self.last_s, bytes=size_bytes,
+            best=best is not None and best.name == name,
         )  # fmt: skip
 
 
-def _name(stand: TrainingPosition, number: int) -> str:
-    return f"step-{stand.step:08d}" + (f"-{number}" if number > 1 else "")
+def _name(position: TrainingPosition, number: int) -> str:
+    return f"step-{position.step:08d}" + (f"-{number}" if number > 1 else "")

@@ -1,4 +1,4 @@
-"""What a training loop knows of its run, and the one place through which it reports."""
+"""What a training loop knows about its run, and the one place through which it records events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ..schema.settings import Training
 
 REPORT_EVERY_S = 0.25
-"""Measurements travel this often: a few lines a second, whatever the step rate."""
+"""Seconds between two reports: a few lines a second, whatever the step rate."""
 
 
-class Asked(IntFlag):
-    """What the user asked for. A request is a file of that name below `control`."""
+class Request(IntFlag):
+    """A request of the user: a file of that name in lower case in the folder `control`."""
 
     STOP = 1
     PAUSE = 2
@@ -36,17 +36,17 @@ class Asked(IntFlag):
 class Context:
     """The run as one of its workers sees it."""
 
-    def __init__(self, run_dir: str, placement: RankAssignment) -> None:
+    def __init__(self, run_dir: str, assignment: RankAssignment) -> None:
         self.run_dir = Path(run_dir)
-        self.placement = placement
+        self.assignment = assignment
         self.spec: RunSpec = read_spec(self.run_dir)
         self.paused = False
-        """Whether training ends here to be resumed."""
-        log = self.run_dir / EVENTS / worker_events(placement.rank)
+        """Whether training ends here to be resumed later."""
+        log = self.run_dir / EVENTS / worker_events(assignment.rank)
         self.resumed = log.exists() and log.stat().st_size > 0
-        """Whether this worker goes on where an earlier one of the run ended."""
+        """Whether this worker continues the work of an earlier worker of the run."""
         self._writer = Writer(log)
-        self._control = os.path.join(run_dir, CONTROL)  # noqa: PTH118 (asked for on the hot path)
+        self._control = os.path.join(run_dir, CONTROL)  # noqa: PTH118 (read on the hot path)
 
     @property
     def training(self) -> Training:
@@ -55,20 +55,20 @@ class Context:
 
     @property
     def rank(self) -> int:
-        """0 for the worker that reports."""
-        return self.placement.rank
+        """This worker's rank. Rank 0 reports for all."""
+        return self.assignment.rank
 
     @property
     def world_size(self) -> int:
         """How many workers train together."""
-        return self.placement.world_size
+        return self.assignment.world_size
 
-    def seen(self, **facts: object) -> None:
-        """Record what this worker really sees of its devices."""
+    def record_seen(self, **facts: object) -> None:
+        """Record the devices and threads that this process really sees."""
         self._writer.write("seen", rank=self.rank, **facts)
 
-    def ready(self, *, steps_per_epoch: int, samples_per_epoch: int) -> None:
-        """Everything is loaded, the first step is next. Rank 0 announces how much there is to do."""
+    def record_ready(self, *, steps_per_epoch: int, samples_per_epoch: int) -> None:
+        """Record that the first step is next. Rank 0 also records the plan of the training."""
         if self.rank == 0:
             self._writer.write(
                 "plan",
@@ -78,7 +78,7 @@ class Context:
             )
         self._writer.write("ready", rank=self.rank)
 
-    def measured(
+    def record_metrics(
         self,
         first_step: int,
         values: Mapping[str, Sequence[float]],
@@ -86,9 +86,10 @@ class Context:
         since: float | None = None,
         until: float | None = None,
     ) -> None:
-        """Record for each metric the values of the steps `first_step`, `first_step + 1`, ...
+        """Record for each metric its values at the steps `first_step`, `first_step + 1`, ...
 
-        `since`, `until`: unix times at which the first and the last of them ended; None for now. Raises `RecordError`.
+        `since`, `until`: unix times at which the first and the last of these steps ended; None for now. Raises
+        `RecordError`.
         """
         if not values:
             return
@@ -96,56 +97,61 @@ class Context:
         line = metrics_line(since=until if since is None else since, until=until, first_step=first_step, values=values)
         self._writer.write_json(line)
 
-    def done(self) -> None:
-        """Training went to its end, or to a stop. A worker that ends without having said so has failed."""
+    def record_done(self) -> None:
+        """Record that training ended as planned or on request. A worker that exits without this event has failed."""
         self._writer.write("done", rank=self.rank, paused=self.paused)
 
-    def parts(self, device: str, names: Sequence[str], where: str) -> None:
-        """Record which parameters are on which of the ticked devices, and where the framework says that they are."""
+    def record_parts(self, device: str, names: Sequence[str], where: str) -> None:
+        """Record which parameters are on a ticked device, and where the framework says that they are."""
         self._writer.write("parts", rank=self.rank, device=device, parameters=list(names), where=where)
 
-    def saved(self, **facts: object) -> None:
-        """Record a checkpoint that is complete."""
+    def record_checkpoint(self, **facts: object) -> None:
+        """Record a complete checkpoint."""
         self._writer.write("checkpoint", **facts)
 
-    def rewound(self, step: int) -> None:
-        """Training goes on after this step: what was measured of later ones is void."""
+    def record_rewind(self, step: int) -> None:
+        """Record that training continues after `step`: measurements of later steps are void."""
         self._writer.write("rewind", step=step)
 
     def notice(self, text: str) -> None:
-        """Tell the user something that does not end the run."""
+        """Record a message to the user that does not end the run."""
         self._writer.write("notice", text=text)
 
-    def asked(self) -> Asked:
-        """What the user asks for: costs a system call, so ask a few times a second, not per step."""
+    def notice_large_batch(self, items: int) -> None:
+        """Record a notice if the batch size is larger than the training data, which have so many items."""
+        size = self.training.batch_size
+        if size > items and not self.rank:
+            self.notice(f"The batch size is {size}, but there are only {items} items: each step uses all of them.")
+
+    def requests(self) -> Request:
+        """Return the pending requests. This costs a system call: call it a few times a second, not per step."""
         try:
             names = os.listdir(self._control)  # noqa: PTH208 (names only)
         except OSError:
-            return Asked(0)  # the folder is gone; the supervisor ends the run for it
-        found = Asked(0)
+            return Request(0)  # the folder is gone; the supervisor ends the run for it
+        found = Request(0)
         for name in names:
-            found |= _REQUESTS.get(name, Asked(0))
+            found |= _REQUESTS.get(name, Request(0))
         return found
 
     def end_requested(self) -> bool:
-        """Whether the user asked to stop or to pause."""
-        return bool(self.asked() & (Asked.STOP | Asked.PAUSE))
+        """Return whether a stop or a pause is requested."""
+        return bool(self.requests() & (Request.STOP | Request.PAUSE))
 
-    def answered(self, request: Asked) -> None:
-        """Take a request back that has been answered, so that it can be made again."""
+    def clear_request(self, request: Request) -> None:
+        """Remove a request that has been handled, so that it can be made again."""
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(self._control, str(request.name).lower()))  # noqa: PTH108, PTH118
 
-    def failed(self, error: BaseException, explained: str | None = None) -> None:
-        """Record an error that ends this worker, with its traceback; `explained`: it in words for people.
+    def record_error(self, error: BaseException, explanation: str | None = None) -> None:
+        """Record an error that ends this worker, with its traceback. `explanation` replaces the error's own text.
 
-        Without one where the error is our own word on the training: lines of our files would look like a fault of ours.
+        An error that we raise on purpose is recorded without a traceback: lines of our files would look like our fault.
         """
-        text = None if _says_all(error) else "".join(traceback.format_exception(error))
-        said = text or f"{error}\n"
-        print(said, file=sys.stderr, end="", flush=True)  # noqa: T201 (into log.txt, where people look for it)
+        text = None if _is_self_explanatory(error) else "".join(traceback.format_exception(error))
+        print(text or f"{error}\n", file=sys.stderr, end="", flush=True)  # noqa: T201 (into log.txt, for the user)
         self._writer.write(
-            "error", rank=self.rank, type=type(error).__name__, message=explained or _message(error), traceback=text
+            "error", rank=self.rank, type=type(error).__name__, message=explanation or _message(error), traceback=text
         )
 
     def close(self) -> None:
@@ -153,11 +159,11 @@ class Context:
         self._writer.close()
 
 
-_REQUESTS = {str(each.name).lower(): each for each in Asked}
+_REQUESTS = {str(each.name).lower(): each for each in Request}
 
 
-def _says_all(error: BaseException) -> bool:
-    """Whether it is of a kind of our own, raised for what it says and not because of another error."""
+def _is_self_explanatory(error: BaseException) -> bool:
+    """Return whether the error is of a class of ours and was not raised because of another error."""
     ours = type(error).__module__.partition(".")[0] == __name__.partition(".")[0]
     return ours and error.__cause__ is None and (error.__context__ is None or error.__suppress_context__)
 
@@ -165,5 +171,5 @@ def _says_all(error: BaseException) -> bool:
 def _message(error: BaseException) -> str:
     try:
         return str(error) or type(error).__name__
-    except Exception as another:  # noqa: BLE001 (an exception of the user's may fail even at saying itself)
-        return f"(its text cannot be had: {type(another).__name__})"
+    except Exception as another:  # noqa: BLE001 (a user's exception may fail even in __str__)
+        return f"(its message cannot be shown: {type(another).__name__})"

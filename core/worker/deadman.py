@@ -1,4 +1,4 @@
-"""The dead-man switch: when the supervisor is gone, so is the worker with all that it started."""
+"""The dead-man switch: end this worker and all its children when the supervisor is gone."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import threading
 import time
 
 GUARD_FIRST_S = 0.25
-"""The run's guard notices the same at the same moment: it is given so long to see whom there is to name."""
+"""Seconds to wait before killing, so that the run's guard can first record which processes are left."""
 
 
 def hold() -> None:
-    """Watch stdin, whose other end only the supervisor holds; at its end kill this process group.
+    """Watch stdin, whose other end only the supervisor holds. At end of file kill this process group.
 
-    The group, because forked data-loader workers notice a dead parent only after seconds. KILL,
-    because nobody is left who could judge a slower exit. Linux' `PR_SET_PDEATHSIG` would fire when
-    the *thread* that created the worker ends, and is not inherited by children.
+    The whole group is killed because forked data-loader workers notice a dead parent only after seconds. The signal is
+    KILL because no supervisor is left to check a slower exit. Linux' `PR_SET_PDEATHSIG` would fire when the *thread*
+    that created the worker ends, and children do not inherit it.
     """
     fd = os.dup(0)
-    # A recipe may read stdin, and its children inherit it: they get an empty one of their own.
+    # A recipe may read stdin, and its children inherit it: give them an empty one.
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     os.close(empty)
@@ -28,6 +28,6 @@ def hold() -> None:
 
 def _wait(fd: int) -> None:
     while os.read(fd, 1):
-        pass  # the supervisor writes nothing; whatever came, only the end counts
+        pass  # the supervisor writes nothing; only the end of file counts
     time.sleep(GUARD_FIRST_S)
     os.killpg(os.getpgrp(), signal.SIGKILL)

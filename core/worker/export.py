@@ -5,15 +5,25 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
+import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..schema import checkpoint
 from ..schema.files import FULL
+from ..schema.settings import RUN_KEYWORDS
 from ..schema.spec import read_spec
-from . import deadman, export_bundle
+from . import deadman
 from .recipe import LoadedRecipe
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ..schema.checkpoint import TrainingPosition
+    from ..schema.spec import RunSpec
 
 PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
 """By framework, the package that has its exporter: one for both that train Keras models."""
@@ -21,6 +31,7 @@ GONE = "Checkpoint {} gave way to newer ones before it was read. Export again, o
 """A run that goes on keeps so many and no more, and a framework takes its time to load."""
 MIN_BYTES = 64 * 1024
 """A disk that does not take so much more is full."""
+RECIPE, SETTINGS = "recipe.py", "settings.json"
 
 
 def main(request_json: str) -> int:
@@ -42,12 +53,12 @@ def main(request_json: str) -> int:
 def _export(request: dict[str, Any]) -> dict[str, Any]:
     run_dir, source, folder = (Path(request[name]) for name in ("run_dir", "checkpoint", "folder"))
     spec = read_spec(run_dir)
-    stand = checkpoint.read(source)
+    position = checkpoint.read(source)
     exporter = importlib.import_module(f".{PACKAGES[spec.framework]}.export", package=__package__)
     recipe = LoadedRecipe(spec)
     exporter.export(recipe, source, folder, request["format"])
-    export_bundle.write(recipe, spec, stand, source.name, folder)
-    return {"step": stand.step}
+    _write_bundle(recipe, spec, position, source.name, folder)
+    return {"step": position.step}
 
 
 def _is_full(folder: Path, error: BaseException) -> bool:
@@ -69,3 +80,48 @@ def _sentence(error: BaseException) -> str:
     text = str(error).strip().partition("\n")[0] or type(error).__name__
     sentence = text if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: {text}"
     return sentence + ("" if sentence.endswith((".", "!", "?")) else ".")
+
+
+def _write_bundle(
+    recipe: LoadedRecipe, spec: RunSpec, position: TrainingPosition, checkpoint: str, folder: Path
+) -> None:
+    """Put recipe and settings into `folder`."""
+    source = Path(spec.own_recipe.path)
+    shutil.copyfile(source, folder / RECIPE)
+    for name, module in _neighbours(source.parent):
+        if Path(str(module.__file__)) != source:
+            _copy_module(name, module, folder)
+    facts: dict[str, Any] = {
+        "recipe": spec.own_recipe.name, "framework": spec.framework, "strategy": spec.strategy,
+        "checkpoint": checkpoint, "step": position.step, "epoch": position.epoch, "model": _arguments(recipe, spec),
+        "settings": dict(spec.own_recipe.settings), "training": asdict(spec.training),
+    }  # fmt: skip
+    (folder / SETTINGS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _arguments(recipe: LoadedRecipe, spec: RunSpec) -> dict[str, Any]:
+    """What the recipe's `model` was called with."""
+    of_run = {name: getattr(spec.training, name) for name in RUN_KEYWORDS}
+    values = {**spec.own_recipe.settings, **{name: value for name, value in of_run.items() if value is not None}}
+    return {name: value for name, value in values.items() if recipe.takes("model", name)}
+
+
+def _neighbours(home: Path) -> list[tuple[str, ModuleType]]:
+    """The modules of the recipe's own folder that it imported, with what is inside them."""
+    loaded = [(name, module) for name, module in sys.modules.items() if getattr(module, "__file__", None)]
+    own = {name for name, module in loaded if "." not in name and _is_in(home, module)}
+    return [(name, module) for name, module in loaded if name.partition(".")[0] in own]
+
+
+def _is_in(home: Path, module: ModuleType) -> bool:
+    file = Path(str(module.__file__))
+    return file.suffix == ".py" and (file.parent == home or (file.name == "__init__.py" and file.parent.parent == home))
+
+
+def _copy_module(name: str, module: ModuleType, folder: Path) -> None:
+    """Under the name by which it is imported: a package's own code into its `__init__.py`."""
+    source, target = Path(str(module.__file__)), folder.joinpath(*name.split("."))
+    target = target / "__init__.py" if hasattr(module, "__path__") else target.with_suffix(".py")
+    if source.suffix == ".py" and target != folder / RECIPE:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)

@@ -1,4 +1,4 @@
-"""A worker's outer border: pin, hold the dead-man switch, train, record what went wrong."""
+"""Run one worker: start the dead-man switch, pin the process to its cores, train, record any error."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from .context import Context
 from .recipe import LoadedRecipe
 
 EXIT_ERROR = 1
-EXIT_RECORD = 74  # EX_IOERR of sysexits.h: what happened could not be written down
+EXIT_RECORD = 74  # EX_IOERR of sysexits.h: an event could not be written
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+
+ERRORS_OF = {"pytorch": "pytorch", "tensorflow": "tensorflow", "keras": "tensorflow"}
+"""The package that explains a framework's errors. Keras trains on TensorFlow."""
 
 
 class FrameworkError(ImportError):
-    """The framework is not there, or broken."""
+    """The framework is not installed, or its installation is broken."""
 
 
-def main(run_dir: str, placement_json: str) -> int:
-    """Train as one worker of a run; returns the exit code. Everything that goes wrong is recorded."""
+def main(run_dir: str, assignment_json: str) -> int:
+    """Train as one worker of a run and return the exit code. Record every error in the run's events."""
     deadman.hold()
-    placement = RankAssignment.from_text(placement_json)
-    if placement.cores and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, placement.cores)  # before the framework counts the cores it may use
-    context = Context(run_dir, placement)
+    assignment = RankAssignment.from_text(assignment_json)
+    if assignment.cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, assignment.cores)  # before the framework counts the cores it may use
+    context = Context(run_dir, assignment)
     try:
         return _train(context)
     finally:
         context.close()
-        _thaw()
+        _unfreeze_for_nanobind()
 
 
-def _thaw() -> None:
-    """Have garbage collected at the end after all (see `Course.begin`), where it would be complained of.
+def _unfreeze_for_nanobind() -> None:
+    """Undo `gc.freeze` (see `TrainingController.begin`) where nanobind would report frozen objects as leaks.
 
-    Triton, which comes with PyTorch, is made with nanobind from 3.9 on: that prints a page on what was never freed.
+    Triton, which PyTorch installs, uses nanobind since 3.9. Nanobind prints a page about objects never freed.
     """
     ours = [module for name, module in list(sys.modules.items()) if name.startswith("triton._C.")]
     if any(type(value).__module__ == "nanobind" for module in ours for value in vars(module).values()):
@@ -49,9 +52,9 @@ def _thaw() -> None:
 
 def _train(context: Context) -> int:
     try:
-        strategy = _strategy(context)
+        strategy = _import_strategy(context)
         strategy.train(LoadedRecipe(context.spec), context)
-        context.done()
+        context.record_done()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except RecordError as error:
@@ -61,34 +64,34 @@ def _train(context: Context) -> int:
     return 0
 
 
-def _strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)
-    """The strategy's loop, and with it its framework. Raises `FrameworkError` where that cannot be imported."""
-    gc.disable()  # a framework makes a million objects that all stay: in TensorFlow's import a tenth of the time
+def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's module)
+    """Import the strategy's module, and with it the framework. Raises `FrameworkError` where that fails."""
+    gc.disable()  # an import creates a million objects that all stay; collecting takes a tenth of TensorFlow's import
     try:
-        return importlib.import_module(f".{context.placement.target}", package=__package__)
+        return importlib.import_module(f".{context.assignment.target}", package=__package__)
     except Exception as error:  # (whatever a broken installation raises)
         name = context.spec.framework
         raise FrameworkError(
             f"{name} could not be imported by {sys.executable}: {type(error).__name__}: {error}. "
-            "Install it there anew, or repair what it names."
+            f"Install {name} there again, or repair the package that the error names."
         ) from error
     finally:
         gc.enable()
 
 
-def _explained(context: Context, error: BaseException) -> str | None:
-    """What the framework's error means to people, where its package knows."""
+def _explanation(context: Context, error: BaseException) -> str | None:
+    """Return what a framework's error means and what to do, or None where nothing is known about it."""
     if isinstance(error, FrameworkError):
         return None
-    framework = context.placement.target.partition(".")[0]
-    errors = importlib.import_module(f".{framework}._errors", package=__package__)
-    explained: str | None = errors.explain(error, context)
-    return explained
+    package = ERRORS_OF[context.assignment.target.partition(".")[0]]
+    errors = importlib.import_module(f".{package}._errors", package=__package__)
+    explanation: str | None = errors.explain(error, context)
+    return explanation
 
 
 def _record(context: Context, error: BaseException, code: int) -> int:
     try:
-        context.failed(error, _explained(context, error))
+        context.record_error(error, _explanation(context, error))
     except RecordError:
         return EXIT_RECORD
     return code

@@ -1,4 +1,4 @@
-"""Measurements of the steps: kept on the device, fetched now and then, at least once a second, not per step."""
+"""Report the losses of the steps: kept on the device and fetched together, at least once a second but not per step."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ if TYPE_CHECKING:
 
 
 REPORTS_SHARE = 1 / 200
-"""Of the time, what reports for which ranks meet shall take. Where they take longer they are made less often,"""
-SELDOM_S = 1.0
-"""but at least so often, whatever they take: a request is heard at a report."""
+"""Share of the time that reports of several ranks may take. Slower reports are made less often."""
+MAX_INTERVAL_S = 1.0
+"""Largest time in seconds between two reports, whatever they cost: requests are read at a report."""
 OFTEN = 8
-"""Who reports so many times in an epoch, two seconds of steps or more, loses nothing by reporting at its end, too."""
+"""Reports per epoch from which on one more report at the epoch's end is cheap."""
 
 
 class NotFiniteError(RuntimeError):
-    """A loss that is no number, where the run was to end at it."""
+    """A loss is not finite, and the run's settings end the training there."""
 
 
-class TrainingEnd(NamedTuple):
-    """An end of an epoch that is told with the next report."""
+class EpochEnd(NamedTuple):
+    """An end of an epoch that the next report records."""
 
-    many: int
+    losses: int
     """Losses gathered before it since the last report."""
     since: float | None
     until: float | None
     """Unix times of the first and of the last step before it."""
     numbers: Sequence[float]
-    """This rank's sums of the validation; none without one."""
-    tell: Callable[[Sequence[float]], None]
-    """To be called with their sums over all ranks."""
+    """This rank's sums of the validation; empty without one."""
+    record: Callable[[Sequence[float]], None]
+    """Called with their sums over all ranks."""
 
 
 class MetricsReporter:
-    """Gathers the losses of one process and reports them every quarter of a second."""
+    """Gather the losses of one process and report them every quarter of a second."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.steps = 0
         """Optimizer steps done."""
-        self.asked = 0
-        """What was asked for as of the last report: bits of `Asked`; who has answered it sets it to 0."""
-        self.look: Callable[[], int] = context.asked
-        """Tells what is asked for; only rank 0's answer counts."""
-        self.rate: Callable[[int], float] | None = None
-        """The learning rate of a step, where it varies from step to step."""
-        self.mean = _Mean()
-        """Of the losses since the epoch began, as far as reported."""
+        self.requests = 0
+        """The requests as of the last report: bits of `Request`. Whoever handles them sets this to 0."""
+        self.read_requests: Callable[[], int] = context.requests
+        """Returns the pending requests. Only rank 0's answer counts."""
+        self.rate_of_step: Callable[[int], float] | None = None
+        """Returns the learning rate of a step, where it varies from step to step."""
+        self.epoch_mean = _Mean()
+        """The mean of the losses reported since the epoch began."""
         self._losses: list[Any] = []
-        self._ends: list[TrainingEnd] = []
+        self._ends: list[EpochEnd] = []
         self._since: float | None = None
         self._until: float | None = None
         self._learning_rate: float | None = None
-        self._told_of_nan = False
+        self._reported_nan = False
         self._interval = 1  # steps between two reports
         self._reported = time.monotonic()
-        self._due = 0.0  # the first step is reported at once, so that the curve begins when training does
+        self._due = 0.0  # report the first step at once, so that the curve begins when training does
 
     def step(self, loss: Any, share: float = 1.0) -> int:  # noqa: ANN401, ARG002 (a scalar of the framework's; ranks share)
-        """Count one optimizer step with its detached loss; returns what is asked for.
+        """Count one optimizer step with its detached loss. Return the requests as of the last report.
 
-        `share`: what the loss weighs in the global batch's, where ranks have parts of it.
+        `share`: the weight of the loss in the global batch's loss, where ranks train parts of it.
         """
         self._losses.append(loss)
         self.steps += 1
@@ -76,78 +76,75 @@ class MetricsReporter:
             self._since = time.time()
         if time.monotonic() >= self._due:
             self.report()
-        return self.asked
+        return self.requests
 
-    def learning_rate(self, rate: float) -> None:
-        """Record the learning rate of the epoch that ends, if it is another than before: few lines for long runs."""
-        if self.rate is None and rate != self._learning_rate and self._context.rank == 0:
+    def record_learning_rate(self, rate: float) -> None:
+        """Record the epoch's learning rate if it differs from the last one: few lines for long runs."""
+        if self.rate_of_step is None and rate != self._learning_rate and self._context.rank == 0:
             self._learning_rate = rate
-            self._context.measured(self.steps, {"learning_rate": [rate]})
+            self._context.record_metrics(self.steps, {"learning_rate": [rate]})
 
-    def validated(
+    def record_validation(
         self, values: Mapping[str, Sequence[float]], *, step: int | None = None, ended: float | None = None
     ) -> None:
-        """Record the means of a validation; what the steps before it measured comes first.
-
-        `step`, `ended`: after which it was, and its end as a unix time; None for now.
-        """
+        """Record the means of a validation after `step`, which ended at the unix time `ended`; None for now."""
         if self._context.rank == 0:
-            self._context.measured(self.steps if step is None else step, values, until=ended)
+            self._context.record_metrics(self.steps if step is None else step, values, until=ended)
 
-    def steps_end(self, *, meets: bool) -> None:
-        """Something else begins, such as a validation: while one that may be long goes on, the curve is up to date.
+    def before_validation(self, *, synchronises: bool) -> None:
+        """Bring the curve up to date before a validation, which may be long.
 
-        `meets`: whether all that is measured is told at its end, too.
+        `synchronises`: whether ranks synchronise at its end.
         """
-        if meets and self._is_behind:
+        if synchronises and self._is_behind:
             self.report()
-        self._until = time.time()  # what is reported later was measured until now
+        self._until = time.time()  # losses reported later were measured until now
 
     @property
     def _is_behind(self) -> bool:
         """Whether the curve lacks more than a moment."""
         return True
 
-    def put_off(self, numbers: Sequence[float], tell: Callable[[Sequence[float]], None]) -> None:
-        """An epoch ends here, which the next report tells: it calls `tell` with the sums of `numbers` over all ranks.
+    def defer_epoch_end(self, numbers: Sequence[float], record: Callable[[Sequence[float]], None]) -> None:
+        """Let the next report record an epoch's end: it calls `record` with the sums of `numbers` over all ranks.
 
-        What is measured is recorded in its order: losses before the end, the end, losses after it.
+        The order is kept: losses before the end, the end, losses after it.
         """
-        self._ends.append(TrainingEnd(len(self._losses), self._since, self._until, numbers, tell))
+        self._ends.append(EpochEnd(len(self._losses), self._since, self._until, numbers, record))
         self._until = None
-        if numbers:  # what `tell` records comes between the losses: the next ones are a batch of their own
+        if numbers:  # `record` writes between the losses, so the next losses are a batch of their own
             self._since = None
 
-    def meets_often_in(self, steps: int) -> bool:
-        """Whether reports come so often that one more in so many steps is nothing: the same on all ranks."""
+    def reports_often_in(self, steps: int) -> bool:
+        """Return whether one more report in so many steps costs almost nothing; equal on all ranks."""
         return self._interval == 1 or steps >= OFTEN * self._interval
 
     def report(self, numbers: Sequence[float] = ()) -> list[float]:
-        """Fetch what was gathered (the only wait for the device), record it, look for requests.
+        """Fetch and record the losses gathered (the only wait for the device), and read the requests.
 
-        Returns the sums of `numbers` over all ranks, each of which has to give as many.
+        Return the sums of `numbers` over all ranks. Every rank must give equally many.
         """
         self._interval = self._next_interval()
-        self._tell(self._fetch(self._losses) if self._losses else [], self._of_ends)
-        self.asked = self.look()
+        self._record(self._fetch(self._losses) if self._losses else [], self._deferred_numbers)
+        self.requests = self.read_requests()
         self._reported = time.monotonic()
         self._due = self._reported + REPORT_EVERY_S
         return list(numbers)
 
-    def agree(self, number: float) -> float:
-        """The number that rank 0 gives here. Every rank has to ask."""
+    def broadcast(self, number: float) -> float:
+        """Return rank 0's number. Every rank must call this."""
         return number
 
-    def all_well(self, *, ok: bool) -> bool:
-        """Whether all ranks say so; none goes on before all have said it."""
+    def all_ok(self, *, ok: bool) -> bool:
+        """Return whether all ranks give `ok`. No rank continues before all have called this."""
         return ok
 
-    def add_up(self, numbers: list[float]) -> list[float]:
-        """Their sums over all ranks, each of which has to ask for as many."""
+    def sum_over_ranks(self, numbers: list[float]) -> list[float]:
+        """Return the sums of the numbers over all ranks. Every rank must give equally many."""
         return numbers
 
     def _next_interval(self) -> int:
-        """Steps until the next report, at most twice as many as before."""
+        """Return the steps until the next report, at most twice as many as before."""
         elapsed = time.monotonic() - self._reported
         if not self._losses or elapsed <= 0:
             return self._interval
@@ -160,58 +157,58 @@ class MetricsReporter:
         return REPORT_EVERY_S
 
     def _fetch(self, losses: list[Any]) -> list[float]:
-        """The losses as numbers, in one transfer from the device."""
+        """Return the losses as numbers, in one transfer from the device."""
         return [float(loss) for loss in losses]
 
     @property
-    def _of_ends(self) -> list[float]:
-        """The numbers of all ends that were put off."""
+    def _deferred_numbers(self) -> list[float]:
+        """The numbers of all deferred epoch ends."""
         return [number for end in self._ends for number in end.numbers]
 
-    def _tell(self, losses: list[float], sums: Sequence[float]) -> None:
-        """Record losses and ends of epochs in their order; `sums`: of the numbers of all ends, over all ranks."""
+    def _record(self, losses: list[float], sums: Sequence[float]) -> None:
+        """Record losses and epoch ends in order. `sums`: the deferred numbers, summed over all ranks."""
         first = self.steps - len(losses) + 1
-        recorded = counted = told = 0
-        for many, since, until, numbers, tell in self._ends:
-            self.mean.add(losses[counted:many])
-            counted = many
+        recorded = averaged = used = 0
+        for count, since, until, numbers, record in self._ends:
+            self.epoch_mean.add(losses[averaged:count])
+            averaged = count
             if numbers:
-                self._record(first + recorded, losses[recorded:many], since, until)
-                recorded = many
-            tell(sums[told : told + len(numbers)])
-            told += len(numbers)
-        self.mean.add(losses[counted:])
-        self._record(first + recorded, losses[recorded:], self._since, self._until)
+                self._record_losses(first + recorded, losses[recorded:count], since, until)
+                recorded = count
+            record(sums[used : used + len(numbers)])
+            used += len(numbers)
+        self.epoch_mean.add(losses[averaged:])
+        self._record_losses(first + recorded, losses[recorded:], self._since, self._until)
         self._losses, self._ends, self._since, self._until = [], [], None, None
 
-    def _record(self, first: int, losses: list[float], since: float | None, until: float | None) -> None:
+    def _record_losses(self, first: int, losses: list[float], since: float | None, until: float | None) -> None:
         if not losses or self._context.rank:
             return
         values = {"loss": losses}
-        if self.rate is not None:
-            values["learning_rate"] = [self.rate(step) for step in range(first, first + len(losses))]
-        self._context.measured(first, values, since=since, until=until)
+        if self.rate_of_step is not None:
+            values["learning_rate"] = [self.rate_of_step(step) for step in range(first, first + len(losses))]
+        self._context.record_metrics(first, values, since=since, until=until)
         if not math.isfinite(sum(losses)):
-            self._tell_of_nan(first, losses)
+            self._report_nan(first, losses)
 
-    def _tell_of_nan(self, first: int, losses: list[float]) -> None:
+    def _report_nan(self, first: int, losses: list[float]) -> None:
         at, loss = next(((at, loss) for at, loss in enumerate(losses) if not math.isfinite(loss)), (0, 0.0))
         if math.isfinite(loss):
-            return  # only their sum is too large for a float
+            return  # only the sum is too large for a float
         what = f"The loss is {loss} at step {first + at}."
-        advice = "A lower learning rate, warm-up or gradient clipping may help; look for such values in the data, too."
+        advice = "A lower learning rate, warm-up or gradient clipping may help. Check the data for such values, too."
         if self._context.training.stop_on_nan:
-            raise NotFiniteError(f"{what} Training was to stop at it. {advice}")
-        if not self._told_of_nan:
-            self._told_of_nan = True
+            raise NotFiniteError(f"{what} Training ends there, as the settings require. {advice}")
+        if not self._reported_nan:
+            self._reported_nan = True
             self._context.notice(f"{what} Training goes on. {advice}")
 
 
 class RankedMetricsReporter(MetricsReporter):
-    """Gathers the losses of all ranks; only rank 0 decides, and tells the others in the same reduction.
+    """Gather the losses of all ranks. Rank 0 decides; its decisions travel in the reduction of the losses.
 
-    The steps between two reductions are agreed beforehand: ranks that looked at a clock or a file
-    each for itself would enter the collective at different steps and wait for each other for ever.
+    Ranks agree on the number of steps between two reductions. If each rank looked at a clock or a file, they would
+    enter the collective at different steps and wait for each other for ever.
     """
 
     def __init__(self, context: Context) -> None:
@@ -219,10 +216,10 @@ class RankedMetricsReporter(MetricsReporter):
         self._shares: list[float] = []
         self._countdown = 1
         self._cost_s = 0.0
-        """What a report takes, of late: milliseconds where ranks work one after another, and stand still for it."""
+        """Moving average of a report's seconds: milliseconds where ranks share a core and wait for each other."""
 
     def step(self, loss: Any, share: float = 1.0) -> int:  # noqa: ANN401 (a scalar of the framework's, on its device)
-        """Count one step with this rank's mean loss, which weighs `share` in the global batch's."""
+        """Count one step with this rank's mean loss; `share` is its weight in the global batch's loss."""
         self._losses.append(loss)
         self._shares.append(share)
         self.steps += 1
@@ -231,52 +228,52 @@ class RankedMetricsReporter(MetricsReporter):
         self._countdown -= 1
         if self._countdown == 0:
             self.report()
-        return self.asked
+        return self.requests
 
     def report(self, numbers: Sequence[float] = ()) -> list[float]:
-        """One reduction: the losses, rank 0's decision and next interval, ends of epochs put off, and `numbers`."""
-        self._settle(self._losses)
+        """Reduce the losses, rank 0's decision and next interval, deferred epoch ends and `numbers`, all at once."""
+        self._wait_for(self._losses)
         first = self._context.rank == 0
-        decision = [float(self.look()), float(self._next_interval())] if first else [0.0, 0.0]
-        of_ends = self._of_ends
+        decision = [float(self.read_requests()), float(self._next_interval())] if first else [0.0, 0.0]
+        deferred = self._deferred_numbers
         at = len(self._losses) + len(decision)
         began = time.monotonic()
-        sums = self._reduce(self._losses, self._shares, [*decision, *of_ends, *numbers])
-        took = min(time.monotonic() - began, SELDOM_S * REPORTS_SHARE)  # no more: once, a rank may come seconds later
+        sums = self._reduce(self._losses, self._shares, [*decision, *deferred, *numbers])
+        took = min(time.monotonic() - began, MAX_INTERVAL_S * REPORTS_SHARE)  # limited: a rank may once be seconds late
         self._cost_s += (took - self._cost_s) / OFTEN
-        losses, (asked, interval), added_up = sums[: at - 2], sums[at - 2 : at], sums[at + len(of_ends) :]
-        self._tell(losses, sums[at : at + len(of_ends)])
+        losses, (requests, interval), added_up = sums[: at - 2], sums[at - 2 : at], sums[at + len(deferred) :]
+        self._record(losses, sums[at : at + len(deferred)])
         self._shares = []
-        self.asked = round(asked)
+        self.requests = round(requests)
         self._interval = self._countdown = max(1, round(interval))
         self._reported = time.monotonic()
         return added_up
 
     @property
     def _every_s(self) -> float:
-        return min(SELDOM_S, max(REPORT_EVERY_S, self._cost_s / REPORTS_SHARE))
+        return min(MAX_INTERVAL_S, max(REPORT_EVERY_S, self._cost_s / REPORTS_SHARE))
 
     @property
     def _is_behind(self) -> bool:
-        return 2 * self._countdown <= self._interval  # for less, ranks do not meet
+        return 2 * self._countdown <= self._interval  # fewer steps are not worth a reduction
 
-    def agree(self, number: float) -> float:
-        """The number that rank 0 gives here."""
-        return self.add_up([number if self._context.rank == 0 else 0.0])[0]
+    def broadcast(self, number: float) -> float:
+        """Return rank 0's number."""
+        return self.sum_over_ranks([number if self._context.rank == 0 else 0.0])[0]
 
-    def all_well(self, *, ok: bool) -> bool:
-        """Whether all ranks say so; none goes on before all have said it."""
-        return self.add_up([0.0 if ok else 1.0])[0] == 0
+    def all_ok(self, *, ok: bool) -> bool:
+        """Return whether all ranks give `ok`. No rank continues before all have called this."""
+        return self.sum_over_ranks([0.0 if ok else 1.0])[0] == 0
 
-    def add_up(self, numbers: list[float]) -> list[float]:
-        """Their sums over all ranks."""
+    def sum_over_ranks(self, numbers: list[float]) -> list[float]:
+        """Return the sums of the numbers over all ranks."""
         return self._reduce([], [], numbers)
 
-    def _settle(self, losses: list[Any]) -> None:
-        """Wait until these are computed, if they are not: else the steps' own time would be taken for the report's."""
+    def _wait_for(self, losses: list[Any]) -> None:
+        """Wait until the losses are computed: else the steps' own time would count as the report's."""
 
     def _reduce(self, losses: list[Any], shares: list[float], numbers: list[float]) -> list[float]:
-        """In one reduction, the sums over all ranks of each loss times its share, and of each number."""
+        """Return, in one reduction, the sums over all ranks of each loss times its share, and of each number."""
         raise NotImplementedError
 
 
@@ -289,11 +286,11 @@ class _Mean:
         self.count += len(values)
 
     def restore(self, total: float, count: int) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self.sum, self.count = total, count
 
     def take(self) -> float | None:
-        """The mean so far, from which on it begins anew; None of nothing."""
+        """Return the mean so far, or None without a value, and start a new mean."""
         mean = self.sum / self.count if self.count else None
         self.sum, self.count = 0.0, 0
         return mean

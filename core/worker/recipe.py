@@ -1,4 +1,4 @@
-"""The user's recipe file inside the worker: imported here, and nowhere else."""
+"""Import the user's recipe file and call its functions. Nothing else imports a recipe."""
 
 from __future__ import annotations
 
@@ -35,19 +35,36 @@ class LoadedRecipe:
             self._values["learning_rate"] = training.learning_rate
 
     def has(self, function: str) -> bool:
-        """Whether the recipe defines this function."""
+        """Return whether the recipe defines this function."""
         return callable(getattr(self._module, function, None))
 
     def takes(self, function: str, keyword: str) -> bool:
-        """Whether a function of the recipe has this keyword."""
+        """Return whether the recipe's function has a parameter of this name."""
         return self.has(function) and keyword in _parameters(getattr(self._module, function))
 
     def call(self, function: str, *arguments: object) -> Any:  # noqa: ANN401 (the framework's own types)
-        """Call a function of the recipe, its keywords filled from the run's settings."""
+        """Call the recipe's function. Its other parameters are filled by name from the run's settings."""
         target: Callable[..., Any] = getattr(self._module, function)
         _check_call(function, target, arguments, path=self._path)
         names = list(_parameters(target))[len(arguments) :]
         return target(*arguments, **{name: self._values[name] for name in names if name in self._values})
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the recipe's metrics by name. Raises `ValueError` if one is called loss."""
+        metrics: dict[str, Any] = self.call("metrics") if self.has("metrics") else {}
+        if "loss" in metrics:
+            raise ValueError(
+                f"metrics() of {self.name} has a metric called loss, which is the loss's own name. Rename it."
+            )
+        return metrics
+
+
+def cannot_place(recipe: str, devices: int, reason: str) -> ValueError:
+    """Return the error for a model that cannot be divided over several devices in one process."""
+    return ValueError(
+        f"The model of {recipe} cannot be placed on {devices} devices because {reason}. Tick fewer devices, or give "
+        "the recipe a function placed_model(devices), which returns the model with its parts on these devices."
+    )
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:
@@ -55,7 +72,7 @@ def _parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def _check_call(name: str, function: Callable[..., Any], arguments: tuple[object, ...], *, path: str) -> None:
-    """Raises `TypeError` with a sentence for one that wants more than it is given: `def loss(output, target)`."""
+    """Raise `TypeError` if the function needs more arguments than it gets, such as `def loss(output, target)`."""
     wanted = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
@@ -65,7 +82,7 @@ def _check_call(name: str, function: Callable[..., Any], arguments: tuple[object
     if len(wanted) > given and any(each not in RUN_KEYWORDS for each in wanted[given:]):
         takes = "the parameters" if given else "no arguments"
         raise TypeError(
-            f"{name}() of {path} wants {', '.join(wanted)}. It is called with {takes}, and every other argument "
+            f"{name}() of {path} needs {', '.join(wanted)}, but it is called with {takes}. Every other argument "
             f"needs a default. {WHAT_TO_RETURN.get(name, '')}".strip()
         )
 
@@ -77,12 +94,12 @@ WHAT_TO_RETURN = {
 
 
 def _load(path: Path) -> Any:  # noqa: ANN401 (a module of the user's)
-    """Import the file as its own folder's module, the way `python FILE` would find its neighbours.
+    """Import the file as a module of its own folder, as `python FILE` would, so that it finds its neighbours.
 
     It is registered under its name, so that data-loader workers can unpickle what it defines.
     """
     sys.path.insert(0, str(path.parent))
-    # A recipe called like a module that is in use (random.py, model.py of another) must not replace it.
+    # A recipe named like a loaded module (random.py) must not replace it.
     name = path.stem if path.stem not in sys.modules else f"recipe_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path, loader=SourceFileLoader(name, str(path)))
     assert spec is not None

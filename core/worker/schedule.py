@@ -1,4 +1,4 @@
-"""The learning rate's way through the training: a linear warm-up, then constant or down along a cosine."""
+"""The learning rate over the training: a linear warm-up, then constant or along a cosine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class LearningRateSchedule:
 
     @property
     def varies(self) -> bool:
-        """Whether the factor is ever another than 1."""
+        """Whether the factor is ever different from 1."""
         return self._cosine or self._warmup > 0
 
     def factor(self, step: int) -> float:
-        """Warm-up over `warmup_steps` (Goyal et al. 2017), then 1, or half a cosine (Loshchilov and Hutter 2017).
+        """Warm up over `warmup_steps` (Goyal et al. 2017), then return 1 or half a cosine (Loshchilov, Hutter 2017).
 
-        The first step has a rate above 0, and so has the last: a step that changes nothing would be a waste.
+        The factor is above 0 at the first and at the last step: a step with rate 0 would change nothing.
         """
         if step <= self._warmup:
             return step / self._warmup

@@ -139,9 +139,9 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(
     recipe.write_text(recipe.read_text().replace("nn.Linear(6, width)", "nn.Linear(6, width, bias=False)"))
     failed = resumed(run_dir)
     assert "Checkpoint step-00000007 is of another model or optimizer" in str(failed.run.facts.error)
-    assert "Set the recipe back to what it was, or start a new run." in str(failed.run.facts.error)
+    assert "Undo the changes to the recipe, or start a new run." in str(failed.run.facts.error)
     recipe.write_text(textwrap.dedent(DROPS).replace("    generator = ", "    items += 20\n    generator = "))
-    assert "5 steps per epoch, and now there are 6: the data have changed" in str(resumed(run_dir).run.facts.error)
+    assert "5 steps per epoch, but now there are 6: the data have changed" in str(resumed(run_dir).run.facts.error)
     recipe.write_text(textwrap.dedent(DROPS))
     assert resumed(run_dir).losses() == stepwise.losses()
 

@@ -1,6 +1,6 @@
 """Ends of epochs at which ranks do not wait for each other: nothing is lost, doubled or out of order; all is answered.
 
-The meter is that of several ranks, of which this process is all there are; the last tests are of real ranks.
+The reporter is that of several ranks, of which this process is all there are; the last tests are of real ranks.
 """
 
 from __future__ import annotations
@@ -76,24 +76,28 @@ class Played:
     def __init__(self, run_dir: Path, *, per_epoch: int, reports_every: int, validates: bool = True) -> None:
         self.dir = run_dir
         self.context = Context(str(run_dir), ALONE)
-        self.meter = Every(self.context, reports_every)
+        self.reporter = Every(self.context, reports_every)
         self._per_epoch, self._validates = per_epoch, validates
-        self.course = TrainingController(
-            self.context, self.meter, Numbers(), steps_per_epoch=per_epoch, samples_per_epoch=4, validates=validates
+        self.controller = TrainingController(
+            self.context, self.reporter, Numbers(), steps_per_epoch=per_epoch, samples_per_epoch=4, validates=validates
         )
 
     def train(self, after_step: Callable[[int], object] = lambda _: None) -> bool:
         """As a loop does; whether it went to its end, and was not broken off: by `after_step`, if that is true."""
-        self.course.begin(0.1)
-        for _ in self.course.epochs():
-            for _ in range(self.course.done_in_epoch, self._per_epoch):
-                if self.course.stepped(loss(self.course.step + 1)) or after_step(self.course.step):
+        self.controller.begin(0.1)
+        for _ in self.controller.epochs():
+            for _ in range(self.controller.done_in_epoch, self._per_epoch):
+                if self.controller.after_step(loss(self.controller.step + 1)) or after_step(self.controller.step):
                     return False
-            self.course.epoch_trained(0.1)
-            means = self.course.conclude([2 * validation(self.course.epoch), 2.0], mean) if self._validates else {}
-            if self.course.validated(means):
+            self.controller.after_epoch_steps(0.1)
+            means = (
+                self.controller.finish_validation([2 * validation(self.controller.epoch), 2.0], mean)
+                if self._validates
+                else {}
+            )
+            if self.controller.after_epoch(means):
                 return False
-        self.course.end()
+        self.controller.finish()
         return True
 
     def ask(self, request: str) -> None:
@@ -171,13 +175,13 @@ def test_ends_of_short_epochs_cost_no_meeting(new: Callable[..., Path], *, valid
     assert played.train()
     reports = 6  # after the first step, and after each hundred since
     ends = 3 if validates else 1  # the first; the last, before and after its validation
-    assert played.meter.meetings == reports + ends + 1  # and what `end` reports
+    assert played.reporter.meetings == reports + ends + 1  # and what `end` reports
 
 
 def test_ends_of_long_epochs_are_told_at_once(new: Callable[..., Path]) -> None:
     played = Played(new(epochs=5), per_epoch=40, reports_every=5)
     untold: list[int] = []
-    assert played.train(lambda step: untold.append(played.meter.put_off_so_far))
+    assert played.train(lambda step: untold.append(played.reporter.put_off_so_far))
     assert not any(untold)
 
 
@@ -185,17 +189,17 @@ def test_ends_of_long_epochs_are_told_at_once(new: Callable[..., Path]) -> None:
 def test_automatic_checkpoints_fall_on_ends_of_epochs_and_have_their_value(
     new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, *, validates: bool
 ) -> None:
-    monkeypatch.setattr("core.worker.controller.SHARE", 1e6)  # whatever they cost, it is little
+    monkeypatch.setattr("core.worker.controller.CHECKPOINT_SHARE", 1e6)  # whatever they cost, it is little
     monkeypatch.setattr("core.worker.controller.FIRST_GUESS_S", 0.0)
     played = Played(new(epochs=60, unit="auto", keep=1000), per_epoch=3, reports_every=20, validates=validates)
     assert played.train()
-    stands = played.checkpoints()
-    assert 6 <= len(stands) < 60  # one for each time that rank 0 could tell that it was due
-    for stand in stands:
-        assert stand.done_in_epoch == 0
-        epoch = stand.epoch - 1
+    positions = played.checkpoints()
+    assert 6 <= len(positions) < 60  # one for each time that rank 0 could tell that it was due
+    for position in positions:
+        assert position.done_in_epoch == 0
+        epoch = position.epoch - 1
         last_steps = [loss(step) for step in range(3 * epoch + 1, 3 * epoch + 4)]
-        assert stand.value == pytest.approx(validation(epoch) if validates else sum(last_steps) / 3)
+        assert position.value == pytest.approx(validation(epoch) if validates else sum(last_steps) / 3)
 
 
 @pytest.mark.parametrize(("per_epoch", "waits"), [(3, True), (1000, False)])
@@ -206,7 +210,7 @@ def test_a_checkpoint_by_the_clock_waits_for_the_end_of_a_short_epoch(
 
     def let_it_be_due(step: int) -> None:
         if step == 5:
-            played.course._saved -= 3600
+            played.controller._saved -= 3600
 
     assert played.train(let_it_be_due)
     by_clock, _ = played.checkpoints()
@@ -223,7 +227,7 @@ def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], 
     asked_at: list[int] = []
 
     def ask(step: int) -> None:
-        if played.meter.put_off_so_far == 2 and not asked_at:
+        if played.reporter.put_off_so_far == 2 and not asked_at:
             asked_at.append(step)
             played.ask(request_)
 
@@ -235,14 +239,14 @@ def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], 
     )
     if request_ == "stop":
         assert not to_its_end
-        assert played.course.step < asked_at[0] + 8
+        assert played.controller.step < asked_at[0] + 8
         assert played.checkpoints() == []
         return
-    stand = played.checkpoints()[0]
-    assert asked_at[0] < stand.step < asked_at[0] + 8
-    so_far = [validation(epoch) for epoch in range(stand.epoch)]
-    assert stand.progress["best"] == min(so_far)
-    assert stand.progress["since_best"] == len(so_far) - 1 - so_far.index(min(so_far))
+    position = played.checkpoints()[0]
+    assert asked_at[0] < position.step < asked_at[0] + 8
+    so_far = [validation(epoch) for epoch in range(position.epoch)]
+    assert position.progress["best"] == min(so_far)
+    assert position.progress["since_best"] == len(so_far) - 1 - so_far.index(min(so_far))
     assert played.context.paused == (request_ == "pause")
     if request_ == "save":
         assert to_its_end
@@ -258,7 +262,7 @@ def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], 
 def test_a_training_that_is_killed_with_an_end_untold_goes_on_as_if_it_never_was(
     new: Callable[..., Path], *, validates: bool
 ) -> None:
-    """Wherever it is killed: what the last checkpoint stands on is on record, and what is not comes anew."""
+    """Wherever it is killed: what the last checkpoint positions on is on record, and what is not comes anew."""
     shape = {"per_epoch": 3, "reports_every": 50, "validates": validates}
     whole = Played(new(epochs=8, unit="steps", every=10, keep=1000), **shape)
     assert whole.train()
@@ -267,7 +271,7 @@ def test_a_training_that_is_killed_with_an_end_untold_goes_on_as_if_it_never_was
         run_dir = new(epochs=8, unit="steps", every=10, keep=1000)
         killed = Played(run_dir, **shape)
         assert not killed.train(lambda step, last=last: step == last)
-        untold += killed.meter.put_off_so_far
+        untold += killed.reporter.put_off_so_far
         again = Played(run_dir, **shape)
         assert again.train()
         assert_complete(again.book(), epochs=8, per_epoch=3, validates=validates)

@@ -262,4 +262,6 @@ def test_a_batch_larger_than_the_data_takes_it_whole_and_says_so(runs_root: Path
     assert_close(one.losses(), losses, relative=1e-8)
     assert_close(two.losses(), losses)
     for followed in (one, two):
-        assert followed.run.facts.notices == ("The batch is 512, but there are 65 items: each step takes them all.",)
+        assert followed.run.facts.notices == (
+            "The batch size is 512, but there are only 65 items: each step uses all of them.",
+        )

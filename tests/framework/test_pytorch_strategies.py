@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +13,12 @@ from torch import nn
 from core.runs.states import RunState
 from core.schema import checkpoint
 from core.schema.events import Tail
-from core.schema.paths import EVENTS
+from core.schema.paths import EVENTS, LOG_FILE
 from core.worker.pytorch.fsdp import blocks
 from core.worker.pytorch.stages.cost import calls
-from core.worker.pytorch.stages.crossing import Crossed
-from core.worker.pytorch.stages.cut import Uncuttable, evenly, may_begin, or_before
-from core.worker.pytorch.stages.sources import Row
+from core.worker.pytorch.stages.cut import CannotSplitError, split_evenly, split_points, with_layers_before
+from core.worker.pytorch.stages.sources import SequentialSource
+from core.worker.pytorch.stages.stage import DenseStage
 from core.worker.pytorch.stages.trace import traced_stage
 from tests.framework.test_checkpoints import DROPS, SETTINGS
 from tests.framework.test_numbers import AWKWARD, assert_close
@@ -25,8 +26,6 @@ from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import FOREVER, Followed, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.support.cells import CellRuns
 
 SYNCHRONOUS = ("fsdp", "pipeline", "placement")
@@ -189,7 +188,7 @@ def test_a_stage_runs_as_it_was_compiled() -> None:
         compiled.append(graph)
         return graph.forward
 
-    stage = Crossed(torch.nn.Linear(3, 2), None)
+    stage = DenseStage(torch.nn.Linear(3, 2), None)
     plain = stage(torch.ones(1, 3))
     assert not compiled
     stage.compile(backend=backend)
@@ -237,6 +236,37 @@ def test_a_stage_may_begin_by_writing_into_its_input(runs_root: Path, tmp_path: 
         for strategy, devices in (("single", "cpu:0"), ("pipeline", TWO))
     )
     assert_same_curve(followed, single)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
+def test_the_threads_of_the_process_group_end_before_the_interpreter(
+    runs_root: Path, tmp_path: Path, strategy: str
+) -> None:
+    """One that waits for Python's lock when the interpreter exits aborts the process. No optimizer of torch's own:
+    its import would hide that a module which is imported too late keeps the group."""
+    source = (Path(__file__).parents[1] / "recorded_runs" / "recipes" / "linear.py").read_text()
+    recipe = write_recipe(
+        tmp_path,
+        source.replace("line = nn.Linear(2, 1)", "line = nn.Sequential(nn.Linear(2, 1), nn.Linear(1, 1))")
+        .replace("line.weight", "line[0].weight")
+        .replace("line.bias", "line[0].bias")
+        + textwrap.dedent("""
+        def threads():
+            names = [open(f"/proc/self/task/{each}/comm").read().strip() for each in os.listdir("/proc/self/task")]
+            print("threads at the end:", *sorted(names))
+
+        import atexit
+        atexit.register(threads)
+        """),
+        "threads",
+    )
+    never = {"unit": "never"}  # fsdp can only save the state of an optimizer of torch's own
+    spec = make_spec(recipe, strategy=strategy, devices=TWO, epochs=2, batch_size=8, checkpoints=never)
+    followed = train(spec, runs_root)
+    assert followed.run.facts.state is RunState.FINISHED
+    told = [line for line in (followed.run.dir / LOG_FILE).read_text().splitlines() if "threads at the end" in line]
+    assert len(told) == 2
+    assert not any("gloo" in line for line in told)
 
 
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)
@@ -298,34 +328,34 @@ def test_an_error_in_a_stage_is_told_in_its_own_words(runs_root: Path, tmp_path:
 
 
 def test_a_row_is_cut_where_the_heaviest_part_is_lightest() -> None:
-    assert evenly([1, 1, 1, 9, 1, 1], [[1], [2], [3], [4], [5]], 3) == [0, 3, 4]
-    assert evenly([1, 1, 1, 1], [[1], [2], [3]], 2) == [0, 2]
-    assert evenly([5, 1, 1, 5], [[1]], 2) == [0, 1]
-    assert evenly([1, 1], [[1]], 3) is None
-    assert evenly([9, 1, 1, 8], [[1, 2, 3]], 2) == [0, 1]
-    assert evenly([1, 1, 1, 9], [[1, 2, 3]], 2) == [0, 3]
-    assert evenly([1, 1, 1, 9], [[1, 2, 3]], 3) is None, "one place is cut once"
-    assert evenly([4, 1, 1, 4, 1, 1, 4], [[1, 2, 3], [4, 5, 6]], 3) == [0, 2, 4]
+    assert split_evenly([1, 1, 1, 9, 1, 1], [[1], [2], [3], [4], [5]], 3) == [0, 3, 4]
+    assert split_evenly([1, 1, 1, 1], [[1], [2], [3]], 2) == [0, 2]
+    assert split_evenly([5, 1, 1, 5], [[1]], 2) == [0, 1]
+    assert split_evenly([1, 1], [[1]], 3) is None
+    assert split_evenly([9, 1, 1, 8], [[1, 2, 3]], 2) == [0, 1]
+    assert split_evenly([1, 1, 1, 9], [[1, 2, 3]], 2) == [0, 3]
+    assert split_evenly([1, 1, 1, 9], [[1, 2, 3]], 3) is None, "one place is cut once"
+    assert split_evenly([4, 1, 1, 4, 1, 1, 4], [[1, 2, 3], [4, 5, 6]], 3) == [0, 2, 4]
     shared = nn.Linear(2, 2)
     layers = [nn.Tanh(), nn.Linear(2, 2), nn.Tanh(), shared, nn.Linear(2, 2), shared, nn.Tanh(), nn.Linear(2, 2)]
-    assert may_begin(layers) == [3, 7]
-    assert or_before(3, layers) == [2, 3]
-    assert or_before(7, layers) == [6, 7]
+    assert split_points(layers) == [3, 7]
+    assert with_layers_before(3, layers) == [2, 3]
+    assert with_layers_before(7, layers) == [6, 7]
 
 
 def test_a_layer_without_parameters_goes_with_the_lighter_stage_unless_more_is_sent_for_it() -> None:
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))
-    row, inputs = Row(model), [torch.zeros(2, 1, 8, 8)]
+    row, inputs = SequentialSource(model), [torch.zeros(2, 1, 8, 8)]
     layers = row.layers(inputs)
     (place,) = row.allowed(layers, calls(model, layers, inputs))
     assert place == [3, 4], "before the pooling four times as much is sent"
-    dropping = Row(
+    dropping = SequentialSource(
         nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Dropout(0.5), nn.Tanh(), nn.Dropout(0.0), nn.Linear(4, 2))
     )
     drawn = [torch.zeros(2, 4)]
     (apart,) = dropping.allowed(dropping.layers(drawn), calls(dropping.model, dropping.layers(drawn), drawn))
     assert apart == [3, 4, 5], "dropout on another rank would drop others"
-    begins = [layers[each][0] for each in evenly([1, 1, 1, 5, 5], [place], 2) or ()]
+    begins = [layers[each][0] for each in split_evenly([1, 1, 1, 5, 5], [place], 2) or ()]
     assert begins == ["0", "4"]
     assert [type(layer) for layer in row.stage(begins, 1, inputs, torch.device("cpu")).children()] == [nn.Linear]
 
@@ -345,5 +375,5 @@ def test_what_cannot_be_traced_is_refused() -> None:
             return nn.functional.linear(self.second(self.first(inputs)), self.first.weight)
 
     for model, words in ((Branching(), "torch.export cannot trace it"), (Sharing(), "2 stages would use first.weight")):
-        with pytest.raises(Uncuttable, match=words):
+        with pytest.raises(CannotSplitError, match=words):
             traced_stage(model, [torch.ones(2, 4)], ["second"], 0, torch.device("cpu"))

@@ -130,7 +130,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_step(runs_root: Path, tmp_pat
     assert told.state is RunState.FINISHED
     assert told.run.facts.notices[0].startswith("The loss is nan at step 4. Training goes on. A lower learning rate")
     assert stopped.state is RunState.FAILED
-    assert "The loss is nan at step 4. Training was to stop at it." in str(stopped.run.facts.error)
+    assert "The loss is nan at step 4. Training ends there, as the settings require." in str(stopped.run.facts.error)
     assert math.isnan(stopped.losses()[3])
 
 
@@ -145,7 +145,7 @@ def test_compiled_training_walks_the_same_curve(runs_root: Path, plain: str) -> 
     [
         (
             (", 3, (items,)", ", 5, (items,)"),
-            "is not among the model's outputs: they are counted from 0. Check the labels",
+            "but the model has no such output: outputs are counted from 0. Check the labels",
         ),
         (("nn.Linear(6, width)", "nn.Linear(6, 10**15)"), "Device cpu:0 ran out of memory"),
         (("import torch", "import torch, tensorflow_is_not_here"), "ModuleNotFoundError"),

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 CODE = """
     import multiprocessing, os, pathlib, signal, sys
     from multiprocessing.util import get_temp_dir
-    from core.worker.pytorch import _sockets
+    from core.worker.pytorch._data import share_socket_folder
 
     def load(answer):
         answer.send(get_temp_dir())
         os.kill(os.getpid(), signal.SIGKILL)
 
-    _sockets.share(pathlib.Path(sys.argv[1]))
+    share_socket_folder(pathlib.Path(sys.argv[1]))
     context = multiprocessing.get_context("fork")
     reader, writer = context.Pipe()
     loader = context.Process(target=load, args=(writer,))

@@ -66,10 +66,10 @@ def test_metrics_may_be_tensors_of_any_kind_or_plain_numbers() -> None:
         },
         autocast=None,
     )
-    course = SimpleNamespace(meets=True)
+    controller = SimpleNamespace(synchronises=True)
     context = SimpleNamespace(end_requested=lambda: False)
 
-    sums = Validation(task, context, task.model, course).sums().tolist()  # type: ignore[arg-type]  # all it asks of them
+    sums = Validation(task, context, task.model, controller).sums().tolist()  # type: ignore[arg-type]  # all it asks of them
 
     # Batches of 2, 2 and 1 of the numbers 0 to 4.
     assert sums == [10.0, 2 * 2 + 2 * 2 + 1, 2 * 1 + 2 * 3 + 4, 2 * 1 + 2 * 5 + 4, 5.0, 0.0]

@@ -91,13 +91,13 @@ def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, stepwise: F
     manifest.write_text(manifest.read_text()[:-40])
     failed = resumed(run_dir)
     assert failed.state is RunState.FAILED
-    assert "No checkpoint of this run is whole: step-00000001 (checkpoint.json is not what was written)." in str(
+    assert "All checkpoints of this run are broken: step-00000001 (checkpoint.json is not what was written)." in str(
         failed.run.facts.error
     )
     assert failed.book.metrics["loss"].count == 15  # what was measured is still there
     shutil.rmtree(manifest.parent)
     again = resumed(run_dir)
-    assert "There was no checkpoint to go on from: training begins anew." in notices(again)
+    assert "The run has no checkpoint to resume from. Training starts from the beginning." in notices(again)
     assert again.losses() == stepwise.losses()
 
 
@@ -118,7 +118,7 @@ def loss():
     followed = train(make_spec(drops, epochs=2, batch_size=16, checkpoints={"unit": "epochs"}), runs_root)
     assert followed.state is RunState.FINISHED
     assert "The checkpoint at step 5 could not be written to" in notices(followed)
-    assert "Training goes on, and it is tried again when the next is due" in notices(followed)
+    assert "Training goes on, and the next checkpoint is tried when it is due" in notices(followed)
 
 
 def test_on_a_full_disk_older_checkpoints_make_way(small_disk: Path, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_on_a_full_disk_older_checkpoints_make_way(small_disk: Path, tmp_path: P
     last = len(followed.losses())
     assert followed.state is RunState.FINISHED
     assert names(followed.run)[-1] == f"step-{last:08d}"
-    assert "The disk is full: of the last 2 checkpoints that are to be kept, older ones make way" in notices(followed)
+    assert "The disk is full: older ones of the last 2 checkpoints were removed to make room" in notices(followed)
     assert "could not be written" not in notices(followed)
 
 

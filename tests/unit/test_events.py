@@ -144,7 +144,7 @@ def test_a_traceback_is_told_of_errors_and_not_of_our_own_word_on_the_training(
     because = NotFiniteError("It fails.")
     because.__cause__ = cause
     for error in (NotFiniteError("The loss is nan at step 1."), cause, because):
-        context.failed(error)
+        context.record_error(error)
     context.close()
     told = Tail(tmp_path / EVENTS / "worker-0.jsonl").read()
     assert [event["message"] for event in told] == ["The loss is nan at step 1.", "no such data", "It fails."]

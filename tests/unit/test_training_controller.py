@@ -1,4 +1,4 @@
-"""The course of a training: what its end of an epoch costs, and when its steps are said to have been."""
+"""The controller of a training: what its end of an epoch costs, and when its steps are said to have been."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STEPS = 3
 
 
 class Alone(RankedMetricsReporter):
-    """The meter of several ranks, where this one is all there are; counts how often ranks would have met."""
+    """The reporter of several ranks, where this one is all there are; counts how often ranks would have met."""
 
     meetings = 0
 
@@ -38,16 +38,16 @@ class Alone(RankedMetricsReporter):
         return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
 
 
-def course_of(
-    runs_root: Path, meter: type[MetricsReporter], **settings: object
+def controller_of(
+    runs_root: Path, reporter: type[MetricsReporter], **settings: object
 ) -> tuple[TrainingController, MetricsReporter, Path]:
     run_dir = new_directory(runs_root, "course")
     write_spec(run_dir, make_spec("digits_mlp", checkpoints={"unit": "never"}, **settings))
-    placement = RankAssignment(
+    assignment = RankAssignment(
         rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
     )
-    context = Context(str(run_dir), placement)
-    made = meter(context)
+    context = Context(str(run_dir), assignment)
+    made = reporter(context)
     nothing_to_save = cast("StateSaver", None)
     return (
         TrainingController(context, made, nothing_to_save, steps_per_epoch=STEPS, samples_per_epoch=9, validates=True),
@@ -75,35 +75,35 @@ def test_ranks_meet_once_at_the_end_of_an_epoch_or_not_at_all(
 
     The first is met since it is not known yet how long a validation takes, the last since training ends there.
     """
-    course, meter, _ = course_of(runs_root, Alone, epochs=3, **settings)
-    assert isinstance(meter, Alone)
+    controller, reporter, _ = controller_of(runs_root, Alone, epochs=3, **settings)
+    assert isinstance(reporter, Alone)
     for epoch, meetings in enumerate(expected):
-        course.stepped(1.0)
-        meter.report()  # so that no report is due by itself
-        meter._interval = meter._countdown = 1000
-        before = meter.meetings
+        controller.after_step(1.0)
+        reporter.report()  # so that no report is due by itself
+        reporter._interval = reporter._countdown = 1000
+        before = reporter.meetings
         for _ in range(STEPS - 1):
-            course.stepped(2.0)
-        course.epoch_trained(0.1)
-        values = course.conclude([3.0, 1.5], mean)
+            controller.after_step(2.0)
+        controller.after_epoch_steps(0.1)
+        values = controller.finish_validation([3.0, 1.5], mean)
         assert values == ({"val_loss": [2.0]} if meetings else None)
-        assert not course.validated(values)
-        assert meter.meetings - before == meetings, f"epoch {epoch}"
+        assert not controller.after_epoch(values)
+        assert reporter.meetings - before == meetings, f"epoch {epoch}"
 
 
 def test_one_device_writes_nothing_at_the_end_of_a_short_epoch_and_loses_nothing(runs_root: Path) -> None:
     """At the first it is not known yet how long a validation takes, and training ends at the last."""
-    course, meter, run_dir = course_of(runs_root, MetricsReporter, epochs=3)
+    controller, reporter, run_dir = controller_of(runs_root, MetricsReporter, epochs=3)
     log, told = run_dir / EVENTS / "worker-0.jsonl", []
     for _ in range(3):
-        course.stepped(1.0)
-        meter.report()
+        controller.after_step(1.0)
+        reporter.report()
         before = len(measured(log))
-        meter._interval, meter._due = 1000, float("inf")  # no report is due by itself, and an epoch is a moment
+        reporter._interval, reporter._due = 1000, float("inf")  # no report is due by itself, and an epoch is a moment
         for _ in range(STEPS - 1):
-            course.stepped(2.0)
-        course.epoch_trained(0.1)
-        assert not course.validated(course.conclude([3.0, 1.5], mean))
+            controller.after_step(2.0)
+        controller.after_epoch_steps(0.1)
+        assert not controller.after_epoch(controller.finish_validation([3.0, 1.5], mean))
         told.append([(first, name) for first, name, _ in measured(log)[before:]])
     assert told == [[(2, "loss"), (3, "val_loss")], [], [(8, "loss"), (9, "val_loss")]]
     kept = measured(log)
@@ -128,31 +128,31 @@ def test_reports_for_which_ranks_meet_take_little_of_the_time(
             return super()._reduce(losses, shares, numbers)
 
     monkeypatch.setattr("core.worker.metrics_reporter.time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
-    _, meter, _ = course_of(runs_root, Slow)
+    _, reporter, _ = controller_of(runs_root, Slow)
     for _ in range(60_000):
         now += 0.001
-        meter.step(1.0)
+        reporter.step(1.0)
     assert (reported[-1] - reported[-2]) * 0.001 == pytest.approx(expected_s, rel=0.06)
     assert reported[:4] == [1, 3, 7, 15]
 
 
-@pytest.mark.parametrize("meter", [MetricsReporter, Alone])
-def test_the_time_of_a_validation_is_none_of_the_steps(runs_root: Path, meter: type[MetricsReporter]) -> None:
+@pytest.mark.parametrize("reporter", [MetricsReporter, Alone])
+def test_the_time_of_a_validation_is_none_of_the_steps(runs_root: Path, reporter: type[MetricsReporter]) -> None:
     """What is reported after it says when its steps were; and the next steps are not said to have been before it."""
-    course, made, run_dir = course_of(runs_root, meter, epochs=2)
-    course.stepped(1.0)
+    controller, made, run_dir = controller_of(runs_root, reporter, epochs=2)
+    controller.after_step(1.0)
     made.report()
     trained = []
     for _ in range(2):
         made._due = float("inf")  # no report is due by itself
         if isinstance(made, Alone):
             made._interval = made._countdown = 1000
-        course.stepped(2.0)
-        course.stepped(3.0)
-        course.epoch_trained(0.1)
+        controller.after_step(2.0)
+        controller.after_step(3.0)
+        controller.after_epoch_steps(0.1)
         trained.append(time.time())
         wait_until(lambda: time.time() > trained[-1] + 0.01, what="the validation")
-        course.validated(course.conclude([1.0, 1.0], mean))
+        controller.after_epoch(controller.finish_validation([1.0, 1.0], mean))
     lines = [each for each in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if "loss" in each.get("values", {})]
     assert [each["first"] for each in lines] == [1, 2, 4]
     assert lines[1]["t"] <= trained[0] < lines[2]["since"] <= lines[2]["t"] <= trained[1]

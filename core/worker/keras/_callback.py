@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
     from ..context import Context
     from ..controller import TrainingController
-    from ..tensorflow._loop import Task
+    from ..tensorflow._build import Task
 
 
-class Reporter(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
-    """Tells the course each step and each epoch, and ends `fit` when the course says so."""
+class ControllerCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
+    """Tells the controller each step and each epoch, and ends `fit` when the controller says so."""
 
-    def __init__(self, course: TrainingController, task: Task, context: Context) -> None:
+    def __init__(self, controller: TrainingController, task: Task, context: Context) -> None:
         super().__init__()
-        self._course, self._context, self._optimizer = course, context, task.optimizer
+        self._controller, self._context, self._optimizer = controller, context, task.optimizer
         self._steps = task.train.steps
-        self._set_rate = rate_setter(task.optimizer, course)
+        self._set_rate = rate_setter(task.optimizer, controller)
         self.over = False
         """Whether a stop or a pause ended the training."""
         self.validations = Validations(self)
@@ -38,12 +38,12 @@ class Reporter(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
         """Count the step; a resumed epoch ends when all its steps are done, though `fit` has not counted as many."""
-        self.over = self._course.stepped(logs["loss"])
-        epoch_done = self._course.done_in_epoch == self._steps
+        self.over = self._controller.after_step(logs["loss"])
+        epoch_done = self._controller.done_in_epoch == self._steps
         if self.over or epoch_done:
             self.model.stop_training = True  # looked at after each batch, and again after the validation
         if epoch_done and not self.over:
-            self._course.epoch_trained(learning_rate(self._optimizer))
+            self._controller.after_epoch_steps(learning_rate(self._optimizer))
 
     def on_test_begin(self, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
         """Nothing is asked for yet."""
@@ -54,11 +54,11 @@ class Reporter(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
         now = time.monotonic()
         if now >= self._due:
             self._due = now + REPORT_EVERY_S
-            self._cut_short = self._cut_short or (self._course.meets and self._context.end_requested())
+            self._cut_short = self._cut_short or (self._controller.synchronises and self._context.end_requested())
             self.model.stop_evaluating = self._cut_short
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
-        """The end of an epoch, and of the training when the course says so: `fit` goes on only if neither."""
+        """The end of an epoch, and of the training when the controller says so: `fit` goes on only if neither."""
         if not self.over:
             self.validated(logs)
             self.model.stop_training = self.over or self.finished
@@ -66,23 +66,23 @@ class Reporter(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no 
     def validated(self, logs: Mapping[str, float]) -> None:
         """Tell what a validation measured, if it was not cut short."""
         values = {name: [value] for name, value in logs.items() if name.startswith("val_")}
-        self.over = self._course.validated({} if self._cut_short else values)
+        self.over = self._controller.after_epoch({} if self._cut_short else values)
 
     @property
     def finished(self) -> bool:
         """Whether no epoch is left."""
-        return next(self._course.epochs(), None) is None
+        return next(self._controller.epochs(), None) is None
 
 
 class Validations(list[int]):
     """What `fit` takes for the epochs after which to validate: all but one that was left in the middle."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, callback: ControllerCallback) -> None:
         super().__init__()
-        self._reporter = reporter
+        self._callback = callback
 
     def __contains__(self, epoch: object) -> bool:
-        return not self._reporter.over
+        return not self._callback.over
 
 
 class Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types

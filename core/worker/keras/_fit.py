@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from ..controller import TrainingController
-from ..tensorflow._loop import call, learning_rate
-from ..tensorflow._meter import Meter
+from ..tensorflow._build import call
+from ..tensorflow._loop import Reporter, learning_rate
 from ..tensorflow._saver import Saver
-from ._callback import Callbacks, Reporter
+from ._callback import Callbacks, ControllerCallback
 from ._data import Cut, training, validation
 from ._step import train_step
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ..context import Context
-    from ..tensorflow._loop import Measure, Task
+    from ..tensorflow._build import Measure, Task
     from ..tensorflow._step import Gradient
 
 
@@ -29,26 +29,31 @@ def fit(task: Task, context: Context, gradient: Gradient | None = None) -> None:
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
     with strategy.scope():
         _compile(task, context, cut, gradient)
-    course = TrainingController(context, Meter(context), Saver(task.model, task.optimizer, context), **task.size)
-    reporter = Reporter(course, task, context)  # knows the base learning rate, which a checkpoint may not have
-    course.begin(learning_rate(task.optimizer))
-    checks = _validation(task, reporter, strategy)
-    if course.done_in_epoch == task.train.steps:
-        course.epoch_trained(learning_rate(task.optimizer))
-        _finish_epoch(task, reporter, checks)
-    if not (reporter.over or reporter.finished):
+    controller = TrainingController(context, Reporter(context), Saver(task.model, task.optimizer, context), **task.size)
+    callback = ControllerCallback(
+        controller, task, context
+    )  # knows the base learning rate, which a checkpoint may not have
+    controller.begin(learning_rate(task.optimizer))
+    checks = _validation(task, callback, strategy)
+    if controller.done_in_epoch == task.train.steps:
+        controller.after_epoch_steps(learning_rate(task.optimizer))
+        _finish_epoch(task, callback, checks)
+    if not (callback.over or callback.finished):
         task.model.fit(
-            _dealt(training(task.train, cut, epoch=course.epoch, epochs=epochs, skip=course.done_in_epoch), strategy),
-            initial_epoch=course.epoch,
+            _dealt(
+                training(task.train, cut, epoch=controller.epoch, epochs=epochs, skip=controller.done_in_epoch),
+                strategy,
+            ),
+            initial_epoch=controller.epoch,
             epochs=epochs,
             steps_per_epoch=task.train.steps,
-            callbacks=Callbacks([reporter], add_history=True, model=task.model),
+            callbacks=Callbacks([callback], add_history=True, model=task.model),
             shuffle=False,  # the stream has its own order
             verbose=0,
             **checks,
         )
-    if not reporter.over:
-        course.end()
+    if not callback.over:
+        controller.finish()
     # A stream under a strategy may take a minute to be let go of (see `_data`): the process ends without.
     gc.freeze()
 
@@ -92,7 +97,7 @@ class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
         return self._mean(y_true, y_pred) / self._replicas
 
 
-def _validation(task: Task, reporter: Reporter, strategy: tf.distribute.Strategy) -> dict[str, Any]:
+def _validation(task: Task, callback: ControllerCallback, strategy: tf.distribute.Strategy) -> dict[str, Any]:
     """The keywords with which `fit` validates; none without data for it."""
     if task.val is None:
         return {}
@@ -100,7 +105,7 @@ def _validation(task: Task, reporter: Reporter, strategy: tf.distribute.Strategy
     return {
         "validation_data": _dealt(batches, strategy),
         "validation_steps": steps,
-        "validation_freq": reporter.validations,
+        "validation_freq": callback.validations,
     }
 
 
@@ -113,15 +118,15 @@ def _dealt(
     return strategy.distribute_datasets_from_function(lambda _: batches)
 
 
-def _finish_epoch(task: Task, reporter: Reporter, checks: dict[str, Any]) -> None:
+def _finish_epoch(task: Task, callback: ControllerCallback, checks: dict[str, Any]) -> None:
     """The validation that a pause kept a whole epoch from."""
     logs = {}
     if checks:
         logs = task.model.evaluate(
             checks["validation_data"],
             steps=checks["validation_steps"],
-            callbacks=Callbacks([reporter], model=task.model),
+            callbacks=Callbacks([callback], model=task.model),
             verbose=0,
             return_dict=True,
         )
-    reporter.validated({f"val_{name}": value for name, value in logs.items()})
+    callback.validated({f"val_{name}": value for name, value in logs.items()})

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..context import Context
+    from ..tensorflow._build import Task
     from ..tensorflow._data import Feed
-    from ..tensorflow._loop import Task
     from ..tensorflow._step import Gradient
     from ._data import Cut
 
@@ -85,12 +85,12 @@ class CutPasses(Passes):
                 loss, gradients = self._one(mine, tf.reduce_sum(weights[start : start + size]))
             gradients = [each if each is None else tf.convert_to_tensor(each) for each in gradients]
             total += loss
-            sums = [_plus(*pair) for pair in zip(sums, gradients, strict=True)] if sums else gradients
+            sums = [add_gradients(*pair) for pair in zip(sums, gradients, strict=True)] if sums else gradients
             done = [total, *(each for each in sums if each is not None)]
         return total, sums
 
 
-def _plus(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
+def add_gradients(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
     return None if one is None else one + other
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ..tensorflow._build import build
 from ..tensorflow._devices import claim
-from ..tensorflow._loop import build
 from ._fit import fit
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ..tensorflow._build import build
 from ..tensorflow._devices import claim
-from ..tensorflow._loop import build
 from ..tensorflow._placing import placed_model, tell
 from ..tensorflow.placement import where_it_was_computed
 from ._fit import fit

@@ -1,1 +1,6 @@
-"""PyTorch: one file per strategy, each with `train(recipe, context)`."""
+"""PyTorch: one file per strategy, each with `train(recipe, context)` and its training loop.
+
+`_build` makes model, data and optimizer from a recipe, `_data` the batches. `_loop` has what all loops share,
+`_distributed` what loops of several ranks share, `_saver` and `_fsdp_saver` the checkpoints, `_placing` a model on
+several devices, `stages` a model cut for a pipeline. `_errors` explains PyTorch's errors, `export` writes models.
+"""

@@ -1,4 +1,4 @@
-"""Building from a recipe, in two halves: between them, a strategy may shard or cut the model."""
+"""Build a task from a recipe in two steps, `prepare` and `complete`: between them a strategy may shard the model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from ...schema.settings import DEFAULT_LEARNING_RATE
-from . import _sockets
-from ._data import Batches, as_dataset
+from ._data import Batches, as_dataset, share_socket_folder
 from ._loop import Task
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Raw:
-    """A recipe's model, as it is on the CPU, and its data."""
+class Unplaced:
+    """A recipe's model, still on the CPU, and its data."""
 
     model: nn.Module
     train: Batches
@@ -36,41 +35,37 @@ class Raw:
 
 
 def build(recipe: LoadedRecipe, context: Context) -> Task:
-    """The recipe's parts on this worker's device, for strategies that keep the whole model on each.
+    """Build the recipe's parts on this worker's device, for strategies that keep the whole model on each device.
 
-    The random states are set before each part, so that no part depends on what another drew. The model
-    comes last: its weights and its dropout are those of a hand-written loop that calls
-    `torch.manual_seed(seed)`, then `model()`, then trains. Ranks above 0 go on with a state of their
-    own: else all would drop the same units.
+    The seed is set before each part, so that no part depends on random numbers of another. The model comes last: its
+    weights and dropout are those of a hand-written loop that calls `torch.manual_seed(seed)`, then `model()`, then
+    trains. Ranks above 0 continue with another seed: else all would drop the same units.
     """
     raw = prepare(recipe, context)
     return complete(recipe, context, raw, raw.model.to(raw.device))
 
 
-def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = False) -> Raw:
-    """Data and model, the model still on the CPU.
+def prepare(recipe: LoadedRecipe, context: Context, *, whole_batches: bool = False) -> Unplaced:
+    """Build data and model, the model still on the CPU.
 
-    `whole_batches`: each rank gets the global batches whole, instead of its slices of them.
+    `whole_batches`: each rank gets whole global batches instead of slices.
     """
     seed = context.training.seed
     if context.training.loader_workers:
-        _sockets.share(context.run_dir)
-    device = claim_device(context)  # first: what the recipe puts on "cuda" goes to this rank's own
+        share_socket_folder(context.run_dir)
+    device = claim_device(context)  # first, so that the recipe's "cuda" is this rank's device
     datasets = {name: _dataset(recipe, name, seed) for name in ("train_data", "val_data")}
     model = build_model(recipe, "model", seed)
     passes = 1 if whole_batches else context.training.accumulation
     train = _batches(datasets["train_data"], context, device, passes, whole=whole_batches)
     val = _batches(datasets["val_data"], context, device, 1, whole=whole_batches)
     assert train is not None
-    if context.training.batch_size > train.items and not context.rank:
-        context.notice(
-            f"The batch is {context.training.batch_size}, but there are {train.items} items: each step takes them all."
-        )
-    return Raw(model=model, train=train, val=val, device=device)
+    context.notice_large_batch(train.items)
+    return Unplaced(model=model, train=train, val=val, device=device)
 
 
 def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: object) -> nn.Module:
-    """What this function of the recipe returns, its weights fixed by the seed."""
+    """Call a function of the recipe that returns a model; the seed fixes its weights. Raises `TypeError`."""
     seed_everything(seed)
     model = recipe.call(function, *arguments)
     if not isinstance(model, nn.Module):
@@ -78,13 +73,13 @@ def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: obje
     return model
 
 
-def complete(recipe: LoadedRecipe, context: Context, raw: Raw, model: nn.Module) -> Task:
-    """The task on what the strategy has made of the model: the optimizer is built on its parameters."""
+def complete(recipe: LoadedRecipe, context: Context, raw: Unplaced, model: nn.Module) -> Task:
+    """Build the task for the model as the strategy has prepared it: the optimizer gets its parameters."""
     if context.training.compile:
-        model.compile()  # in place: the names in its state_dict stay
+        model.compile()  # in place, so that the names in its state_dict stay
     if context.rank:
         seed_everything(context.training.seed + context.rank)  # else all ranks would drop the same units
-    if raw.device.type == "cuda" and context.world_size == 1:  # nor may several devices in one process
+    if raw.device.type == "cuda" and context.world_size == 1:  # likewise for several devices in one process
         for number, generator in enumerate(torch.cuda.default_generators):
             generator.manual_seed(context.training.seed + number)
     return Task(
@@ -93,19 +88,19 @@ def complete(recipe: LoadedRecipe, context: Context, raw: Raw, model: nn.Module)
         optimizer=_optimizer(recipe, context, model),
         train=raw.train,
         val=raw.val,
-        metrics={name: _on(raw.device, each) for name, each in _metrics(recipe).items()},
+        metrics={name: _on(raw.device, each) for name, each in recipe.metrics().items()},
         autocast=autocast_of(context, raw.device),
     )
 
 
 def build_loss(recipe: LoadedRecipe, device: torch.device) -> Loss:
-    """The recipe's loss, or cross entropy on logits."""
+    """Return the recipe's loss, or cross entropy on logits."""
     loss: Loss = _on(device, recipe.call("loss") if recipe.has("loss") else nn.CrossEntropyLoss())
     return loss
 
 
 def autocast_of(context: Context, device: torch.device) -> AbstractContextManager[Any] | None:
-    """For bfloat16, reusable; None for float32."""
+    """Return a reusable context for bfloat16, or None for float32."""
     return torch.autocast(device.type, torch.bfloat16) if context.training.precision == "bfloat16" else None
 
 
@@ -131,7 +126,7 @@ def _batches(
 
 
 def seed_everything(seed: int) -> None:
-    """Set the random states of Python, numpy (where torch brought it) and torch, on all devices."""
+    """Seed Python, numpy (if it is loaded) and torch on all devices."""
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed % 2**32)
@@ -139,25 +134,22 @@ def seed_everything(seed: int) -> None:
 
 
 def claim_device(context: Context) -> torch.device:
-    """This rank's device, after a check that the process sees exactly the devices that were ticked.
-
-    Raises `RuntimeError` with a sentence when it sees more or fewer.
-    """
-    placement = context.placement
-    ticked = len(placement.devices)
+    """Return this rank's device. Raises `RuntimeError` unless the process sees exactly the ticked devices."""
+    assignment = context.assignment
+    ticked = len(assignment.devices)
     gpus = torch.cuda.device_count()
-    context.seen(gpus=gpus, threads=torch.get_num_threads())
-    if placement.kind == "cpu":
+    context.record_seen(gpus=gpus, threads=torch.get_num_threads())
+    if assignment.kind == "cpu":
         if gpus:
             raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were ticked. Please report this.")
         return torch.device("cpu")
     if gpus != ticked:
         raise RuntimeError(
             f"This worker sees {gpus} CUDA devices where {ticked} {'was' if ticked == 1 else 'were'} ticked "
-            f"({', '.join(placement.devices)}). "
+            f"({', '.join(assignment.devices)}). "
             f"{_cuda_advice()}"
         )
-    device = torch.device("cuda", placement.rank)
+    device = torch.device("cuda", assignment.rank)
     torch.cuda.set_device(device)
     return device
 
@@ -176,22 +168,13 @@ def _dataset(recipe: LoadedRecipe, function: str, seed: int) -> Dataset[Any] | N
 
 
 def _optimizer(recipe: LoadedRecipe, context: Context, model: nn.Module) -> torch.optim.Optimizer:
-    """The recipe's optimizer at the run's learning rate; Adam where the recipe has none."""
+    """Return the recipe's optimizer at the run's learning rate, or Adam where the recipe has none."""
     rate = context.training.learning_rate
     if not recipe.has("optimizer"):
         return torch.optim.Adam(model.parameters(), lr=rate or DEFAULT_LEARNING_RATE)
     optimizer: torch.optim.Optimizer = recipe.call("optimizer", model.parameters())
     if rate is not None and not recipe.takes("optimizer", "learning_rate"):
         base = float(optimizer.defaults.get("lr") or 0)
-        for group in optimizer.param_groups:  # groups keep the proportions that the recipe gave them
+        for group in optimizer.param_groups:  # groups keep the recipe's proportions
             group["lr"] = rate * float(group["lr"]) / base if base else rate
     return optimizer
-
-
-def _metrics(recipe: LoadedRecipe) -> dict[str, Any]:
-    metrics: dict[str, Any] = recipe.call("metrics") if recipe.has("metrics") else {}
-    if "loss" in metrics:
-        raise ValueError(
-            f"metrics() of {recipe.name} has a metric called loss, which is the loss's own name. Rename it."
-        )
-    return metrics

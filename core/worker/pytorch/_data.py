@@ -1,7 +1,12 @@
-"""The global batches of an epoch, cut into this rank's micro-batches."""
+"""The global batches of an epoch, cut into this rank's micro-batches; and where data-loader workers have sockets."""
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing.util
+import os
+import socket
+import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
@@ -9,10 +14,14 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from torch import Tensor
 
-CUT_AT_ONCE = 1024  # steps; an epoch of millions must not become millions of tensors
+CUT_AT_ONCE = 1024
+"""Steps whose indices are made at once: an epoch of millions of steps must not become millions of tensors."""
+MAX_SOCKET_NAME = "pymp-xxxxxxxx/listener-xxxxxxxx"
+"""A name at least as long as the ones that `multiprocessing` creates in a folder."""
 
 
 class MicroBatch(NamedTuple):
@@ -23,11 +32,11 @@ class MicroBatch(NamedTuple):
     target: Tensor
     """Shape (items, ...)."""
     share: float
-    """Its items over the items of the global batch: the weight of its mean loss. All shares add up to 1."""
+    """Its items over the items of the global batch: the weight of its mean loss. All shares sum to 1."""
 
 
 def as_dataset(data: object, function: str) -> Dataset[Any]:
-    """What a recipe's function returned, as a map-style dataset. Raises `TypeError` with a sentence."""
+    """Return what a recipe's function returned as a map-style dataset. Raises `TypeError` or `ValueError`."""
     if isinstance(data, tuple) and any(hasattr(part, "shape") for part in data):
         return _tensor_dataset(data, function)
     if isinstance(data, IterableDataset) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
@@ -35,8 +44,8 @@ def as_dataset(data: object, function: str) -> Dataset[Any]:
             f"{function}() returned {type(data).__name__}. Return a map-style torch Dataset "
             "(with __len__ and __getitem__) or a tuple of tensors, inputs first, target last."
         )
-    dataset: Dataset[Any] = cast("Dataset[Any]", data)  # by its shape: it need not be a subclass
-    if len(dataset) == 0:  # type: ignore[arg-type]  # has __len__, as just asked
+    dataset: Dataset[Any] = cast("Dataset[Any]", data)  # it need not be a subclass
+    if len(dataset) == 0:  # type: ignore[arg-type]  # has __len__, as just checked
         raise ValueError(f"{function}() returned an empty {type(data).__name__}. There is nothing to train on.")
     return dataset
 
@@ -50,12 +59,14 @@ def _tensor_dataset(data: Sequence[Any], function: str) -> TensorDataset:
         )
     sizes = [len(part) for part in data]
     if len(set(sizes)) > 1 or not sizes[0]:
-        raise ValueError(f"{function}() returned tensors of {sizes} items. Return as many targets as inputs, and some.")
+        raise ValueError(
+            f"{function}() returned tensors of {sizes} items. Return as many targets as inputs, at least one."
+        )
     return TensorDataset(*data)
 
 
 def _checked(batch: object) -> Sequence[Tensor]:
-    """A batch as a loader collated it. Raises `TypeError` with a sentence when it is no (inputs ..., target)."""
+    """Return a batch of a data loader. Raises `TypeError` unless it is (inputs ..., target)."""
     if isinstance(batch, (tuple, list)) and len(batch) > 1 and all(isinstance(part, torch.Tensor) for part in batch):
         return batch
     kinds = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, (tuple, list)) else ""
@@ -68,11 +79,11 @@ def _checked(batch: object) -> Sequence[Tensor]:
 class Batches:
     """A dataset in global batches, of which this rank takes its contiguous slice.
 
-    One rank and many thus see the same items in the same optimizer step. A last batch that does not
-    divide evenly is weighted by its size. A rank that gets no item of it trains on one item with
-    share 0, because in data parallel training every rank has to take part in every step.
+    One rank and many therefore see the same items in the same optimizer step. A last batch that does not divide evenly
+    is weighted by its size. A rank that gets no item of it trains on one item with share 0, because every rank must
+    take part in every step.
 
-    `batch_size` is a multiple of `world_size * accumulation`, as `core.config.validation.problems` makes sure.
+    `batch_size` is a multiple of `world_size * accumulation`; `core.config.validation.problems` checks that.
     """
 
     def __init__(
@@ -100,30 +111,30 @@ class Batches:
         self._loader = None if self._tensors else self._make_loader(dataset, loader_workers)
 
     def shuffled(self, epoch: int, skip: int = 0) -> Iterator[list[MicroBatch]]:
-        """One epoch in the order that its number and the seed fix on any number of ranks: micro-batches by step.
+        """Yield the micro-batches of each step of an epoch. Seed and epoch fix the order, for any number of ranks.
 
-        `skip`: steps at its beginning to leave out, which were trained before a checkpoint.
+        `skip`: the first steps to leave out, because they were trained before a checkpoint.
         """
         generator = torch.Generator().manual_seed(spread(self._seed, epoch))
         self._order = torch.randperm(self.items, generator=generator)
         return self._batches(skip)
 
     def in_order(self) -> Iterator[list[MicroBatch]]:
-        """The dataset once, as it stands."""
+        """Yield the dataset once, unshuffled."""
         self._order = torch.arange(self.items)
         return self._batches()
 
     @property
     def skipped(self) -> int:
-        """Steps that the epoch under way leaves out."""
+        """Steps that the current epoch leaves out."""
         return self._skip
 
     def size(self, step: int) -> int:
-        """Items of a global batch: the last may have fewer."""
+        """Return the number of items of a global batch: the last may have fewer."""
         return min(self._batch_size, self.items - step * self._batch_size)
 
     def slices(self) -> Iterator[Tensor]:
-        """The indices of this rank's items, step by step; cut many at a time, since each cut costs microseconds."""
+        """Yield the indices of this rank's items by step. Many are cut at once, since each cut costs microseconds."""
         first = self._skip * self._batch_size
         whole = self.items // self._batch_size * self._batch_size
         for many in self._order[first:whole].split(self._batch_size * CUT_AT_ONCE):  # type: ignore[no-untyped-call]
@@ -136,7 +147,7 @@ class Batches:
         size = self.size(step)
         if size == self._batch_size:
             return 1 / self._world_size
-        least, more = divmod(size, self._world_size)  # as `tensor_split` deals them out in `slices`
+        least, more = divmod(size, self._world_size)  # as `tensor_split` in `slices` divides them
         return (least + (self._rank < more)) / size
 
     def _batches(self, skip: int = 0) -> Iterator[list[MicroBatch]]:
@@ -170,14 +181,14 @@ class Batches:
             num_workers=workers,
             persistent_workers=workers > 0,
             pin_memory=self.device.type == "cuda",
-            # Its own: the loader would draw from the global one, and dropout would change with the loader.
-            # Its workers are seeded from it: by the run's seed, and each rank's otherwise.
+            # Without a generator the loader draws from the global one, and dropout would change with the loader.
+            # The loader's workers are seeded from it: fixed by the run's seed, different on each rank.
             generator=torch.Generator().manual_seed(spread(self._seed, self._rank)),
         )
 
 
 def spread(seed: int, number: int) -> int:
-    """A seed of its own for each seed and number, within what torch takes."""
+    """Return a different seed for each seed and number, within torch's range."""
     return (seed * 1_000_003 + number) % 2**63
 
 
@@ -192,3 +203,31 @@ class _Slices:
 
     def __iter__(self) -> Iterator[list[int]]:
         return (index.tolist() for index in self._batches.slices())
+
+
+def share_socket_folder(run_dir: Path) -> None:
+    """Make one folder for the sockets over which data-loader workers send tensors, below `run_dir` where possible.
+
+    Call it before the first data-loader worker starts. Without it, each worker makes a folder of its own in the
+    system's temporary one (`multiprocessing.util.get_temp_dir`), which stays for ever when a signal ends the worker.
+    Workers inherit this process's folder, and its exit removes it. If this process is killed, the run's guard removes
+    it, or the supervisor that resumes the run (`core.supervisor.claim`).
+    """
+    before = tempfile.tempdir
+    if _takes_sockets(run_dir):
+        tempfile.tempdir = str(run_dir)
+    try:
+        multiprocessing.util.get_temp_dir()
+    finally:
+        tempfile.tempdir = before
+
+
+def _takes_sockets(folder: Path) -> bool:
+    """Return whether its file system has sockets, and its path fits into the 108 bytes of a socket's address."""
+    own = f"probe-{os.getpid()}-"  # several ranks probe at once
+    path = str(folder / (own + MAX_SOCKET_NAME.replace("/", "-")[len(own) :]))
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        probe.bind(path)
+        os.unlink(path)  # noqa: PTH108 (`bind` takes a string)
+        return True
+    return False

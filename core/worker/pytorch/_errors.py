@@ -1,4 +1,4 @@
-"""What PyTorch's errors mean to people: which device, what happened, what would help."""
+"""Explain PyTorch's errors: which device, what happened, what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIB = 2**30
 
 
 def explain(error: BaseException, context: Context) -> str | None:
-    """A sentence with the remedy; None where torch's own words have to do."""
+    """Return what happened and what to do, or None where torch's own message must do."""
     text = str(error)
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text:
         return _out_of_memory(text, context)
@@ -22,21 +22,21 @@ def explain(error: BaseException, context: Context) -> str | None:
         return _label(out_of_bounds[1])
     if "device-side assert" in text:
         return (
-            "A check on the GPU failed (device-side assert). The usual cause is a label or an index out of range: "
-            "train a few steps on a CPU device, which names it."
+            "A check on the GPU failed (device-side assert). The usual cause is a label or an index out of range. "
+            "Train a few steps on a CPU device to see which."
         )
     return None
 
 
 def _out_of_memory(text: str, context: Context) -> str:
     found = re.search(r"GPU (\d+) has a total capacity", text)
-    gpu = int(found[1]) if found and int(found[1]) < len(context.placement.devices) else None
-    own = ", ".join(context.placement.own) if gpu is None else context.placement.devices[gpu]
+    gpu = int(found[1]) if found and int(found[1]) < len(context.assignment.devices) else None
+    own = ", ".join(context.assignment.own) if gpu is None else context.assignment.devices[gpu]
     wanted = re.search(r"[Tt]ried to allocate ([\d.]+ ?\w+)", text)
-    more = f" when {wanted[1]} more were wanted" if wanted else ""
+    more = f" when allocating {wanted[1]} more" if wanted else ""
     return (
-        f"Device {own} ran out of memory{more}. {_peak(gpu)}A smaller batch, gradient accumulation, bfloat16 or fsdp "
-        "(on several devices) need less."
+        f"Device {own} ran out of memory{more}. {_peak(gpu)}Use a smaller batch, gradient accumulation, bfloat16 or "
+        "fsdp (on several devices)."
     )
 
 
@@ -49,6 +49,6 @@ def _peak(gpu: int | None) -> str:
 
 def _label(label: str) -> str:
     return (
-        f"A label is {label}, which is not among the model's outputs: they are counted from 0. "
+        f"A label is {label}, but the model has no such output: outputs are counted from 0. "
         "Check the labels in train_data() and val_data(), or give model() as many outputs as there are classes."
     )

@@ -1,4 +1,4 @@
-"""Checkpoints of a sharded model: gathered on rank 0, which writes the whole model under its own names."""
+"""Checkpoints of a sharded model: rank 0 gathers and writes the whole model under its own names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 
-from ._ranks import told_by
-from ._saver import MODEL, OPTIMIZER, another_model, random_file, random_states, read, set_random_states, write
+from ._distributed import broadcast_object
+from ._saver import MODEL, OPTIMIZER, does_not_fit, random_file, random_states, read, set_random_states, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ShardedSaver:
-    """Rank 0 writes model and optimizer, which then fit any number of ranks; each rank its random states."""
+    """Saves model and optimizer on rank 0, so that any number of ranks can load them; each rank its random states."""
 
     def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer, context: Context) -> None:
         self._model, self._optimizer = model, optimizer
@@ -42,7 +42,7 @@ class ShardedSaver:
         write(folder / random_file(self._rank), random_states())
 
     def load(self, folder: Path) -> None:
-        """Take up what was saved. Raises `ValueError` with a sentence when it is of another model."""
+        """Load what `save` wrote. Raises `ValueError` if it is of another model."""
         first = self._rank == 0
         model: dict[str, Any] = read(folder / MODEL) if first else {}
         optimizer: dict[str, Any] = read(folder / OPTIMIZER) if first else {}
@@ -52,19 +52,21 @@ class ShardedSaver:
                 self._compare(model)
             set_model_state_dict(self._model, model, options=spread)
             device = next(self._model.parameters()).device
-            if told_by(0, first and bool(optimizer["state"]), device):  # plain SGD has none, and torch would fail
+            if broadcast_object(
+                0, first and bool(optimizer["state"]), device
+            ):  # plain SGD has no state, and torch would fail
                 set_optimizer_state_dict(self._model, self._optimizer, optimizer, options=spread)
         except (RuntimeError, ValueError, KeyError) as error:
-            raise ValueError(another_model(folder, error)) from error
+            raise does_not_fit(folder, error) from error
         set_random_states(read(folder / random_file(self._rank)))
 
     def _compare(self, found: dict[str, Any]) -> None:
-        """Before anything is sent, for the others would wait for ever for a rest that does not come."""
+        """Raise `ValueError` for another model before anything is sent: else other ranks would wait for ever."""
         wanted = {name: value.shape for name, value in self._model.state_dict().items()}
         for name, shape in wanted.items():
             if name not in found:
                 raise ValueError(f"it has no {name}")
             if found[name].shape != shape:
-                raise ValueError(f"{name} has the shape {tuple(found[name].shape)} where {tuple(shape)} is wanted")
+                raise ValueError(f"{name} has the shape {tuple(found[name].shape)} instead of {tuple(shape)}")
         for name in found.keys() - wanted.keys():
             raise ValueError(f"this model has no {name}")

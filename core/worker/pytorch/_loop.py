@@ -1,4 +1,4 @@
-"""What the loops of PyTorch share: the task, one step's passes, validation."""
+"""What all PyTorch training loops share: the task, one step's passes, the optimizer step, validation, loss reports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils import clip_grad_norm_
 
 from ..context import REPORT_EVERY_S
+from ..metrics_reporter import MetricsReporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from torch import Tensor, nn
@@ -22,11 +24,12 @@ if TYPE_CHECKING:
     from ._data import Batches, MicroBatch
 
     Loss = Callable[[Tensor, Tensor], Tensor]
+    Clip = Callable[[Iterable[nn.Parameter], float], object]
 
 
 @dataclass
 class Task:
-    """A recipe's parts, built: all that a loop needs besides the loop."""
+    """A recipe's parts, built: everything that a training loop needs."""
 
     model: nn.Module
     loss: Loss
@@ -35,11 +38,11 @@ class Task:
     val: Batches | None
     metrics: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     autocast: AbstractContextManager[Any] | None
-    """For bfloat16, reusable; None for float32, since entering even an empty context costs microseconds a step."""
+    """For bfloat16, reusable. None for float32: entering even an empty context costs microseconds per step."""
 
     @property
     def size(self) -> TrainingSize:
-        """How much there is in an epoch."""
+        """How long an epoch is."""
         return {
             "steps_per_epoch": self.train.steps,
             "samples_per_epoch": self.train.items,
@@ -48,18 +51,18 @@ class Task:
 
 
 def learning_rate(optimizer: torch.optim.Optimizer) -> float:
-    """The first group's rate."""
+    """Return the first parameter group's learning rate."""
     return float(optimizer.param_groups[0]["lr"])
 
 
 def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> Tensor:
-    """One forward and backward pass; gradients are of `scale` times the mean loss. Returns the mean loss, detached."""
+    """Make one forward and backward pass on `scale` times the mean loss. Return the mean loss, detached."""
     if task.autocast is None:
         loss = task.loss(model(*batch.inputs), batch.target)
     else:
         with task.autocast:
             loss = task.loss(model(*batch.inputs), batch.target)
-    if scale == 1.0:  # spares a small model a multiplication forth and back
+    if scale == 1.0:  # saves a small model two multiplications
         loss.backward()  # type: ignore[no-untyped-call]
     else:
         (loss * scale).backward()  # type: ignore[no-untyped-call]
@@ -67,30 +70,84 @@ def backward(task: Task, model: nn.Module, batch: MicroBatch, scale: float) -> T
 
 
 def passes(task: Task, model: nn.Module, micro_batches: list[MicroBatch]) -> Tensor:
-    """All passes of one optimizer step in one process. Returns the mean loss over the batch, detached."""
+    """Make all passes of one optimizer step in one process. Return the mean loss over the batch, detached."""
     if len(micro_batches) == 1:
         return backward(task, model, micro_batches[0], 1.0)
     losses = [backward(task, model, batch, batch.share) * batch.share for batch in micro_batches]
     return torch.stack(losses).sum()
 
 
-class Validation:
-    """Sums over a validation set, so that means are weighted by size and ranks can be added up."""
+def updater(
+    optimizer: torch.optim.Optimizer, context: Context, controller: TrainingController, *, clip: Clip = clip_grad_norm_
+) -> Callable[[], object]:
+    """Return the function that makes an optimizer step with the run's schedule, weight decay and gradient clipping.
 
-    def __init__(self, task: Task, context: Context, model: nn.Module, course: TrainingController) -> None:
-        self._task, self._context, self._model, self._course = task, context, model, course
+    It is plain `optimizer.step` where the settings add nothing. `clip` scales the gradients of the whole model in
+    place to a largest norm.
+    """
+    training = context.training
+    if training.weight_decay is None and training.gradient_clip is None and not controller.rate_varies:
+        return optimizer.step
+    return _Update(optimizer, context, controller, clip)
+
+
+class _Update:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, context: Context, controller: TrainingController, clip: Clip
+    ) -> None:
+        self._optimizer, self._controller, self._clip = optimizer, controller, clip
+        self._decay, self._max_norm = context.training.weight_decay, context.training.gradient_clip
+        self._rates = [float(group["lr"]) for group in optimizer.param_groups]
+        if self._decay is not None:
+            for group in optimizer.param_groups:
+                group["weight_decay"] = 0.0  # `_shrink` replaces it
+
+    def __call__(self) -> None:
+        groups = self._optimizer.param_groups  # read each time: loading a checkpoint replaces them
+        if self._controller.rate_varies:
+            factor = self._controller.rate_factor()
+            for group, rate in zip(groups, self._rates, strict=True):
+                group["lr"] = rate * factor
+        if self._max_norm is not None:
+            self._clip([parameter for group in groups for parameter in group["params"]], self._max_norm)
+        if self._decay:
+            self._shrink(self._decay)
+        self._optimizer.step()
+
+    @torch.no_grad()
+    def _shrink(self, decay: float) -> None:
+        """Apply decoupled weight decay as AdamW does, with any optimizer (Loshchilov and Hutter 2019)."""
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.mul_(1 - group["lr"] * decay)
+
+
+class Reporter(MetricsReporter):
+    """Reports the losses of one process, fetched from their device in one transfer."""
+
+    def _fetch(self, losses: list[Tensor]) -> list[float]:
+        values: list[float] = torch.stack(losses).float().tolist()
+        return values
+
+
+class Validation:
+    """Sums over a validation set: its means are weighted by batch size, and ranks can be added up."""
+
+    def __init__(self, task: Task, context: Context, model: nn.Module, controller: TrainingController) -> None:
+        self._task, self._context, self._model, self._controller = task, context, model, controller
 
     def means(self) -> Values | None:
-        """The means by Keras' names, the same on every rank; nothing without a set, or when a request cut it short.
+        """Return the means by Keras' names, equal on every rank. Empty without a validation set, or if cut short.
 
-        None where ranks do not wait for each other's sums: the course makes the means of them later.
+        None where ranks do not wait for each other's sums: the controller computes the means later.
         """
         if self._task.val is None:
             return {}
-        return self._course.conclude(self.sums().tolist(), self._means_of)
+        return self._controller.finish_validation(self.sums().tolist(), self._means_of)
 
     def _means_of(self, totals: Sequence[float]) -> Values:
-        """The means of what `sums` gives, over all ranks."""
+        """Return the means from the sums of all ranks, in the order of `sums`."""
         *sums, items, cut = totals
         if cut or not items:
             return {}
@@ -99,10 +156,10 @@ class Validation:
 
     @torch.no_grad()
     def sums(self) -> Tensor:
-        """This rank's sums of loss and metrics, how many items they are over, and 1 if it was cut short.
+        """Return this rank's sums of loss and metrics, the number of items, and 1 if the validation was cut short.
 
-        Shape (1 + metrics + 2), on the device. A request to stop or to pause cuts a long validation short; not where
-        ranks do not meet at its end, since the others would not know.
+        Shape (1 + metrics + 2), on the device. A request to stop or to pause cuts a long validation short, but only
+        where ranks synchronise at its end: elsewhere the other ranks would not know.
         """
         batches = self._task.val
         assert batches is not None
@@ -114,43 +171,43 @@ class Validation:
                 tally.add(batch.share * batches.size(step), self._measure(batch))
             if time.monotonic() >= due:
                 due = time.monotonic() + REPORT_EVERY_S
-                if self._course.meets and self._context.end_requested():
+                if self._controller.synchronises and self._context.end_requested():
                     cut = True
                     break
         self._model.train()
-        return self._ended(tally, cut=cut)
+        return self._total(tally, cut=cut)
 
-    def _ended(self, tally: Tally, *, cut: bool) -> Tensor:
-        """What `sums` gives."""
+    def _total(self, tally: Tally, *, cut: bool) -> Tensor:
+        """Return the tensor that `sums` returns."""
         assert self._task.val is not None
         return tally.sums(1 + len(self._task.metrics), self._task.val.device, 1.0 if cut else 0.0)
 
     def _measure(self, batch: MicroBatch) -> list[Tensor]:
-        """Loss and metrics, each the mean over the batch."""
+        """Return loss and metrics, each the mean over the batch."""
         if self._task.autocast is None:
-            return self._judge(self._model(*batch.inputs), batch.target)
+            return self._losses_and_metrics(self._model(*batch.inputs), batch.target)
         with self._task.autocast:
             output = self._model(*batch.inputs)
-        return self._judge(output, batch.target)
+        return self._losses_and_metrics(output, batch.target)
 
-    def _judge(self, output: Any, target: Tensor) -> list[Tensor]:  # noqa: ANN401 (whatever the model gives)
-        """The same of what the model gave."""
+    def _losses_and_metrics(self, output: Any, target: Tensor) -> list[Tensor]:  # noqa: ANN401 (whatever the model gives)
+        """Return loss and metrics of a model's output, each the mean over the batch."""
         task = self._task
         with task.autocast or contextlib.nullcontext():
             loss = task.loss(output, target)
         return [loss, *(_scalar(metric(output, target), loss.device) for metric in task.metrics.values())]
 
 
-def _scalar(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 (a number or a tensor, as the metric likes)
+def _scalar(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 (a number or a tensor, depending on the metric)
     is_there = isinstance(value, torch.Tensor) and value.device == device
     return value if is_there else torch.as_tensor(value, device=device)
 
 
 class Tally:
-    """Sums of what is measured batch by batch, on its device, and weighted by size.
+    """Sums of per-batch means, weighted by batch size, on their device.
 
-    Added up many batches at a time, since each operation on so little costs microseconds; as many every time, so that
-    the same measurements have the same sums to the last bit.
+    Batches are added up `AT_ONCE` at a time, since each operation on a scalar costs microseconds. The number is fixed,
+    so that equal measurements have equal sums to the last bit.
     """
 
     AT_ONCE = 64
@@ -162,14 +219,14 @@ class Tally:
         self._count = 0.0
 
     def add(self, items: float, means: Sequence[Tensor]) -> None:
-        """The means over a batch of so many items, each a scalar."""
+        """Add the means over a batch of `items` items, each a scalar."""
         self._items.append(items)
         self._means.append(torch.stack([mean.float() for mean in means]))
         if len(self._items) == self.AT_ONCE:
             self._add_up()
 
     def sums(self, size: int, device: torch.device, cut: float) -> Tensor:
-        """The sums of all `size` means, the items that they are over, and `cut`: float64, shape (size + 2)."""
+        """Return the sums of all `size` means, the number of items, and `cut`: float64, shape (size + 2)."""
         self._add_up()
         ends = torch.tensor([self._count, cut], dtype=torch.float64, device=device)
         return torch.cat([torch.zeros(size, dtype=torch.float64, device=device) + self._sums, ends])
@@ -178,7 +235,7 @@ class Tally:
         if self._items:
             means = torch.stack(self._means).double()
             weights = torch.tensor(self._items, dtype=torch.float64)
-            weights = weights.to(means.device, non_blocking=True)  # a GPU goes on with what is queued
+            weights = weights.to(means.device, non_blocking=True)  # without waiting for the GPU
             self._sums = self._sums + (weights[:, None] * means).sum(0)
             self._count += sum(self._items)
             self._items, self._means = [], []

@@ -1,20 +1,17 @@
-"""Data parallel on several devices: one process each, gradients averaged by DistributedDataParallel."""
+"""Data parallel: one process per device, gradients averaged by DistributedDataParallel."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ..controller import TrainingController
 from ._build import build
-from ._loop import Validation, backward, learning_rate
-from ._meter import SharedMeter
-from ._ranks import join, share_buffers
+from ._distributed import RankedReporter, broadcast_buffers, join, leave
+from ._loop import Validation, backward, learning_rate, updater
 from ._saver import WholeSaver
-from ._update import updater
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,60 +23,61 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until rank 0 learns that a stop is asked for."""
+    """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
     task = build(recipe, context)
     join(context)
     try:
         _train(task, context)
     except RuntimeError as error:
-        explained = _explained(error, task.model)
-        if explained is None:
+        explanation = _explain_unused_parameters(error, task.model)
+        if explanation is None:
             raise
-        raise explained from error
-    # Only after success: with a collective outstanding it may wait for ever, and the error would never be told.
-    dist.destroy_process_group()
+        raise explanation from error
+    leave()
 
 
 def _train(task: Task, context: Context) -> None:
-    on_gpu = context.placement.kind != "cpu"
+    on_gpu = context.assignment.kind != "cpu"
     model = DistributedDataParallel(task.model, device_ids=[context.rank] if on_gpu else None)
     optimizer = task.optimizer
-    course = TrainingController(context, SharedMeter(context), WholeSaver(task.model, optimizer, context), **task.size)
-    update = updater(optimizer, context, course)
-    validation = ReplicaValidation(task, context, task.model, course)
+    controller = TrainingController(
+        context, RankedReporter(context), WholeSaver(task.model, optimizer, context), **task.size
+    )
+    update = updater(optimizer, context, controller)
+    validation = ReplicaValidation(task, context, task.model, controller)
 
     model.train()  # type: ignore[no-untyped-call]
-    course.begin(learning_rate(optimizer))
-    for epoch in course.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=course.done_in_epoch):
+    controller.begin(learning_rate(optimizer))
+    for epoch in controller.epochs():
+        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
             optimizer.zero_grad()
             loss, share = _accumulate(task, model, micro_batches, context.world_size)
             update()
-            if course.stepped(loss, share):
+            if controller.after_step(loss, share):
                 return
 
-        course.epoch_trained(learning_rate(optimizer))
-        if course.validated(validation.means()):
+        controller.after_epoch_steps(learning_rate(optimizer))
+        if controller.after_epoch(validation.means()):
             return
-    course.end()
+    controller.finish()
 
 
 class ReplicaValidation(Validation):
-    """Each rank takes its slice of the validation set, all with the same model."""
+    """Each rank validates its slice of the validation set, all with the same model."""
 
     def sums(self) -> Tensor:
-        """This rank's sums, as `Validation.sums`."""
-        share_buffers(self._model)
+        """Return this rank's sums, see `Validation.sums`."""
+        broadcast_buffers(self._model)
         return super().sums()
 
 
 def _accumulate(
     task: Task, model: DistributedDataParallel, micro_batches: list[MicroBatch], world_size: int
 ) -> tuple[Tensor, float]:
-    """All passes of one step; the gradients travel with the last. Returns this rank's mean loss and its share.
+    """Make all passes of one step and reduce gradients with the last. Return this rank's mean loss and its share.
 
-    DDP averages gradients over ranks, so each pass is weighted by its share times the world size:
-    the average then is the gradient of the mean over the global batch, however it divides.
+    DDP averages gradients over ranks, so each pass is weighted by its share times the world size. The average is then
+    the gradient of the mean over the global batch, even if the batch does not divide evenly.
     """
     *rest, last = micro_batches
     weighted = []
@@ -93,14 +91,14 @@ def _accumulate(
     return sum(weighted, start=loss * last.share) / share, share
 
 
-def _explained(error: RuntimeError, model: nn.Module) -> RuntimeError | None:
-    """DDP's complaint on unused parameters, which it names by number, with their names; None for any other."""
+def _explain_unused_parameters(error: RuntimeError, model: nn.Module) -> RuntimeError | None:
+    """Name the parameters that DDP reports by number as unused. Return None for any other error."""
     numbers = re.search(r"did not receive grad for rank \d+: ([\d ]+)", str(error))
     if numbers is None:
         return None
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     unused = ", ".join(trained[int(number)] for number in numbers[1].split())
     return RuntimeError(
-        f"These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for each: "
-        "use them in forward(), leave them out of the model, or set their requires_grad to False."
+        f"These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for each. "
+        "Use them in forward(), remove them from the model, or set their requires_grad to False."
     )

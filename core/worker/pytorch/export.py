@@ -1,4 +1,4 @@
-"""A PyTorch model for use elsewhere: a pure state_dict, and a few lines that rebuild the model and load it."""
+"""Export a PyTorch model: a plain state_dict, and a script that rebuilds the model and loads it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from ._saver import MODEL, another_model, read
+from ._saver import MODEL, does_not_fit, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ..recipe import LoadedRecipe
 
 LOAD = '''\
-"""The trained model, rebuilt and loaded: `python load.py`, or `from load import model`. Needs torch alone.
+"""Rebuild and load the trained model: `python load.py`, or `from load import model`. Needs only torch.
 
-The recipe is beside it for its model; the data that it trained on are not.
+The recipe in this folder defines the model. The training data are not included.
 """
 
 import json
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 
 
 def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: str) -> None:
-    """Write `model.pt` and `load.py`. Raises `ValueError` with a sentence when the weights are another model's."""
+    """Write `model.pt` and `load.py`. Raises `ValueError` if the weights are of another model."""
     assert format_name == "state_dict", format_name
     weights = state_dict(checkpoint)
     model = recipe.call("model")
@@ -51,19 +51,19 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
-        raise ValueError(another_model(checkpoint, error)) from error
+        raise does_not_fit(checkpoint, error) from error
     torch.save(weights, folder / MODEL)
     (folder / "load.py").write_text(LOAD, encoding="utf-8")
 
 
 def state_dict(checkpoint: Path) -> dict[str, Any]:
-    """The whole model's weights: of one file, or united from those of the ranks that had a part of it each."""
+    """Return the whole model's weights, from one file or united from the files of all ranks."""
     whole = checkpoint / MODEL
     if whole.exists():
         return dict(read(whole))
     parts = [path for path in sorted(checkpoint.glob("model-*.pt")) if re.fullmatch(r"model-\d+\.pt", path.name)]
     if not parts:
-        raise ValueError(f"Checkpoint {checkpoint.name} holds no weights of a whole model.")
+        raise ValueError(f"Checkpoint {checkpoint.name} has no weights of a whole model.")
     weights: dict[str, Any] = {}
     for path in parts:
         weights.update(read(path))

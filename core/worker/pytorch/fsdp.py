@@ -1,11 +1,12 @@
-"""Data parallel with everything sharded (FSDP2): each rank keeps its part of parameters, gradients and optimizer state.
+"""Fully sharded data parallel (FSDP2): each rank keeps its part of parameters, gradients and optimizer state.
 
-bfloat16 is autocast, as in the other loops, and not FSDP's own policy: that one would also normalise and
-add up in bfloat16, and the curve would be another than that of one device.
+bfloat16 uses autocast, as in the other loops, not FSDP's own policy. FSDP's policy would also normalise and add up in
+bfloat16, and the curve would differ from that of one device.
 """
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -13,15 +14,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor.debug import _clear_sharding_prop_cache
 
 from ..controller import TrainingController
 from ._build import complete, prepare
+from ._distributed import RankedReporter, ShardedValidation, clip_over_ranks, join, leave
 from ._fsdp_saver import ShardedSaver
-from ._loop import backward, learning_rate
-from ._meter import SharedMeter
-from ._ranks import clip_over_ranks, join
-from ._together import TogetherValidation
-from ._update import updater
+from ._loop import backward, learning_rate, updater
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,47 +34,51 @@ if TYPE_CHECKING:
     from ._loop import Task
 
 MIN_PARAMETERS = 1_000_000
-"""A block of fewer is not worth a collective of its own: it travels with the rest of the model."""
+"""Smallest block that gets a collective of its own. Smaller ones travel with the rest of the model."""
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until rank 0 learns that a stop or a pause is asked for."""
+    """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
     raw = prepare(recipe, context)
     join(context)
     shard(raw.model, raw.device)
     task = complete(recipe, context, raw, raw.model)
     names = [name for name, _ in task.model.named_parameters()]
-    context.parts(context.placement.own[0], names, f"a shard of each on {raw.device}")
+    context.record_parts(context.assignment.own[0], names, f"a shard of each on {raw.device}")
     _train(task, context)
-    # Only after success: with a collective outstanding it may wait for ever, and the error would never be told.
-    dist.destroy_process_group()
+    del raw, task
+    # FSDP's modules are in cycles with what holds the process group, and so are the keys of this cache: see `leave`.
+    _clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
+    gc.unfreeze()
+    gc.collect()
+    leave()
 
 
 def _train(task: Task, context: Context) -> None:
     model, optimizer = task.model, task.optimizer
-    meter = SharedMeter(context)
-    course = TrainingController(context, meter, ShardedSaver(model, optimizer, context), **task.size)
-    update = updater(optimizer, context, course, clip=clip_over_ranks)
-    validation = TogetherValidation(task, context, model, course, meter)
+    reporter = RankedReporter(context)
+    controller = TrainingController(context, reporter, ShardedSaver(model, optimizer, context), **task.size)
+    update = updater(optimizer, context, controller, clip=clip_over_ranks)
+    validation = ShardedValidation(task, context, model, controller, reporter)
 
     model.train()
-    course.begin(learning_rate(optimizer))
-    for epoch in course.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=course.done_in_epoch):
+    controller.begin(learning_rate(optimizer))
+    for epoch in controller.epochs():
+        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
             optimizer.zero_grad()
             loss, share = _accumulate(task, micro_batches, context)
             update()
-            if course.stepped(loss, share):
+            if controller.after_step(loss, share):
                 return
 
-        course.epoch_trained(learning_rate(optimizer))
-        if course.validated(validation.means()):
+        controller.after_epoch_steps(learning_rate(optimizer))
+        if controller.after_epoch(validation.means()):
             return
-    course.end()
+    controller.finish()
 
 
 def shard(model: nn.Module, device: torch.device) -> None:
-    """Shard a model over all ranks: its large blocks each for itself, so that one at a time is whole, then the rest."""
+    """Shard a model over all ranks: each large block separately, so that only one is whole at a time, then the rest."""
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     into_shards = partial(fully_shard, mesh=mesh)
     for block in list(blocks(model)):
@@ -84,9 +87,9 @@ def shard(model: nn.Module, device: torch.device) -> None:
 
 
 def blocks(model: nn.Module) -> Iterator[nn.Module]:
-    """The large modules that follow one another in lists and sequences, outermost first.
+    """Yield the large modules that follow one another in lists and sequences, outermost first.
 
-    One that shares a parameter with another part of the model stays with the rest: a parameter is in one group.
+    A module that shares a parameter with another part of the model stays with the rest: a parameter is in one group.
     """
     everywhere = _uses(model)
     for module in _items(model):
@@ -106,7 +109,7 @@ def _items(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def _uses(module: nn.Module) -> dict[int, int]:
-    """How many names each parameter has."""
+    """Return how many names each parameter has, by id."""
     uses: dict[int, int] = {}
     for _, parameter in module.named_parameters(remove_duplicate=False):
         uses[id(parameter)] = uses.get(id(parameter), 0) + 1
@@ -114,10 +117,10 @@ def _uses(module: nn.Module) -> dict[int, int]:
 
 
 def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -> tuple[Tensor, float]:
-    """All passes of one step; the gradients travel with the last. Returns this rank's mean loss and its share.
+    """Make all passes of one step and reduce gradients with the last. Return this rank's mean loss and its share.
 
-    FSDP averages gradients over ranks, so each pass is weighted by its share times the world size:
-    the average then is the gradient of the mean over the global batch, however it divides.
+    FSDP averages gradients over ranks, so each pass is weighted by its share times the world size. The average is then
+    the gradient of the mean over the global batch, even if the batch does not divide evenly.
     """
     model, world_size = task.model, context.world_size
     if context.training.accumulation == 1:
@@ -125,7 +128,7 @@ def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -
         return backward(task, model, batch, batch.share * world_size), batch.share
     sharded = cast("FSDPModule", model)
     weighted, share = [], 0.0
-    every = _as_many_everywhere(micro_batches, context.training.accumulation)
+    every = _padded(micro_batches, context.training.accumulation)
     for number, batch in enumerate(every, start=1):
         sharded.set_requires_gradient_sync(number == len(every))
         weighted.append(backward(task, model, batch, batch.share * world_size) * batch.share)
@@ -133,7 +136,7 @@ def _accumulate(task: Task, micro_batches: list[MicroBatch], context: Context) -
     return sum(weighted[1:], start=weighted[0]) / share, share
 
 
-def _as_many_everywhere(micro_batches: list[MicroBatch], passes: int) -> list[MicroBatch]:
-    """Every pass gathers the shards of all ranks, so all make as many: of few items, some passes weigh nothing."""
+def _padded(micro_batches: list[MicroBatch], passes: int) -> list[MicroBatch]:
+    """Add passes of weight 0 up to `passes`: each pass gathers the shards of all ranks, so all make equally many."""
     idle = micro_batches[-1]._replace(share=0.0)
     return [*micro_batches, *[idle] * (passes - len(micro_batches))]

@@ -1,4 +1,4 @@
-"""One model on several devices, in one process: its parts lie where the recipe puts them, or follow one another."""
+"""Model parallel in one process: the model's parts are on the devices that the recipe names, or in order on all."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import torch
 
 from ..controller import TrainingController
 from ._build import build_model, complete, prepare
-from ._loop import Validation, learning_rate, passes
-from ._meter import Meter
-from ._placing import Watch, across, in_turn, tell
+from ._loop import Reporter, Validation, learning_rate, passes, updater
+from ._placing import DeviceRecorder, across, place_in_order, record_parts
 from ._saver import WholeSaver
-from ._update import updater
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,35 +21,35 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     task = _build(recipe, context)
     model, optimizer = task.model, task.optimizer
-    course = TrainingController(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
-    update = updater(optimizer, context, course)
-    validation = Validation(task, context, model, course)
+    controller = TrainingController(context, Reporter(context), WholeSaver(model, optimizer, context), **task.size)
+    update = updater(optimizer, context, controller)
+    validation = Validation(task, context, model, controller)
 
     model.train()
-    course.begin(learning_rate(optimizer))
-    for epoch in course.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=course.done_in_epoch):
+    controller.begin(learning_rate(optimizer))
+    for epoch in controller.epochs():
+        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
             optimizer.zero_grad()
             loss = passes(task, model, micro_batches)
             update()
-            if course.stepped(loss):
+            if controller.after_step(loss):
                 return
 
-        course.epoch_trained(learning_rate(optimizer))
-        if course.validated(validation.means()):
+        controller.after_epoch_steps(learning_rate(optimizer))
+        if controller.after_epoch(validation.means()):
             return
-    course.end()
+    controller.finish()
 
 
 def _build(recipe: LoadedRecipe, context: Context) -> Task:
     raw = prepare(recipe, context)
-    devices = [torch.device(raw.device.type, number) for number in range(len(context.placement.devices))]
-    with Watch() as watch:
+    devices = [torch.device(raw.device.type, number) for number in range(len(context.assignment.devices))]
+    with DeviceRecorder() as recorder:
         model = _placed(recipe, context, raw.model, devices)
-    tell(context, model, watch)
+    record_parts(context, model, recorder)
     task = complete(recipe, context, raw, model)
     task.loss = across(task.loss, raw.device)
     task.metrics = {name: across(metric, raw.device) for name, metric in task.metrics.items()}
@@ -61,4 +59,4 @@ def _build(recipe: LoadedRecipe, context: Context) -> Task:
 def _placed(recipe: LoadedRecipe, context: Context, model: nn.Module, devices: list[torch.device]) -> nn.Module:
     if recipe.has("placed_model"):
         return build_model(recipe, "placed_model", context.training.seed, devices)
-    return in_turn(model, devices, recipe.name)
+    return place_in_order(model, devices, recipe.name)

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from ..controller import TrainingController
 from ._build import build
-from ._loop import Validation, learning_rate, passes
-from ._meter import Meter
+from ._loop import Reporter, Validation, learning_rate, passes, updater
 from ._saver import WholeSaver
-from ._update import updater
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -17,24 +15,24 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     task = build(recipe, context)
     model, optimizer = task.model, task.optimizer
-    course = TrainingController(context, Meter(context), WholeSaver(model, optimizer, context), **task.size)
-    update = updater(optimizer, context, course)
-    validation = Validation(task, context, model, course)
+    controller = TrainingController(context, Reporter(context), WholeSaver(model, optimizer, context), **task.size)
+    update = updater(optimizer, context, controller)
+    validation = Validation(task, context, model, controller)
 
     model.train()
-    course.begin(learning_rate(optimizer))
-    for epoch in course.epochs():
-        for micro_batches in task.train.shuffled(epoch, skip=course.done_in_epoch):
+    controller.begin(learning_rate(optimizer))
+    for epoch in controller.epochs():
+        for micro_batches in task.train.shuffled(epoch, skip=controller.done_in_epoch):
             optimizer.zero_grad()
             loss = passes(task, model, micro_batches)
             update()
-            if course.stepped(loss):
+            if controller.after_step(loss):
                 return
 
-        course.epoch_trained(learning_rate(optimizer))
-        if course.validated(validation.means()):
+        controller.after_epoch_steps(learning_rate(optimizer))
+        if controller.after_epoch(validation.means()):
             return
-    course.end()
+    controller.finish()

@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 AHEAD = 4  # batches per worker under way or waiting: no worker waits for the chief, and a stop waits for few
 
 
-def cluster_of(placement: RankAssignment) -> str:
+def cluster_of(assignment: RankAssignment) -> str:
     """`TF_CONFIG`: the first address is the chief's, the last the parameter server's."""
-    chief, *workers, server = placement.addresses
-    index = placement.rank - 1 if placement.role == "worker" else 0
+    chief, *workers, server = assignment.addresses
+    index = assignment.rank - 1 if assignment.role == "worker" else 0
     return json.dumps({
         "cluster": {"chief": [chief], "worker": workers, "ps": [server]},
-        "task": {"type": placement.role, "index": index},
+        "task": {"type": assignment.role, "index": index},
     })  # fmt: skip
 
 
-def serve(placement: RankAssignment) -> None:
+def serve(assignment: RankAssignment) -> None:
     """Compute, or keep variables, for the chief; for ever: the supervisor ends servers when the others are done."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     # An operation that waits for another process occupies a thread, and what it waits for needs one, too:
     # with a thread per core, servers of one core would wait for each other for ever.
     threads = tf.compat.v1.ConfigProto(
-        intra_op_parallelism_threads=len(placement.cores),
-        inter_op_parallelism_threads=len(placement.cores) + len(placement.addresses),
+        intra_op_parallelism_threads=len(assignment.cores),
+        inter_op_parallelism_threads=len(assignment.cores) + len(assignment.addresses),
         gpu_options=tf.compat.v1.GPUOptions(allow_growth=True),  # a server does not look at what `claim` has set
     )
     server = tf.distribute.Server(
@@ -80,10 +80,10 @@ class Workers:
     def each(self, function: Callable[..., Any], feeds: Iterable[Feed]) -> Iterator[tf.Tensor]:
         """The results in the order given; some are always under way."""
         pending: deque[Any] = deque()
-        most = AHEAD * self._workers
+        max_pending = AHEAD * self._workers
         for feed in feeds:
             pending.append(function(*feed))
-            if len(pending) > most:
+            if len(pending) > max_pending:
                 yield pending.popleft().fetch()
         while pending:
             yield pending.popleft().fetch()

@@ -19,10 +19,10 @@ def claim(context: Context) -> list[str]:
     Call it first: TensorFlow takes its devices with the first tensor, and takes no other ones later.
     Raises `RuntimeError` with a sentence when the process sees more or fewer devices than it should.
     """
-    own = len(context.placement.own)
-    _use_cores(len(context.placement.cores))
+    own = len(context.assignment.own)
+    _use_cores(len(context.assignment.cores))
     gpus = tf.config.list_physical_devices("GPU")
-    context.seen(gpus=len(gpus), threads=tf.config.threading.get_intra_op_parallelism_threads())
+    context.record_seen(gpus=len(gpus), threads=tf.config.threading.get_intra_op_parallelism_threads())
     _check(len(gpus), context)
     if not gpus:
         _split_cpu(max(1, own))
@@ -46,10 +46,10 @@ def _split_cpu(number: int) -> None:
 
 
 def _check(gpus: int, context: Context) -> None:
-    placement = context.placement
+    assignment = context.assignment
     # Workers that meet over the network see only their own, one process for all sees all.
-    ticked = placement.own if placement.addresses else placement.devices
-    if placement.kind == "cpu":
+    ticked = assignment.own if assignment.addresses else assignment.devices
+    if assignment.kind == "cpu":
         if gpus:
             raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were ticked. Please report this.")
     elif gpus != len(ticked):

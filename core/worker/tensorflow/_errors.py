@@ -31,7 +31,7 @@ def explain(error: BaseException, context: Context) -> str | None:
 
 
 def _out_of_memory(text: str, context: Context) -> str:
-    own = context.placement.own
+    own = context.assignment.own
     gpu = re.search(r"device:GPU:(\d+)", text)
     number = int(gpu[1]) if gpu else None
     device = own[number] if number is not None and number < len(own) else ", ".join(own)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from ._build import call, checked_model, seed_everything
 from ._devices import HOST
-from ._loop import call, checked_model, seed_everything
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ class InTurn(keras.Model):  # type: ignore[misc]  # Keras ships no types
 def _cut(model: keras.Model, devices: Sequence[str], recipe: str) -> list[tuple[str, list[keras.Layer]]]:
     """Copies of the layers with their weights, in order, so that each device keeps about as many parameters."""
     layers = model.layers
-    begins = evenly([layer.count_params() for layer in layers], len(devices))
+    begins = split_evenly([layer.count_params() for layer in layers], len(devices))
     if begins is None:
         found = sum(layer.count_params() > 0 for layer in layers)
         raise ValueError(_cannot(recipe, len(devices), f"its layers with parameters of their own are {found}"))
@@ -73,7 +73,7 @@ def _copy(layer: keras.Layer, device: str) -> keras.Layer:
     return copy
 
 
-def evenly(sizes: Sequence[int], parts: int) -> list[int] | None:
+def split_evenly(sizes: Sequence[int], parts: int) -> list[int] | None:
     """Where each of so many runs of layers begins, so that they are of about the same size; None if there are too few.
 
     Layers of size 0 go with the one before them.
@@ -101,7 +101,7 @@ def tell(context: Context, model: keras.Model, devices: Sequence[str]) -> None:
     by_place: dict[str, list[str]] = {}
     for variable in model.weights:
         by_place.setdefault(variable.value.device, []).append(variable.path)
-    for device, name in zip(context.placement.own, devices, strict=True):
+    for device, name in zip(context.assignment.own, devices, strict=True):
         here = [where for where in by_place if where.lower().endswith(name.replace("/", "device:").lower())]
         names = [path for where in here for path in by_place[where]]
-        context.parts(device, names, ", ".join(here))
+        context.record_parts(device, names, ", ".join(here))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from ._loop import call
+from ._build import call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import keras
 
     from ..context import Context
+    from ._build import Task
     from ._data import Feed
-    from ._loop import Task
 
     Forward = Callable[[], tuple[tf.Tensor, tf.Tensor]]
     """Gives the loss, and the same as its optimizer wants it scaled."""
@@ -89,7 +89,7 @@ class Passes:
             with tf.control_dependencies([total, *(each for each in sums if each is not None)]):
                 loss, gradients = self._micro_batch(tuple(map(tf.identity, tensors)), part, share)
             total += loss
-            sums = list(map(_plus, sums, gradients))
+            sums = list(map(add_gradients, sums, gradients))
         return total, sums
 
     def _micro_batch(self, tensors: Feed, part: int, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
@@ -178,5 +178,5 @@ def _nothing(gradient: Any) -> Any:  # noqa: ANN401 (a tensor, one of some rows 
     return None if gradient is None else tf.zeros_like(gradient)
 
 
-def _plus(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
+def add_gradients(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
     return None if one is None else one + other

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ._devices import HOST, claim
-from ._meter import Meter
-from ._replicas import train_replicas
+from ._loop import Reporter, train_replicas
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -21,4 +20,4 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     # On the host, as the strategy itself has it for several GPUs; with one there is nobody to share with.
     storage = devices[0] if len(devices) == 1 else HOST
     strategy = tf.distribute.experimental.CentralStorageStrategy(compute_devices=devices, parameter_device=storage)
-    train_replicas(strategy, recipe, context, Meter(context))
+    train_replicas(strategy, recipe, context, Reporter(context))

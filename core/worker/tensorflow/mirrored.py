@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ._devices import claim
-from ._meter import Meter
-from ._replicas import train_replicas
+from ._loop import Reporter, train_replicas
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -18,4 +17,4 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is asked for."""
     strategy = tf.distribute.MirroredStrategy(claim(context))
-    train_replicas(strategy, recipe, context, Meter(context))
+    train_replicas(strategy, recipe, context, Reporter(context))

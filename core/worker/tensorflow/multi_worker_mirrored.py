@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from ._devices import claim
-from ._meter import SharedMeter
-from ._replicas import train_replicas
+from ._loop import RankedReporter, train_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,16 +22,16 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 tells that a stop or a pause is asked for."""
     claim(context)
-    os.environ["TF_CONFIG"] = _cluster(context.placement)
+    os.environ["TF_CONFIG"] = _cluster(context.assignment)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    train_replicas(strategy, recipe, context, SharedMeter(context, _adder(strategy)))
+    train_replicas(strategy, recipe, context, RankedReporter(context, _adder(strategy)))
 
 
-def _cluster(placement: RankAssignment) -> str:
+def _cluster(assignment: RankAssignment) -> str:
     """Who is who: every worker finds the others by this."""
     return json.dumps({
-        "cluster": {"worker": list(placement.addresses)},
-        "task": {"type": "worker", "index": placement.rank},
+        "cluster": {"worker": list(assignment.addresses)},
+        "task": {"type": "worker", "index": assignment.rank},
     })  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ._build import build
 from ._coordinator import CoordinatedSaver, Workers, cluster_of, serve
 from ._devices import claim
-from ._loop import build, loop
-from ._meter import Meter
+from ._loop import Reporter, loop
 from ._step import Passes, Update
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """As the chief, train to the last epoch or until a stop or a pause is asked for; as another, serve the chief."""
     claim(context)
-    os.environ["TF_CONFIG"] = cluster_of(context.placement)
-    if context.placement.role == "chief":
+    os.environ["TF_CONFIG"] = cluster_of(context.assignment)
+    if context.assignment.role == "chief":
         _coordinate(recipe, context)
     else:
-        serve(context.placement)
+        serve(context.assignment)
 
 
 def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
@@ -47,8 +47,8 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     def measure_on(tensors: Feed) -> tf.Tensor:
         return passes.sums_of(tensors, 1.0)
 
-    workers = Workers(strategy, coordinator, len(context.placement.devices))
+    workers = Workers(strategy, coordinator, len(context.assignment.devices))
     step = workers.computing(train_on, task.train)
     measure = workers.computing(measure_on, task.val) if task.val is not None else step
     saver = CoordinatedSaver(coordinator, task.model, task.optimizer, context)
-    loop(task, context, Meter(context), step, measure, each=workers.each, saver=saver)
+    loop(task, context, Reporter(context), step, measure, each=workers.each, saver=saver)

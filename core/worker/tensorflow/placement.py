@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ._build import build
 from ._devices import claim
-from ._loop import build, loop
-from ._meter import Meter
+from ._loop import Reporter, loop
 from ._placing import placed_model, tell
 from ._step import Passes, Update
 
@@ -37,7 +37,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         def measure(*feed: tf.Tensor) -> tf.Tensor:
             return passes.sums(feed, 1.0)
 
-        loop(task, context, Meter(context), tf.function(step), tf.function(measure))
+        loop(task, context, Reporter(context), tf.function(step), tf.function(measure))
 
 
 def where_it_was_computed(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor, list[tf.Tensor | None]]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ._build import build
 from ._devices import claim
-from ._loop import build, loop
-from ._meter import Meter
+from ._loop import Reporter, loop
 from ._step import Passes, Update
 
 if TYPE_CHECKING:
@@ -31,4 +31,4 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
         def measure(*feed: tf.Tensor) -> tf.Tensor:
             return passes.sums(feed, 1.0)
 
-        loop(task, context, Meter(context), tf.function(step), tf.function(measure))
+        loop(task, context, Reporter(context), tf.function(step), tf.function(measure))

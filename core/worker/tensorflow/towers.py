@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from ._build import build
 from ._devices import claim
-from ._loop import build, loop
-from ._meter import Meter
+from ._loop import Reporter, loop
 from ._step import Passes, Update, slice_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     def measure(*feed: tf.Tensor) -> tf.Tensor:
         return tf.add_n(_towers(devices, passes.sums, feed))
 
-    loop(task, context, Meter(context), tf.function(step), tf.function(measure))
+    loop(task, context, Reporter(context), tf.function(step), tf.function(measure))
 
 
 def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from ._meter import Meter
-from ._replicas import train_replicas
+from ._loop import Reporter, train_replicas
 
 if TYPE_CHECKING:
     from ..context import Context
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is asked for. Raises `RuntimeError` where there is no TPU."""
-    train_replicas(_strategy(), recipe, context, Meter(context))
+    train_replicas(_strategy(), recipe, context, Reporter(context))
 
 
 def _strategy() -> tf.distribute.Strategy:

@@ -1,4 +1,4 @@
-"""What each layer of a model costs: the time of its forward and backward pass on one micro-batch of real data."""
+"""Measure what each layer of a model costs: the time of its forward and backward pass on one real micro-batch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     Autocast = AbstractContextManager[Any] | None
 
 REPEATS = 5
-"""Measured at least so often, after once for warming up; the median counts."""
-STEADY_S = 0.05
-"""A quick layer is measured for so long: its few times would be mostly noise."""
-LONG_ENOUGH_S = 1.0
-"""A layer that took so long is not measured again."""
+"""Least number of measurements after one warm-up. The median counts."""
+MIN_MEASURED_S = 0.05
+"""Seconds to measure a quick layer at least: a few times would be mostly noise."""
+MAX_MEASURED_S = 1.0
+"""Seconds after which a slow layer is not measured again."""
 
 
 class Call(NamedTuple):
@@ -36,11 +36,11 @@ class Call(NamedTuple):
 
 
 NOTHING = Call((torch.zeros(1),), {}, None)
-"""For the time of a pass through no layer at all, which several layers in turn take once."""
+"""A call of an empty layer, for the time that a pass takes without any layer."""
 
 
 def calls(model: nn.Module, layers: Sequence[Layer], inputs: Sequence[Tensor]) -> dict[str, list[Call]]:
-    """What each layer is given and gives when the model computes this micro-batch, in the order of the first calls."""
+    """Return each layer's inputs and output when the model computes this micro-batch, in order of the first calls."""
     seen: dict[str, list[Call]] = {}
 
     def note(name: str) -> Any:  # noqa: ANN401 (a hook, whatever the layer takes)
@@ -57,17 +57,17 @@ def calls(model: nn.Module, layers: Sequence[Layer], inputs: Sequence[Tensor]) -
 
 
 def seconds(layer: nn.Module, call: Call, device: torch.device, autocast: Autocast, *, first: bool = False) -> float:
-    """The time of one forward and backward pass on the device, where the layer is for no longer than this.
+    """Return the seconds of one forward and backward pass on the device. The layer is moved there only meanwhile.
 
-    `first`: nothing before it learns, so its inputs want no gradient.
+    `first`: no layer before it is trained, so its inputs need no gradient.
     """
     given = tree_map_only(Tensor, lambda tensor: tensor.detach().to(device), (call.args, call.kwargs))
     layer.to(device)
     times: list[float] = []
     with unchanged(layer):
-        while (len(times) <= REPEATS or sum(times) < STEADY_S) and sum(times) < LONG_ENOUGH_S:
+        while (len(times) <= REPEATS or sum(times) < MIN_MEASURED_S) and sum(times) < MAX_MEASURED_S:
             began = _now(device)
-            _there_and_back(layer, given, autocast, first=first)
+            _forward_and_backward(layer, given, autocast, first=first)
             times.append(_now(device) - began)
     layer.zero_grad(set_to_none=True)
     layer.to("cpu")
@@ -75,7 +75,7 @@ def seconds(layer: nn.Module, call: Call, device: torch.device, autocast: Autoca
 
 
 def draws(layer: nn.Module, call: Call) -> bool:
-    """Whether it draws random numbers, as dropout does: they are others on another rank."""
+    """Return whether the layer draws random numbers, as dropout does: they differ on another rank."""
     args, kwargs = tree_map_only(Tensor, lambda tensor: tensor.detach().clone(), (call.args, call.kwargs))
     with unchanged(layer), torch.no_grad():
         before = torch.get_rng_state()
@@ -83,23 +83,23 @@ def draws(layer: nn.Module, call: Call) -> bool:
         return not torch.equal(before, torch.get_rng_state())
 
 
-def _there_and_back(layer: nn.Module, given: Any, autocast: Autocast, *, first: bool) -> None:  # noqa: ANN401
-    args, kwargs = given if first else tree_map_only(Tensor, _wanting_gradient, given)
+def _forward_and_backward(layer: nn.Module, given: Any, autocast: Autocast, *, first: bool) -> None:  # noqa: ANN401
+    args, kwargs = given if first else tree_map_only(Tensor, _with_gradient, given)
     with torch.enable_grad(), autocast or contextlib.nullcontext():
         outputs = [each for each in tensors(layer(*args, **kwargs)) if each.requires_grad]
     if outputs:
         torch.autograd.backward(outputs, [torch.ones_like(each) for each in outputs])
 
 
-def _wanting_gradient(tensor: Tensor) -> Tensor:
+def _with_gradient(tensor: Tensor) -> Tensor:
     if not tensor.is_floating_point():
         return tensor
-    return tensor.detach().requires_grad_().clone()  # no leaf: the layer may work in place
+    return tensor.detach().requires_grad_().clone()  # not a leaf: the layer may work in place
 
 
 @contextlib.contextmanager
 def unchanged(model: nn.Module) -> Iterator[None]:
-    """Buffers (running statistics) and random states are afterwards what they were."""
+    """Restore buffers (running statistics) and random states at the end."""
     kept = [(buffer, buffer.clone()) for buffer in model.buffers()]
     with torch.random.fork_rng([torch.cuda.current_device()] if torch.cuda.is_available() else []):
         yield
@@ -108,8 +108,8 @@ def unchanged(model: nn.Module) -> Iterator[None]:
             buffer.copy_(value)
 
 
-def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer gives)
-    """All tensors in a value."""
+def tensors(value: Any) -> list[Tensor]:  # noqa: ANN401 (whatever a layer returns)
+    """Return all tensors in a value."""
     return [each for each in tree_leaves(value) if isinstance(each, Tensor)]
 
 

@@ -1,4 +1,4 @@
-"""Global batches flowing through a pipeline's stages, in passes of micro-batches of one size."""
+"""Train and validate through a pipeline's stages: global batches in passes of micro-batches of one size."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.pipelining.schedules import PipelineScheduleSingle
 from torch.utils._pytree import tree_map, tree_map_only
 
+from .._distributed import LockstepValidation
 from .cost import tensors
 
 if TYPE_CHECKING:
@@ -20,49 +21,50 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ...context import Context
+    from ...controller import TrainingController
+    from ...metrics_reporter import MetricsReporter
     from .._data import Batches, MicroBatch
-    from .._loop import Loss
+    from .._loop import Loss, Task
     from .cost import Autocast
-    from .crossing import Crossing
-    from .stage import Stage
+    from .stage import Stage, StageTensors
 
-# Older versions keep the outputs of all micro-batches whether they are wanted or not.
+# Older versions of torch always keep the outputs of all micro-batches.
 WITHOUT_OUTPUTS: dict[str, Any] = (
     {"return_outputs": False} if "return_outputs" in inspect.signature(PipelineScheduleSingle.step).parameters else {}
 )
 
 
-class Form(NamedTuple):
-    """How a global batch is made up."""
+class BatchShape(NamedTuple):
+    """How a global batch is divided."""
 
     micro_batches: int
-    """In one pass."""
+    """Micro-batches per pass."""
     size: int
-    """Items in each."""
+    """Items per micro-batch."""
 
     @property
     def items(self) -> int:
-        """In one pass."""
+        """Items per pass."""
         return self.micro_batches * self.size
 
 
-def form(context: Context, items: int) -> Form:
+def batch_shape(context: Context, items: int) -> BatchShape:
     """For this run, whose training data have so many items."""
     training = context.training
     whole = min(training.batch_size, items)
-    return Form(training.micro_batches, math.ceil(whole / (training.accumulation * training.micro_batches)))
+    return BatchShape(training.micro_batches, math.ceil(whole / (training.accumulation * training.micro_batches)))
 
 
 class Step(NamedTuple):
-    """A global batch on its way."""
+    """A global batch."""
 
     items: int
     batch: MicroBatch | None
-    """None on ranks between the first and the last, which need no data."""
+    """None on ranks between the first and the last: they need no data."""
 
 
 def steps(batches: Batches, context: Context, epoch: int | None = None, skip: int = 0) -> Iterator[Step]:
-    """The global batches of an epoch, shuffled; of None, in their order."""
+    """Yield the global batches of an epoch, shuffled; unshuffled if `epoch` is None."""
     if 0 < context.rank < context.world_size - 1:
         yield from (Step(batches.size(step), None) for step in range(skip, batches.steps))
         return
@@ -71,28 +73,29 @@ def steps(batches: Batches, context: Context, epoch: int | None = None, skip: in
         yield Step(batches.size(step), batch)
 
 
-class Flow:
-    """Trains and validates this rank's stage, in step with all others.
+class StageRunner:
+    """Trains and validates this rank's stage together with all others.
 
-    The shapes in a pipeline are fixed: a last batch that does not fill its passes is filled up with items
-    that are in it already, which weigh nothing.
+    The shapes in a pipeline are fixed. A last batch that does not fill its passes is filled up with repeated items
+    of weight 0.
     """
 
-    def __init__(self, stage: Stage, form: Form, device: torch.device, loss: Loss, autocast: Autocast) -> None:
-        self._form = form
+    def __init__(self, stage: Stage, shape: BatchShape, device: torch.device, loss: Loss, autocast: Autocast) -> None:
+        self._shape = shape
         self._loss = _WeightedLoss(loss, autocast)
         self._idle = torch.zeros((), device=device)
-        to, fro = _part(stage, stage.training, device), _part(stage, stage.validation, device)
-        self._first, self._last = to.is_first, to.is_last
-        # The loss weighs each micro-batch itself, so that their gradients need not be scaled.
-        self._training = Schedule1F1B(to, form.micro_batches, loss_fn=self._loss, scale_grads=False)
-        self._validation = ScheduleGPipe(fro, form.micro_batches)
+        trained = _pipeline_stage(stage, stage.training, device)
+        validated = _pipeline_stage(stage, stage.validation, device)
+        self._first, self._last = trained.is_first, trained.is_last
+        # The loss weights each micro-batch itself, so the gradients need no scaling.
+        self._training = Schedule1F1B(trained, shape.micro_batches, loss_fn=self._loss, scale_grads=False)
+        self._validation = ScheduleGPipe(validated, shape.micro_batches)
 
     def train(self, step: Step) -> Tensor:
-        """Forward and backward; returns the mean loss over the batch, on the last rank, and 0 on the others."""
+        """Run forward and backward passes. Return the batch's mean loss on the last rank, and 0 on the others."""
         found: list[Tensor] = []
         for number, (inputs, target) in enumerate(self._passes(step)):
-            self._loss.expect(step.items - number * self._form.items, step.items, self._form)
+            self._loss.expect(step.items - number * self._shape.items, step.items, self._shape)
             losses: list[Tensor] = []
             if self._first:
                 self._training.step(*inputs, **WITHOUT_OUTPUTS)
@@ -103,50 +106,51 @@ class Flow:
             found += losses
         return torch.stack(found).detach().sum() if found else self._idle
 
-    def outputs(self, step: Step) -> Any:  # noqa: ANN401 (whatever the last stage gives)
-        """Forward only; returns the model's output for the whole batch on the last rank, None on the others."""
+    def outputs(self, step: Step) -> Any:  # noqa: ANN401 (whatever the last stage returns)
+        """Run forward passes only. Return the model's output for the batch on the last rank, None on the others."""
         found = [self._validation.step(*inputs if self._first else ()) for inputs, _ in self._passes(step)]
         if not self._last:
             return None
         whole = found[0] if len(found) == 1 else tree_map(lambda *parts: torch.cat(parts), *found)
         return (
-            whole if step.items == len(found) * self._form.items else tree_map(lambda all_: all_[: step.items], whole)
+            whole if step.items == len(found) * self._shape.items else tree_map(lambda all_: all_[: step.items], whole)
         )
 
     def _passes(self, step: Step) -> Iterator[tuple[Sequence[Tensor], Tensor | None]]:
-        count = math.ceil(step.items / self._form.items)
+        count = math.ceil(step.items / self._shape.items)
         if step.batch is None:
             yield from [((), None)] * count
             return
         whole = [*step.batch.inputs, step.batch.target]
-        if step.items < count * self._form.items:
-            index = torch.arange(count * self._form.items, device=whole[-1].device) % step.items
+        if step.items < count * self._shape.items:
+            index = torch.arange(count * self._shape.items, device=whole[-1].device) % step.items
             whole = [each.index_select(0, index) for each in whole]
         if count == 1:
             yield whole[:-1], whole[-1]
             return
-        for *inputs, target in zip(*(torch.split(each, self._form.items) for each in whole), strict=True):
+        for *inputs, target in zip(*(torch.split(each, self._shape.items) for each in whole), strict=True):
             yield inputs, target
 
 
-def _part(stage: Stage, crossing: Crossing, device: torch.device) -> PipelineStage:
+def _pipeline_stage(stage: Stage, example: StageTensors, device: torch.device) -> PipelineStage:
     return PipelineStage(
         stage.module, dist.get_rank(), dist.get_world_size(), device,
-        input_args=crossing.takes, output_args=crossing.gives,
+        input_args=example.inputs, output_args=example.outputs,
     )  # fmt: skip
 
 
 class _WeightedLoss:
-    """The recipe's loss of each micro-batch in turn, over its real items, weighted by their share in the batch."""
+    """The recipe's loss of each micro-batch in turn over its real items, weighted by their share of the batch."""
 
     def __init__(self, loss: Loss, autocast: Autocast) -> None:
         self._loss, self._autocast = loss, autocast
         self._real: Iterator[int] = iter(())
         self._all = 1
 
-    def expect(self, left: int, items: int, form: Form) -> None:
-        """The next pass: `left` of the global batch's items are still to come."""
-        self._real = iter([max(0, min(form.size, left - number * form.size)) for number in range(form.micro_batches)])
+    def expect(self, left: int, items: int, shape: BatchShape) -> None:
+        """Prepare for the next pass: `left` of the global batch's `items` items are still to come."""
+        sizes = [max(0, min(shape.size, left - number * shape.size)) for number in range(shape.micro_batches)]
+        self._real = iter(sizes)
         self._all = items
 
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:
@@ -154,8 +158,33 @@ class _WeightedLoss:
         if real < len(target):
             output, target = tree_map_only(torch.Tensor, lambda each: each[:real], output), target[:real]
         if not real:
-            return torch.stack([each.sum() for each in tensors(output)]).sum()  # of nothing; goes back as zeros
+            return torch.stack([each.sum() for each in tensors(output)]).sum()  # of no items: its gradient is zero
         if self._autocast is None:
             return self._loss(output, target) * (real / self._all)
         with self._autocast:
             return self._loss(output, target) * (real / self._all)
+
+
+class StageValidation(LockstepValidation):
+    """Validation through a pipeline: forward passes only, measured on the last rank."""
+
+    def __init__(
+        self,
+        task: Task,
+        context: Context,
+        stages: StageRunner,
+        controller: TrainingController,
+        reporter: MetricsReporter,
+    ) -> None:
+        super().__init__(task, context, task.model, controller, reporter)
+        self._stages = stages
+
+    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+        assert self._task.val is not None
+        for step in steps(self._task.val, self._context):
+            output = self._stages.outputs(step)
+            if output is None:
+                yield None
+                continue
+            assert step.batch is not None
+            yield step.items, self._losses_and_metrics(output, step.batch.target)

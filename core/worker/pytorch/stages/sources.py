@@ -1,4 +1,4 @@
-"""Models that can be cut into the stages of a pipeline: the recipe's own stages, a row of layers, or a traced model."""
+"""Models that can be cut into stages: the recipe's own stages, a sequence of layers, or a traced model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .._build import seed_everything
 from .cost import draws, tensors
-from .cut import is_row, layers_of, may_begin, or_before
+from .cut import is_sequential, layers_of, split_points, with_layers_before
 from .trace import inner_layers, traced_stage
 
 if TYPE_CHECKING:
@@ -26,27 +26,27 @@ class Source(Protocol):
     model: nn.Module
 
     def layers(self, inputs: Sequence[Tensor]) -> list[Layer]:
-        """In order; `inputs` are those of a micro-batch, on the CPU."""
+        """Return the layers in order. `inputs` are those of a micro-batch, on the CPU."""
 
     def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
-        """The places at which another stage may begin: of each, the numbers of the layers that may be its first."""
+        """Return the places at which a stage may begin; for each, the numbers of the layers that may be its first."""
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:
-        """One of the stages that begin at these layers, on its device; nothing else goes there."""
+        """Return one of the stages that begin at these layers, on its device. Nothing else is moved there."""
 
 
 def source(recipe: LoadedRecipe, model: nn.Module, seed: int) -> Source:
-    """How this recipe's model can be cut."""
+    """Return how this recipe's model can be cut."""
     if recipe.has("stages"):
         seed_everything(seed)  # for the weights of model()
-        return Listed(recipe.call("stages"), recipe.name)
-    return Row(model) if is_row(model) else Whole(model)
+        return ListedSource(recipe.call("stages"), recipe.name)
+    return SequentialSource(model) if is_sequential(model) else TracedSource(model)
 
 
-class Row:
-    """An `nn.Sequential`: a stage is the whole row without the layers of others.
+class SequentialSource:
+    """An `nn.Sequential`: a stage is the whole sequence without the layers of other stages.
 
-    So its parameters keep the names that they have in the whole model: a row goes by what is in it, not by numbers.
+    Its parameters therefore keep their names in the whole model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -56,16 +56,16 @@ class Row:
         return list(layers_of(self.model))
 
     def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
-        """Where one tensor goes from layer to layer: of several, a stage would make several arguments.
+        """Return the places where a single tensor goes from layer to layer: a stage would unpack several.
 
-        Layers that train nothing, such as activations, go with either stage, unless more would have to be sent for it,
-        or what they compute would be another: costs are measured, and what is trained must not depend on them.
+        Layers without parameters, such as activations, may go with either stage, unless more data would have to be
+        sent or their result would differ: costs are measured, and the trained model must not depend on them.
         """
         modules = [layer for _, layer in layers]
         given = [calls[name][0] for name, _ in layers]
         places = []
-        for number in may_begin(modules):
-            *before, _ = or_before(number, modules)
+        for number in split_points(modules):
+            *before, _ = with_layers_before(number, modules)
             fixed = max((each + 1 for each in before if draws(modules[each], given[each])), default=0)
             most = _bytes(given[number - 1].output)
             free = [each for each in before if each >= fixed and _bytes(given[each - 1].output) <= most]
@@ -80,8 +80,8 @@ class Row:
         return self.model.to(device)
 
 
-class Listed:
-    """What the recipe's `stages()` returned: modules of which each is given what the one before it gave."""
+class ListedSource:
+    """What the recipe's `stages()` returned: modules, each of which gets the output of the one before."""
 
     def __init__(self, stages: Any, recipe: str) -> None:  # noqa: ANN401 (the recipe's)
         if not isinstance(stages, (list, tuple)) or not all(isinstance(each, nn.Module) for each in stages):
@@ -95,17 +95,17 @@ class Listed:
         return self._layers
 
     def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:  # noqa: ARG002
-        """Between any two of them that learn."""
-        return [[each] for each in may_begin([layer for _, layer in layers])]
+        """Return the places between any two modules that are trained."""
+        return [[each] for each in split_points([layer for _, layer in layers])]
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:  # noqa: ARG002
-        """Several of them, where there are more than devices."""
+        """Return one or, with more modules than devices, several modules in turn."""
         own = _own([name for name, _ in self._layers], begins, number)
         return Chain({name: layer for name, layer in self._layers if name in own}).to(device)
 
 
-class Whole:
-    """Any other model: cut where a layer is called, as `torch.export` sees it compute."""
+class TracedSource:
+    """Any other model: traced by `torch.export` and cut where a layer is called."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -114,19 +114,19 @@ class Whole:
         return inner_layers(self.model, inputs)
 
     def allowed(self, layers: Sequence[Layer], calls: Mapping[str, Sequence[Call]]) -> list[list[int]]:
-        """At layers that are called once: at another there would be several cuts."""
-        return [[each] for each in may_begin([layer for _, layer in layers]) if len(calls[layers[each][0]]) == 1]
+        """Return the layers that are called exactly once: the others would make several cuts."""
+        return [[each] for each in split_points([layer for _, layer in layers]) if len(calls[layers[each][0]]) == 1]
 
     def stage(self, begins: Sequence[str], number: int, inputs: Sequence[Tensor], device: torch.device) -> nn.Module:
         return traced_stage(self.model, inputs, begins[1:], number, device)
 
 
 class Chain(nn.Module):
-    """Modules one after the other; several outputs of one are several arguments of the next."""
+    """Modules in turn. Several outputs of one are several arguments of the next."""
 
     def __init__(self, members: Mapping[str, nn.Module]) -> None:
         super().__init__()
-        self._order = list(members.values())  # one may be there twice
+        self._order = list(members.values())  # a module may occur twice
         for name, member in members.items():
             self.add_module(name, member)
 
@@ -137,12 +137,12 @@ class Chain(nn.Module):
         return value
 
 
-def _bytes(value: Any) -> int:  # noqa: ANN401 (whatever a layer gives)
+def _bytes(value: Any) -> int:  # noqa: ANN401 (whatever a layer returns)
     return sum(each.numel() * each.element_size() for each in tensors(value))
 
 
 def _own(names: Sequence[str], begins: Sequence[str], number: int) -> Sequence[str]:
-    """The layers of one stage."""
+    """Return the layers of one stage."""
     ends = [*begins[1:], None]
     end = ends[number]
     return names[names.index(begins[number]) : None if end is None else names.index(end)]

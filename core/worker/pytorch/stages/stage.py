@@ -1,4 +1,4 @@
-"""This rank's stage of a pipeline: where the model is cut, what the stage keeps, what goes in and comes out."""
+"""This rank's stage of a pipeline: cut it out of the model, find its inputs and outputs, save and load it."""
 
 from __future__ import annotations
 
@@ -7,80 +7,91 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from ....schema import checkpoint
 from .._build import autocast_of, build_loss
-from .._ranks import told_by
-from .._saver import random_states, set_random_states
-from .cost import NOTHING, Call, calls, seconds
-from .crossing import Crossed, Crossing, crossing
-from .cut import Uncuttable, evenly
-from .names import full_names
+from .._distributed import broadcast_object
+from .._saver import does_not_fit, random_file, random_states, read, set_random_states, write
+from .cost import NOTHING, Call, calls, seconds, unchanged
+from .cut import CannotSplitError, split_evenly
 from .sources import Source, source
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import torch
-    from torch import Tensor
+    from pathlib import Path
 
     from ...context import Context
     from ...recipe import LoadedRecipe
-    from .._build import Raw
+    from .._build import Unplaced
+    from .cost import Autocast
 
 CUT = "cut.json"
-WHOLE = ""  # the whole model, beside its layers
+WHOLE = ""
+"""The name of the whole model among its layers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageTensors:
+    """Example inputs and outputs of a stage for one micro-batch: tensors of the right shapes."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What one rank trains."""
+    """The part of the model that one rank trains."""
 
     module: nn.Module
-    """On its device."""
+    """The stage, on its device."""
     begins: tuple[str, ...]
     """The first layer of each stage."""
     names: dict[str, str]
-    """Those in the module's state_dict, and what they are in the whole model's; a traced one has constants besides."""
-    training: Crossing
-    validation: Crossing
+    """From names in the module's state_dict to names in the whole model's. A traced stage has constants besides."""
+    training: StageTensors
+    validation: StageTensors
 
 
-def own_stage(recipe: LoadedRecipe, context: Context, raw: Raw, items: int) -> Stage:
-    """Cut the model, as all ranks agree, for micro-batches of so many items; keep what is this rank's.
+def build_stage(recipe: LoadedRecipe, context: Context, raw: Unplaced, items: int) -> Stage:
+    """Cut the model for micro-batches of `items` items, where rank 0 decides, and keep this rank's stage.
 
-    Raises `ValueError` with a sentence for a model that cannot be cut into as many stages as there are ranks.
+    Raises `ValueError` for a model that cannot be cut into as many stages as there are ranks.
     """
     first, autocast = context.rank == 0, autocast_of(context, raw.device)
-    sample = told_by(0, _sample(raw, items) if first else None, raw.device)
+    sample = broadcast_object(0, _sample(raw, items) if first else None, raw.device)
     inputs = sample[:-1]
     origin = source(recipe, raw.model, context.training.seed)
     names = full_names(origin.model, raw.model)
     try:
-        begins = told_by(
-            0, _cut(origin, _Judge(recipe, raw.device), context, raw, sample) if first else None, raw.device
+        begins = broadcast_object(
+            0, _cut(origin, _LossLayer(recipe, raw.device), context, raw, sample) if first else None, raw.device
         )
         _check(begins, origin.model)
-        module: nn.Module = Crossed(origin.stage(begins, context.rank, inputs, raw.device), autocast)
-        training, validation = (crossing(module.train(mode), inputs, raw.device) for mode in (True, False))
-    except Uncuttable as error:
+        module: nn.Module = DenseStage(origin.stage(begins, context.rank, inputs, raw.device), autocast)
+        training, validation = (stage_tensors(module.train(mode), inputs, raw.device) for mode in (True, False))
+    except CannotSplitError as error:
         raise ValueError(_cannot(recipe, context.world_size, error)) from error
-    own = {name: name.removeprefix(Crossed.PREFIX) for name in module.state_dict()}
+    own = {name: name.removeprefix(DenseStage.PREFIX) for name in module.state_dict()}
     names = {name: names[inner] for name, inner in own.items() if inner in names}
     return Stage(module=module, begins=begins, names=names, training=training, validation=validation)
 
 
-def _sample(raw: Raw, items: int) -> list[Tensor]:
-    """A first micro-batch, on the CPU: inputs first, target last."""
-    states = random_states()  # a dataset may draw
+def _sample(raw: Unplaced, items: int) -> list[Tensor]:
+    """Return a first micro-batch on the CPU: inputs first, target last."""
+    states = random_states()  # a dataset may draw random numbers
     (batch,) = next(iter(raw.train.in_order()))
     set_random_states(states)
     return [each[:items].cpu() for each in (*batch.inputs, batch.target)]
 
 
-def _cut(origin: Source, judge: _Judge, context: Context, raw: Raw, sample: Sequence[Tensor]) -> tuple[str, ...]:
-    """The first layer of each stage: as in the checkpoints of this run, else so that all take as long."""
+def _cut(
+    origin: Source, loss: _LossLayer, context: Context, raw: Unplaced, sample: Sequence[Tensor]
+) -> tuple[str, ...]:
+    """Return the first layer of each stage: as in this run's checkpoints, else so that all stages take equally long."""
     stored = _stored_cut(context)
     if stored is not None:
         return stored
@@ -89,28 +100,28 @@ def _cut(origin: Source, judge: _Judge, context: Context, raw: Raw, sample: Sequ
     seen = calls(origin.model, [(WHOLE, origin.model), *layers], inputs)
     allowed = origin.allowed(layers, seen)
     first = next((number for number, (_, layer) in enumerate(layers) if _learns(layer)), 0)
-    nothing = seconds(nn.Identity(), NOTHING, raw.device, autocast)  # what is no work of the layer itself
+    nothing = seconds(nn.Identity(), NOTHING, raw.device, autocast)  # the time of a pass without a layer
     costs = [
         len(seen[name]) * max(0.0, seconds(layer, seen[name][0], raw.device, autocast, first=number <= first) - nothing)
         for number, (name, layer) in enumerate(layers)
     ]
     if costs:
-        judged = Call((seen[WHOLE][0].output, target), {}, None)
-        costs[-1] += max(0.0, seconds(judge, judged, raw.device, autocast) - nothing)
-    begins = evenly(costs, allowed, context.world_size)
+        loss_call = Call((seen[WHOLE][0].output, target), {}, None)
+        costs[-1] += max(0.0, seconds(loss, loss_call, raw.device, autocast) - nothing)
+    begins = split_evenly(costs, allowed, context.world_size)
     if begins is None:
-        raise Uncuttable(
+        raise CannotSplitError(
             f"it has no more than {len(allowed) + 1} part(s) with parameters to train, one after the other"
         )
     return tuple(layers[each][0] for each in begins)
 
 
-class _Judge(nn.Module):
-    """The loss as a layer: the last stage has it to compute, too."""
+class _LossLayer(nn.Module):
+    """The loss as a layer: the last stage computes it, too."""
 
     def __init__(self, recipe: LoadedRecipe, device: torch.device) -> None:
         super().__init__()
-        states = random_states()  # it is built once more for training
+        states = random_states()  # the loss is built again for training
         self._loss = build_loss(recipe, device)
         set_random_states(states)
 
@@ -123,23 +134,149 @@ def _learns(layer: nn.Module) -> bool:
 
 
 def _stored_cut(context: Context) -> tuple[str, ...] | None:
-    """All checkpoints of a run have the same."""
+    """Return the cut in this run's checkpoints, which is the same in all; None without a checkpoint."""
     for folder in checkpoint.folders(context.run_dir):
-        with contextlib.suppress(OSError, ValueError):  # broken: `Shelf` tells of it
+        with contextlib.suppress(OSError, ValueError):  # broken: `CheckpointStore` reports it
             return tuple(json.loads((folder / CUT).read_text(encoding="utf-8")))
     return None
 
 
 def _check(begins: Sequence[str], model: nn.Module) -> None:
-    """Raises `Uncuttable` when this is the cut of another model."""
+    """Raise `CannotSplitError` if this is the cut of another model."""
     known = dict(model.named_modules())
     for name in begins:
         if name not in known:
-            raise Uncuttable(f"the checkpoints of this run were cut at {name}, which it does not have")
+            raise CannotSplitError(f"the checkpoints of this run were cut at {name}, which it does not have")
 
 
-def _cannot(recipe: LoadedRecipe, stages: int, error: Uncuttable) -> str:
+def _cannot(recipe: LoadedRecipe, stages: int, error: CannotSplitError) -> str:
     return (
         f"The model of {recipe.name} cannot be cut into {stages} stages because {error}. Tick fewer devices, or give "
-        "the recipe a function stages(), which returns a list of modules, each given what the one before it gave."
+        "the recipe a function stages(), which returns a list of modules. Each gets the output of the one before."
     )
+
+
+class DenseStage(nn.Module):
+    """A stage whose outputs are contiguous in memory, as sending requires.
+
+    Gradients need no such care: the gradient of a leaf has the leaf's layout.
+    """
+
+    PREFIX = "stage."
+
+    def __init__(self, stage: nn.Module, autocast: Autocast) -> None:
+        super().__init__()
+        self.stage, self._autocast = stage, autocast
+        self._in_place = any(getattr(layer, "inplace", False) for layer in stage.modules())
+
+    def __call__(self, *inputs: Tensor) -> Any:  # noqa: ANN401
+        """Call the compiled forward, if there is one. Skip hooks, which cannot be set here: each call would pay."""
+        compiled = self._compiled_call_impl
+        return self.forward(*inputs) if compiled is None else compiled(*inputs)
+
+    def forward(self, *inputs: Tensor) -> Any:  # noqa: ANN401
+        if self._in_place:  # a received tensor is a leaf, and no layer may write into it
+            inputs = tuple(each.clone() if each.requires_grad else each for each in inputs)
+        if self._autocast is None:
+            outputs = self.stage(*inputs)
+        else:
+            with self._autocast:
+                outputs = self.stage(*inputs)
+        if isinstance(outputs, Tensor):
+            return outputs.contiguous()
+        return tree_map_only(Tensor, Tensor.contiguous, outputs)
+
+
+def stage_tensors(module: nn.Module, inputs: Sequence[Tensor], device: torch.device) -> StageTensors:
+    """Run each rank's stage once, in turn, on zeros of the shapes that the stage before has returned."""
+    own, shapes, found = dist.get_rank(), [_shape(each) for each in inputs], None
+    for rank in range(dist.get_world_size()):
+        if rank == own:
+            given = [torch.zeros(size, dtype=dtype, device=device, requires_grad=grad) for size, dtype, grad in shapes]
+            outputs = _outputs(module, given, own)
+            found = StageTensors(inputs=tuple(given), outputs=tuple(outputs))
+            shapes = [_shape(each) for each in outputs]
+        shapes = broadcast_object(rank, shapes, device)
+    assert found is not None
+    return found
+
+
+def _outputs(module: nn.Module, inputs: Sequence[Tensor], rank: int) -> list[Tensor]:
+    with unchanged(module), torch.enable_grad():
+        output = module(*inputs)
+    outputs = [output] if isinstance(output, Tensor) else output
+    if not isinstance(outputs, (tuple, list)) or not all(isinstance(each, Tensor) for each in outputs):
+        raise CannotSplitError(f"stage {rank} returns a {type(output).__name__}, not a tensor or a tuple of tensors")
+    return [each.detach().requires_grad_(each.requires_grad) for each in outputs]
+
+
+def _shape(tensor: Tensor) -> tuple[torch.Size, torch.dtype, bool]:
+    return tensor.shape, tensor.dtype, tensor.requires_grad
+
+
+def full_names(own: nn.Module, whole: nn.Module) -> dict[str, str]:
+    """Return the name in the whole model of each tensor of `own`, if both models hold equal tensors; else its own name.
+
+    The same seed makes the same weights, so tensors are matched by content. Among equal ones, such as biases of zeros,
+    the longest common end of the names decides: `1.blocks.2.norm.bias` is `blocks.2.norm.bias`.
+    """
+    mine, theirs = own.state_dict(), whole.state_dict()
+    if own is whole:
+        return {name: name for name in mine}
+    found: dict[str, str] = {}
+    for name, tensor in mine.items():
+        alike = sorted(theirs, key=lambda other, name=name: -_common_end(name, other))  # type: ignore[misc]
+        same = next((other for other in alike if _is_same(tensor, theirs[other])), None)
+        if same is None:
+            break
+        found[name] = same
+        del theirs[same]
+    return found if len(found) == len(mine) and not theirs else {name: name for name in mine}
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+
+
+def _common_end(one: str, other: str) -> int:
+    """Return how many parts of two names are equal, counted from the end."""
+    count = 0
+    for mine, theirs in zip(reversed(one.split(".")), reversed(other.split(".")), strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
+
+
+class StageSaver:
+    """Saves this rank's stage under the whole model's names; rank 0 adds where the model was cut."""
+
+    def __init__(self, stage: Stage, optimizer: torch.optim.Optimizer, context: Context) -> None:
+        self._stage, self._optimizer = stage, optimizer
+        self._rank = context.rank
+
+    def save(self, folder: Path) -> None:
+        """Write this rank's files."""
+        held = self._stage.module.state_dict()
+        state = {full: held[name] for name, full in self._stage.names.items()}
+        write(folder / f"model-{self._rank}.pt", state)
+        write(folder / f"optimizer-{self._rank}.pt", self._optimizer.state_dict())
+        write(folder / random_file(self._rank), random_states())
+        if self._rank == 0:
+            (folder / CUT).write_text(json.dumps(self._stage.begins) + "\n", encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Load what `save` wrote. Raises `ValueError` if it is of another model."""
+        try:
+            self._load_weights(read(folder / f"model-{self._rank}.pt"))
+            self._optimizer.load_state_dict(read(folder / f"optimizer-{self._rank}.pt"))
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise does_not_fit(folder, error) from error
+        set_random_states(read(folder / random_file(self._rank)))
+
+    def _load_weights(self, state: dict[str, Tensor]) -> None:
+        names, module = self._stage.names, self._stage.module
+        if state.keys() != set(names.values()):
+            other = sorted(state.keys() ^ set(names.values()))
+            raise ValueError(f"{other[0]} is in one of them only")
+        module.load_state_dict({**module.state_dict(), **{name: state[full] for name, full in names.items()}})

@@ -1,29 +1,29 @@
-"""A model as `torch.export` sees it compute, cut into stages: for models that are no row of layers."""
+"""Trace a model that is no sequence of layers with `torch.export`, and cut it into stages."""
 
 from __future__ import annotations
 
 import copy
+import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch.distributed.pipelining import SplitPoint, pipeline
+from torch.fx import Graph, GraphModule, Node
 
 from .cost import calls
-from .cut import Uncuttable, is_row
-from .graph import Piece, piece
+from .cut import CannotSplitError, is_sequential
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import torch
-    from torch.fx import GraphModule
 
     from .cut import Layer
 
 
 def inner_layers(model: nn.Module, inputs: Sequence[Tensor]) -> list[Layer]:
-    """The layers of a model in the order in which it calls them; those of its only child, where it has no more."""
+    """Return a model's layers in the order of their calls; those of its only child, if it has only one."""
     candidates = list(_unpacked(model, ""))
     learning = [layer for layer in candidates if any(each.requires_grad for each in layer[1].parameters())]
     while len(learning) == 1 and any(True for _ in learning[0][1].children()):
@@ -36,9 +36,9 @@ def inner_layers(model: nn.Module, inputs: Sequence[Tensor]) -> list[Layer]:
 
 
 def _unpacked(model: nn.Module, prefix: str) -> Iterator[Layer]:
-    """Its children; of lists and rows, which are only there to hold them, the children of these."""
+    """Yield a model's children; for a list or sequence, which only holds layers, its children instead."""
     for name, child in model.named_children():
-        if is_row(child) or isinstance(child, (nn.ModuleList, nn.ModuleDict)):
+        if is_sequential(child) or isinstance(child, (nn.ModuleList, nn.ModuleDict)):
             yield from _unpacked(child, f"{prefix}{name}.")
         else:
             yield prefix + name, child
@@ -47,64 +47,133 @@ def _unpacked(model: nn.Module, prefix: str) -> Iterator[Layer]:
 def traced_stage(
     model: nn.Module, inputs: Sequence[Tensor], begins: Sequence[str], number: int, device: torch.device
 ) -> nn.Module:
-    """One of the stages, of which all but the first begin at these layers. Raises `Uncuttable`.
+    """Return one stage. All stages but the first begin at the layers `begins`. Raises `CannotSplitError`.
 
-    The model is traced as it trains and as it is validated: dropout and the like are part of what is traced.
+    The model is traced twice, for training and for validation: dropout and the like are part of a trace.
     """
     tensors = [*model.parameters(), *model.buffers()]
-    still = copy.deepcopy(model, {id(each): each for each in tensors}).eval()
-    learning_graph, still_graph = (_cut(each, inputs, begins) for each in (model, still))
-    return Traced(piece(learning_graph, number, device), piece(still_graph, number, device))
+    validated = copy.deepcopy(model, {id(each): each for each in tensors}).eval()
+    training_graph, validation_graph = (_cut(each, inputs, begins) for each in (model, validated))
+    return TracedStage(graph_stage(training_graph, number, device), graph_stage(validation_graph, number, device))
 
 
 def _cut(model: nn.Module, inputs: Sequence[Tensor], begins: Sequence[str]) -> GraphModule:
-    """The model as a graph of stages."""
+    """Trace the model and return it as a graph of stages."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch.export, on itself
+            warnings.simplefilter("ignore")  # torch.export warns about itself
             pipe = pipeline(model, tuple(inputs), split_spec=dict.fromkeys(begins, SplitPoint.BEGINNING))
-    except Exception as error:  # (whatever a model of the user's raises when it is traced)
-        cause = error.__cause__ or error  # the pipeline's own words are many, and not on this model
+    except Exception as error:  # (whatever a user's model raises when it is traced)
+        cause = error.__cause__ or error  # the pipeline's own message is long and not about this model
         first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise Uncuttable(f"torch.export cannot trace it ({first_line.rstrip('.')})") from error
+        raise CannotSplitError(f"torch.export cannot trace it ({first_line.rstrip('.')})") from error
     if pipe.num_stages != len(begins) + 1:
-        raise Uncuttable(f"its layers {', '.join(begins)} are not called one after the other")
+        raise CannotSplitError(f"its layers {', '.join(begins)} are not called one after the other")
     parts = [pipe.get_stage_module(number) for number in range(pipe.num_stages)]
     for name, uses in _uses(parts).items():
         if uses > 1:
-            raise Uncuttable(f"{uses} stages would use {name}")
+            raise CannotSplitError(f"{uses} stages would use {name}")
     return pipe.split_gm
 
 
 def _uses(parts: Sequence[nn.Module]) -> dict[str, int]:
-    """How many stages use each parameter: two processes would have one each, and train them apart."""
+    """Return how many stages use each parameter: two processes would train a copy each."""
     uses: dict[str, int] = {}
     for part in parts:
         uses |= {name: uses.get(name, 0) + 1 for name, each in part.named_parameters() if each.requires_grad}
     return uses
 
 
-class Traced(nn.Module):
-    """One stage, with the names that its parameters have in the whole model."""
+class TracedStage(nn.Module):
+    """One stage. Its parameters have their names in the whole model."""
 
-    def __init__(self, learning: Piece, still: Piece) -> None:
+    def __init__(self, training: GraphStage, validation: GraphStage) -> None:
         super().__init__()
-        for name, child in learning.part.named_children():
+        for name, child in training.part.named_children():
             self.add_module(name, child)
-        for name, parameter in learning.part.named_parameters(recurse=False):
+        for name, parameter in training.part.named_parameters(recurse=False):
             self.register_parameter(name, parameter)
-        for name, buffer in learning.part.named_buffers(recurse=False):
+        for name, buffer in training.part.named_buffers(recurse=False):
             self.register_buffer(name, buffer)
-        _share(self, still.part)
-        self._pieces = {True: learning, False: still}  # no modules of this one: the names would be there thrice
+        _share(self, validation.part)
+        self._graphs = {True: training, False: validation}  # not registered: the names would occur three times
 
     def forward(self, *values: Tensor) -> Any:  # noqa: ANN401
-        return self._pieces[self.training](*values)
+        return self._graphs[self.training](*values)
 
 
-def _share(learning: nn.Module, still: nn.Module) -> None:
-    """Validation sees the weights and running statistics that training changes."""
-    for name, tensor in [*learning.named_parameters(), *learning.named_buffers()]:
+def _share(training: nn.Module, validation: nn.Module) -> None:
+    """Let validation use the weights and running statistics that training changes."""
+    for name, tensor in [*training.named_parameters(), *training.named_buffers()]:
         path, _, last = name.rpartition(".")
-        if name in still.state_dict():
-            setattr(still.get_submodule(path), last, tensor)
+        if name in validation.state_dict():
+            setattr(validation.get_submodule(path), last, tensor)
+
+
+class GraphStage:
+    """A stage of a graph. It passes on the values that only later stages need."""
+
+    def __init__(
+        self, part: nn.Module, reads: list[str], makes: dict[int, str], inputs: list[str], outputs: list[str]
+    ) -> None:
+        self.part = part
+        self._reads, self._makes, self._inputs, self._outputs = reads, makes, inputs, outputs
+
+    def __call__(self, *values: Tensor) -> Any:  # noqa: ANN401 (a tensor, or several)
+        known = dict(zip(self._inputs, values, strict=True))
+        made = self.part(*[known[name] for name in self._reads])
+        made = made if isinstance(made, (tuple, list)) else (made,)
+        known.update({name: made[index] for index, name in self._makes.items()})
+        outputs = tuple(known[name] for name in self._outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+
+def graph_stage(whole: GraphModule, number: int, device: torch.device) -> GraphStage:
+    """Return one stage of a graph of stages, on its device."""
+    graph = whole.graph
+    stages = [node for node in graph.nodes if node.op == "call_module"]
+    part = whole.get_submodule(str(stages[number].target))
+    _move(part, device)
+    names = _passing(graph, stages)
+    return GraphStage(part, _read(stages[number]), _made(stages[number]), names[number], names[number + 1])
+
+
+def _read(stage: Node) -> list[str]:
+    """Return the values that a stage reads, in the order of its arguments."""
+    return [each.name for each in stage.args if isinstance(each, Node)]
+
+
+def _made(stage: Node) -> dict[int, str]:
+    """Return the values that a stage makes, by their position among its outputs."""
+    picked = {int(str(user.args[1])): user.name for user in stage.users if user.target is operator.getitem}
+    return picked or {0: stage.name}
+
+
+def _passing(graph: Graph, stages: list[Node]) -> list[list[str]]:
+    """Return the inputs of each stage, and last the outputs of the last: values made before and used from there on."""
+    made_at = {node.name: -1 for node in graph.nodes if node.op == "placeholder"}
+    last_use: dict[str, int] = {}
+    for number, stage in enumerate(stages):
+        made_at |= dict.fromkeys(_made(stage).values(), number)
+        last_use |= dict.fromkeys(_read(stage), number)
+    (output,) = [node for node in graph.nodes if node.op == "output"]
+    results = [each.name for each in output.all_input_nodes]
+    last_use |= dict.fromkeys(results, len(stages))
+    inputs = [name for name, number in made_at.items() if number < 0]
+    between = [
+        [name for name, made in made_at.items() if made < number <= last_use.get(name, -1)]
+        for number in range(1, len(stages))
+    ]
+    return [inputs, *between, results]
+
+
+def _move(part: nn.Module, device: torch.device) -> None:
+    """Move a stage and the tensors that its graph creates: the graph names the device of the trace."""
+    part.to(device)
+    for module in part.modules():
+        graph = getattr(module, "graph", None)
+        for node in graph.nodes if isinstance(graph, Graph) else ():
+            if "device" in node.kwargs:
+                node.update_kwarg("device", device)
+        if isinstance(module, GraphModule):
+            module.recompile()

@@ -1,0 +1,185 @@
+"""What training loops of several ranks share: join and leave, broadcast, clipping, loss reports, validation."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.nn.functional  # before `join`, see `leave`
+from torch.distributed import FileStore  # type: ignore[attr-defined]  # documented, but not declared as exported
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from ...schema.paths import RENDEZVOUS
+from ..metrics_reporter import RankedMetricsReporter
+from ._loop import Tally, Validation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from torch import Tensor, nn
+
+    from ..context import Context
+    from ..controller import TrainingController
+    from ..metrics_reporter import MetricsReporter
+    from ._loop import Task
+
+
+POLL_EVERY_S = 1.0
+"""Seconds between two polls for a request during a validation: each poll makes all ranks wait for the slowest."""
+
+
+def join(context: Context) -> None:
+    """Meet the other ranks through a file of the run: no port that could be taken."""
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine; its name need not resolve
+    dist.init_process_group(
+        "gloo" if context.assignment.kind == "cpu" else "nccl",
+        store=FileStore(str(context.run_dir / RENDEZVOUS), context.world_size),
+        rank=context.rank,
+        world_size=context.world_size,
+    )
+
+
+def leave() -> None:
+    """Destroy the process group and end its threads. Call it after success only: it may wait for an open collective.
+
+    The group's threads need Python's lock to release a tensor. One that waits for the lock when the interpreter exits
+    aborts the process (exit code -6). The threads end with the last reference to the group, and the functions of
+    `torch.distributed.nn.functional` have the group that exists at their import as a default argument: that module
+    is therefore imported above, before there is a group.
+    """
+    dist.destroy_process_group()
+
+
+def broadcast_object(rank: int, thing: Any, device: torch.device) -> Any:  # noqa: ANN401 (whatever that rank gives)
+    """Return the `thing` of this rank; those of others are ignored. Every rank must call this."""
+    things = [thing if dist.get_rank() == rank else None]
+    dist.broadcast_object_list(things, src=rank, device=device)
+    return things[0]
+
+
+def broadcast_buffers(model: nn.Module) -> None:
+    """Give all ranks rank 0's running statistics (batch normalisation) before a validation."""
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
+
+
+@torch.no_grad()
+def clip_over_ranks(parameters: Iterable[nn.Parameter], max_norm: float) -> None:
+    """Scale gradients, of which each rank has a part, to a largest norm over all ranks. Takes one reduction."""
+    parameters = list(parameters)
+    gradients = [_own_part(each.grad) for each in parameters if each.grad is not None]
+    square = get_total_norm(gradients).square().to(_reducing_device())
+    dist.all_reduce(square)
+    clip_grads_with_norm_(parameters, max_norm, square.sqrt())
+
+
+def _own_part(gradient: Tensor) -> Tensor:
+    return gradient.to_local() if isinstance(gradient, DTensor) else gradient
+
+
+def _reducing_device() -> str:
+    return "cuda" if dist.get_backend() == "nccl" else "cpu"
+
+
+class RankedReporter(RankedMetricsReporter):
+    """Reports the losses of all ranks, added up with an all-reduce."""
+
+    def _wait_for(self, losses: list[Tensor]) -> None:
+        if losses and losses[-1].is_cuda:
+            torch.cuda.current_stream(losses[-1].device).synchronize()  # as fetching them would do
+
+    def _reduce(self, losses: list[Tensor], shares: list[float], numbers: list[float]) -> list[float]:
+        # Losses are float32; a number may be a count that float32 would round.
+        shared = torch.tensor(numbers, dtype=torch.float64, device=_reducing_device())
+        if losses:
+            stacked = torch.stack(losses).double()
+            weights = torch.tensor(shares, dtype=torch.float64, device=stacked.device)
+            # A rank without an item in a batch has share 0; its loss of one idle item must not count, even if NaN.
+            shared = torch.cat([torch.where(weights > 0, stacked * weights, 0.0), shared])
+        dist.all_reduce(shared)
+        values: list[float] = shared.tolist()
+        return values
+
+
+class EndRequestPoll:
+    """Polls for a request to end while ranks compute together: all ranks poll after the same batch.
+
+    Rank 0 reads the requests about once a second, and decides after how many batches to poll again.
+    """
+
+    def __init__(self, context: Context, reporter: MetricsReporter) -> None:
+        self._context, self._reporter = context, reporter
+        self._interval = self._left = 1
+        self._polled = time.monotonic()
+
+    def begin(self) -> None:
+        """Start a new series of batches. The interval is kept, so a series shorter than it costs no poll at all."""
+        self._left = self._interval
+        self._polled = time.monotonic()
+
+    def ends(self) -> bool:
+        """Return whether to end here. Every rank must call this after each batch."""
+        self._left -= 1
+        if self._left:
+            return False
+        decision = self._reporter.broadcast(self._decide() if self._context.rank == 0 else 0)
+        self._interval = self._left = max(1, round(decision))
+        self._polled = time.monotonic()
+        return decision == 0
+
+    def _decide(self) -> float:
+        """Return the batches until the next poll, at most twice as many as before; 0 to end."""
+        if self._context.end_requested():
+            return 0
+        elapsed = max(time.monotonic() - self._polled, 1e-6)
+        return max(1, min(int(self._interval / elapsed * POLL_EVERY_S), 2 * self._interval))
+
+
+class LockstepValidation(Validation):
+    """Validation where a forward pass takes all ranks: each takes part in every batch, all end after the same one."""
+
+    def __init__(
+        self, task: Task, context: Context, model: nn.Module, controller: TrainingController, reporter: MetricsReporter
+    ) -> None:
+        super().__init__(task, context, model, controller)
+        self._poll = EndRequestPoll(context, reporter)
+
+    @torch.no_grad()
+    def sums(self) -> Tensor:
+        """Return this rank's sums, see `Validation.sums`."""
+        tally, cut = Tally(), False
+        self._poll.begin()
+        self._model.eval()
+        for own in self._batches():
+            if own is not None:
+                tally.add(*own)
+            if self._poll.ends():
+                cut = True
+                self._controller.synchronises = True  # all ranks end here
+                break
+        self._model.train()
+        return self._total(tally, cut=cut)
+
+    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+        """Yield for each batch the items that this rank has measured and their means; None if it measured none."""
+        raise NotImplementedError
+
+
+class ShardedValidation(LockstepValidation):
+    """Each rank validates its slice of every batch; a forward pass gathers the shards of all ranks."""
+
+    def sums(self) -> Tensor:
+        """Return this rank's sums, see `Validation.sums`."""
+        broadcast_buffers(self._model)
+        return super().sums()
+
+    def _batches(self) -> Iterator[tuple[float, list[Tensor]] | None]:
+        batches = self._task.val
+        assert batches is not None
+        for step, (batch,) in enumerate(batches.in_order()):
+            values = self._measure(batch)  # even without an item: the other ranks wait for this one
+            yield (batch.share * batches.size(step), values) if batch.share else None

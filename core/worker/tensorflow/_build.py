@@ -1,0 +1,182 @@
+"""Build a recipe's parts for TensorFlow and Keras: data, model, loss, optimizer and metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import keras
+import tensorflow as tf
+
+from ...schema.settings import DEFAULT_LEARNING_RATE
+from ._data import Batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from ..context import Context
+    from ..controller import TrainingSize
+    from ..recipe import LoadedRecipe
+
+    Measure = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    """A function of (target, output)."""
+
+
+@dataclass
+class Task:
+    """A recipe's parts, built: all that a loop needs besides the step's function."""
+
+    model: keras.Model
+    loss: Measure
+    """Gives the mean over the items it is shown."""
+    optimizer: keras.optimizers.Optimizer
+    train: Batches
+    val: Batches | None
+    metrics: Mapping[str, Measure]
+    """Each gives a value per item."""
+
+    @property
+    def size(self) -> TrainingSize:
+        """How much there is in an epoch."""
+        return {
+            "steps_per_epoch": self.train.steps,
+            "samples_per_epoch": self.train.items,
+            "validates": self.val is not None,
+        }
+
+
+def build(
+    recipe: LoadedRecipe,
+    context: Context,
+    *,
+    scope: AbstractContextManager[Any] | None = None,
+    make_model: Callable[[Sequence[keras.KerasTensor]], object] | None = None,
+) -> Task:
+    """The recipe's parts, model and optimizer within `scope` (a strategy's, or a device's).
+
+    The random states are set before each part, so that no part depends on what another drew: the weights
+    are those of a hand-written loop that calls `keras.utils.set_random_seed(seed)`, then `model()`.
+    `make_model`: what makes the model instead of the recipe's `model()`, told what its inputs look like.
+    """
+    training = context.training
+    train, val = (_batches(recipe, context, name) for name in ("train_data", "val_data"))
+    assert train is not None
+    if training.precision == "bfloat16":
+        keras.config.set_dtype_policy("mixed_bfloat16")
+    with scope or contextlib.nullcontext():
+        seed_everything(training.seed)
+        inputs = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in train.specs()[:-1]]
+        model = make_model(inputs) if make_model else recipe.call("model")
+        model = checked_model(model, recipe, "model")
+        output = call(model, inputs, training=False)  # makes the variables of one that has none yet
+        optimizer = _optimizer(recipe, context)
+        optimizer.build(model.trainable_variables)
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    context.notice_large_batch(train.items)
+    loss = _mean_of(_loss(recipe))
+    return Task(
+        model=model,
+        loss=loss if replicas == 1 else _outside(loss, train.specs()[-1], output),
+        optimizer=optimizer,
+        train=train,
+        val=val,
+        metrics=_metrics(recipe),
+    )
+
+
+def seed_everything(seed: int) -> None:
+    """Set the random states of Python, numpy, TensorFlow and Keras, which takes 32 bits."""
+    keras.utils.set_random_seed(seed % 2**32)
+
+
+def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches | None:
+    if function != "train_data" and not recipe.has(function):
+        return None
+    training = context.training
+    seed_everything(training.seed)
+    return Batches(recipe.call(function), function, batch_size=training.batch_size, seed=training.seed)
+
+
+def checked_model(model: object, recipe: LoadedRecipe, function: str) -> keras.Model:
+    """Raises `TypeError` with a sentence when this function of the recipe returned something else."""
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"{function}() of {recipe.name} returned {type(model).__name__}. Return a keras.Model.")
+    return model
+
+
+def call(model: keras.Model, inputs: Sequence[Any], *, training: bool) -> Any:  # noqa: ANN401 (in whatever structure)
+    """The model's output; one input is given as such, several as a list."""
+    given = inputs[0] if len(inputs) == 1 else list(inputs)
+    if "training" in inspect.signature(model.call).parameters:
+        return model(given, training=training)
+    return model(given)
+
+
+def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optimizer:
+    """The recipe's optimizer with the run's settings; Adam where the recipe has none."""
+    training = context.training
+    rate = training.learning_rate
+    optimizer = recipe.call("optimizer") if recipe.has("optimizer") else keras.optimizers.Adam(DEFAULT_LEARNING_RATE)
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise TypeError(f"optimizer() of {recipe.name} returned {type(optimizer).__name__}. Return a Keras optimizer.")
+    if rate is not None and not recipe.takes("optimizer", "learning_rate"):
+        _needs_plain_rate(recipe, optimizer)
+        optimizer.learning_rate = rate
+    if training.schedule != "constant" or training.warmup_steps:
+        _needs_plain_rate(recipe, optimizer)
+    if training.weight_decay is not None:
+        optimizer.weight_decay = training.weight_decay  # decoupled, in all optimizers of Keras
+    return optimizer
+
+
+def _needs_plain_rate(recipe: LoadedRecipe, optimizer: keras.optimizers.Optimizer) -> None:
+    if not isinstance(optimizer.learning_rate, keras.Variable):
+        raise ValueError(  # noqa: TRY004 (the user's choice, not a type of ours)
+            f"optimizer() of {recipe.name} has a learning rate schedule of its own. Leave the run's learning rate, "
+            "schedule and warm-up alone, or give the optimizer a number."
+        )
+
+
+def _loss(recipe: LoadedRecipe) -> Measure:
+    """The recipe's loss, or cross entropy on logits."""
+    loss = recipe.call("loss") if recipe.has("loss") else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    if not callable(loss):
+        raise TypeError(
+            f"loss() of {recipe.name} returned {type(loss).__name__}. Return a keras.losses.Loss or a function of "
+            "(y_true, y_pred)."
+        )
+    if getattr(loss, "reduction", None) == "sum":
+        raise ValueError(
+            f"loss() of {recipe.name} sums over the batch. The loss of a step is the mean over its global batch: "
+            "leave the reduction as it is."
+        )
+    return loss  # type: ignore[no-any-return]  # callable, as just asked
+
+
+def _mean_of(loss: Measure) -> Measure:
+    """Takes the mean where a loss gives a value per item."""
+    return lambda target, output: tf.reduce_mean(tf.cast(loss(target, output), tf.float32))
+
+
+def _outside(loss: Measure, target: tf.TensorSpec, output: Any) -> Measure:  # noqa: ANN401 (as above)
+    """The loss as it is where there is no strategy.
+
+    Losses of Keras divide by the number of replicas where they see a strategy, and plain functions do not:
+    traced outside of it, both give the mean over the items they are shown.
+    """
+    like = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), output)
+    return tf.function(loss).get_concrete_function(target, like)  # type: ignore[no-any-return]
+
+
+def _metrics(recipe: LoadedRecipe) -> dict[str, Any]:
+    metrics = recipe.metrics()
+    for name, metric in metrics.items():
+        if isinstance(metric, keras.metrics.Metric) or not callable(metric):
+            raise TypeError(
+                f"metrics() of {recipe.name} has {type(metric).__name__} as {name}. Give a function of "
+                "(y_true, y_pred) with a value per item, such as keras.metrics.sparse_categorical_accuracy."
+            )
+    return metrics
