@@ -19,7 +19,7 @@ from gui.controllers.start_controller import StartController
 from gui.controllers.window_state import WindowState
 from gui.services.services import Services
 from gui.style.theme import Theme, apply
-from gui.widgets.file_drop import dropped_program, let_fall_through
+from gui.widgets.file_drop import dropped_program, pass_drops_to_window
 from gui.widgets.notice_window import NoticeWindow, notice_sentence
 from resources import ROOT
 
@@ -69,7 +69,7 @@ class MainWindow(QMainWindow):
         apply(app, self.panels.theme)  # after the widgets are in place: Qt would re-style each that is added later
         self.controllers.state.restore()
         self.setAcceptDrops(True)
-        let_fall_through(self)
+        pass_drops_to_window(self)
         self.setFocus()  # on the window itself, so that no widget looks selected
         self._connect()
         self.controllers.run.show_run()
@@ -84,7 +84,7 @@ class MainWindow(QMainWindow):
         services.session.attached.connect(self._set_pace)
         services.python_finder.found.connect(panels.setup.script.show_pythons)
         services.expression_tester.tested.connect(panels.setup.script.show_trial)
-        panels.setup.looked_near.connect(services.python_finder.look)
+        panels.setup.search_folder_changed.connect(services.python_finder.look)
         panels.header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)

@@ -12,11 +12,16 @@ from core.runs.states import state_info
 from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.style.device_colours import device_colours, device_labels
-from gui.viewmodels.devices import leftovers as leftover_words
 from gui.viewmodels.devices.device_rows import OnDevices
 from gui.viewmodels.devices.memory_bars import MemoryKnowledge, memory_rows
-from gui.viewmodels.devices.process_rows import confirmation, process_rows, why_not_end
-from gui.viewmodels.run.memory_verdicts import ended_words, findings, nothing_words, seen_words
+from gui.viewmodels.devices.process_rows import (
+    confirmation,
+    leftovers_confirmation,
+    leftovers_sentence,
+    process_rows,
+    why_not_end,
+)
+from gui.viewmodels.run.memory_verdicts import ended_words, nothing_words, seen_words, verdict_rows
 from gui.widgets.confirm_dialog import ask
 
 if TYPE_CHECKING:
@@ -89,7 +94,7 @@ class MemoryController(QObject):
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._panels.theme)
         known = MemoryKnowledge(
-            holders=self._census.holders,
+            processes=self._census.holders,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
             available_bytes=available_bytes(),
@@ -99,9 +104,9 @@ class MemoryController(QObject):
         page = self._details.memory
         page.show_rows(memory_rows(survey, colours, known))
         page.show_findings(
-            findings(facts, device_labels(survey.devices, facts), colours),
+            verdict_rows(facts, device_labels(survey.devices, facts), colours),
             ended_words(facts),
-            nothing_words(facts, looked_at=session.run is not None),
+            nothing_words(facts, shown=session.run is not None),
             seen_words(facts, time.time()),
         )
 
@@ -137,16 +142,16 @@ class MemoryController(QObject):
 
     def _end(self, chosen: ProcessRow) -> None:
         """What was true when it was asked may not be any more."""
-        why_not = why_not_end(chosen.person, self._census.runs())
+        why_not = why_not_end(chosen.entry, self._census.runs())
         if why_not:
-            self._message.show_message(f"{chosen.holder.words}: {why_not}", "bad")
+            self._message.show_message(f"{chosen.info.words}: {why_not}", "bad")
         else:
-            self._ender.end(chosen.person)
+            self._ender.end(chosen.entry)
 
     def _ask_to_sweep(self) -> None:
         found = self._sweeper.found
         if found:
-            question, words = leftover_words.confirmation(found)
+            question, words = leftovers_confirmation(found)
             ask(
                 self._panels.window, lambda: self._ender.end_leftovers(found),
                 question=question, words=words, yes="End them" if len(found) > 1 else "End it",
@@ -160,5 +165,5 @@ class MemoryController(QObject):
     def _show_leftovers(self) -> None:
         names = {each.dir.name: each.name for each in self._board.summaries if state_info(each.state).over}
         before, self._told = self._told, frozenset(each.process for each in self._sweeper.found)
-        words = leftover_words.found_words(self._sweeper.found, names)
-        self._strip.show_message(words, "warn", anew=not self._told <= before)  # that some have gone is no news
+        words = leftovers_sentence(self._sweeper.found, names)
+        self._strip.show_message(words, "warn", is_new=not self._told <= before)  # that some have gone is no news

@@ -38,7 +38,7 @@ class ReuseController(QObject):
             menu.edit_asked.connect(lambda run_dir: self._with_spec(run_dir, self._fill))
             menu.copy_asked.connect(self._copy)
             menu.keep_asked.connect(lambda run_dir: self._with_spec(run_dir, self._ask_name))
-        setups = panels.setup.setups
+        setups = panels.setup.presets
         setups.fill_asked.connect(lambda path: self._attempt(lambda: self._fill(presets.read(Path(path)))))
         setups.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         setups.keep_asked.connect(self._keep_choices)

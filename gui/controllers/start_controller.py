@@ -167,7 +167,7 @@ class StartController(QObject):
             self.start()
 
     def _show(self, check: StartCheck) -> None:
-        self._panels.setup.show_outlook(check)
+        self._panels.setup.show_check(check)
         self._panels.header.buttons.allow_start("\n".join(check.problems))
         if not check.pending and check.folder_problem != self._folder_problem:
             self._folder_problem = check.folder_problem
@@ -313,7 +313,7 @@ class StartController(QObject):
                 question=question.question,
                 words=question.words,
                 yes=question.yes,
-                grave=False,
+                is_destructive=False,
             )
             return
         try:

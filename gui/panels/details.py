@@ -1,4 +1,4 @@
-"""What a run said, and what became of it: its log, who holds memory, the processes; and the traceback of its error."""
+"""The tabs about a run: log, memory, processes, and the traceback of its error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(4)
 
 
 class DetailTabs(QStackedWidget):
-    """The pages; `tabs` chooses among them and stands elsewhere: in `heading`, which is that of the card."""
+    """The pages. The tab bar is part of `heading`, which is the heading of the card."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -39,45 +39,45 @@ class DetailTabs(QStackedWidget):
         self.tabs.setTabVisible(ERROR_TAB, False)
         self.tabs.setDrawBase(False)
         self.tabs.setExpanding(False)
-        self.tabs.setUsesScrollButtons(False)  # all of them are always to be seen
+        self.tabs.setUsesScrollButtons(False)  # all tabs must be visible
         self.tabs.currentChanged.connect(self.setCurrentIndex)
         self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
         self.heading = _heading(self.tabs, self.log.controls)
 
     @property
     def shows_holders(self) -> bool:
-        """Whether a page can be seen that tells who is on the devices."""
-        can_be_seen = self.isVisible() and not self.window().isMinimized()
-        return can_be_seen and self.currentIndex() in {MEMORY_TAB, PROCESSES_TAB}
+        """True if a page about processes on the devices is visible."""
+        is_visible = self.isVisible() and not self.window().isMinimized()
+        return is_visible and self.currentIndex() in {MEMORY_TAB, PROCESSES_TAB}
 
     def raise_processes(self) -> None:
-        """Turn to the page with the processes."""
+        """Show the tab Processes."""
         self.tabs.setCurrentIndex(PROCESSES_TAB)
         self.processes.table.setFocus()
 
     def show_error(self, text: str) -> None:
-        """Offer this as the page for errors; no text takes it away."""
+        """Fill the tab Error; the empty string hides it."""
         if text == self.error.toPlainText():
             return
         self.error.setPlainText(text)
         if not text and self.currentIndex() == ERROR_TAB:
-            self.tabs.setCurrentIndex(LOG_TAB)  # before it goes: Qt would turn to the page beside it
+            self.tabs.setCurrentIndex(LOG_TAB)  # before hiding the tab, or Qt would show its neighbour
         self.tabs.setTabVisible(ERROR_TAB, bool(text))
-        self.tabs.updateGeometry()  # which Qt leaves out: the heading would keep the width of the tabs before
+        self.tabs.updateGeometry()  # Qt does not: the heading would keep its old width
 
     def raise_error(self) -> None:
-        """Turn to the page for errors."""
+        """Show the tab Error."""
         self.tabs.setCurrentIndex(ERROR_TAB)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.log.set_theme(theme)
         self.memory.set_theme(theme)
         self.processes.set_theme(theme)
 
 
 def _heading(tabs: QTabBar, controls: QWidget) -> QWidget:
-    """The tabs on the left, and on the right what belongs to a page."""
+    """Return the tabs at the left and the controls of the log at the right."""
     heading = QWidget()
     grows = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
     grows.setHorizontalStretch(100)

@@ -12,7 +12,7 @@ from core.memory_watch import gpu_processes
 from core.runs import leftovers
 from core.runs.states import RunState, state_info
 from core.system import process_info, processes, procfs
-from gui.viewmodels.devices.process_rows import ProcessEntry, Runs
+from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry
 
 from .background_task import BackgroundTask, reason
 from .leftover_scanner import look_for
@@ -121,14 +121,14 @@ class ProcessScanner(QObject):
             by_pid.setdefault(holder.pid, []).append(holder)
         left = {each.process.pid: each for each in look.leftovers}
         people = (_person(same, left.get(pid)) for pid, same in by_pid.items())
-        return [person for person in people if _is_there(person.holder)]
+        return [person for person in people if _is_there(person.info)]
 
-    def runs(self) -> Runs:
+    def runs(self) -> KnownRuns:
         """The runs that processes may be of."""
         run, summaries = self._session.run, self._board.summaries
         living = {each.dir.name for each in summaries if not state_info(each.state).over}
-        return Runs(
-            looked_at=run.id if run else None,
+        return KnownRuns(
+            shown=run.id if run else None,
             names={each.dir.name: each.name for each in summaries},
             living=frozenset({*living, *([run.id] if run and self._session.live else [])}),
         )
@@ -255,7 +255,7 @@ def _person(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> Pr
     newest = next((holder for holder in same if holder.name is not None), same[0])
     if leftover is not None and leftover.process.created != newest.created:
         leftover = None  # another process has got its pid
-    return ProcessEntry(holder=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
+    return ProcessEntry(info=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
 
 
 def _held(same: Sequence[ProcessInfo]) -> int | None:

@@ -40,7 +40,7 @@ class ProcessTerminator(QObject):
 
     def end(self, person: ProcessEntry) -> None:
         """End a process. That it may be ended was asked before; it is asked again here."""
-        leftover, holder = person.leftover, person.holder
+        leftover, holder = person.leftover, person.info
         if leftover is not None:
             self.end_leftovers([leftover])
         else:

@@ -163,9 +163,9 @@ class RunSession(QObject):
         self.book.fold(events)
         for event in events:
             if event["kind"] == "supervisor":  # the run was started, or resumed
-                self._strides.forget()
+                self._strides.clear()
             elif event["kind"] == "progress":
-                self._strides.take_in(event)
+                self._strides.add(event)
 
     def _ask(self, what: str) -> None:
         if self.run is not None:

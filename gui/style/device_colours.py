@@ -1,4 +1,4 @@
-"""One colour and one name a device, the same in the list and in every plot."""
+"""Colours and labels of devices, the same in the list and in every plot."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def device_colours(present: Sequence[Device], others: Iterable[str], theme: Theme) -> dict[str, str]:
-    """By device id, `#rrggbb`: that of its row. Those of `others` that are not here follow, in their own order."""
+    """Return `#rrggbb` by device id, in the order of the rows; absent devices in `others` follow."""
     ids = [device.id for device in present]
     ids += [device_id for device_id in others if device_id not in ids]
     return {device_id: theme.device_colour(number) for number, device_id in enumerate(ids)}
 
 
 def device_labels(present: Sequence[Device], facts: RunFacts) -> dict[str, str]:
-    """By device id, what people call it: now, or for one that is not here, when the run was."""
+    """Return labels by device id; an absent device keeps its label from the time of the run."""
     then: Mapping[str, Mapping[str, object]] = facts.devices
     labels = {device_id: str(known.get("label") or device_id) for device_id, known in then.items()}
     return labels | {device.id: device.label for device in present}

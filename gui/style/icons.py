@@ -1,4 +1,4 @@
-"""The signs on the buttons, drawn in a theme's colours: sharp at any scale, and of no font."""
+"""The icons of the buttons, drawn in the colours of the theme and sharp at any scale."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SIDE_PX = 12
-GAP_PX = 5  # right of the sign: Qt puts the text straight beside an icon
-SCALE = 3  # drawn larger than shown: sharp on dense screens too
+GAP_PX = 5  # right of the icon, because Qt leaves no space before the text
+SCALE = 3  # drawn larger than shown, for screens with many dots per inch
 
 
 def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
-    """The icon `play`, `resume`, `pause`, `stop`, `save`, `cross` or `dots`; `gap`: room at its right."""
+    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross` or `dots`; `gap`: pixels at its right."""
     icon = QIcon()
     icon.addPixmap(_pixmap(name, colour, gap, side), QIcon.Mode.Normal)
     icon.addPixmap(_pixmap(name, disabled, gap, side), QIcon.Mode.Disabled)
@@ -72,13 +72,13 @@ def _cross() -> QPainterPath:
 
 
 def _save() -> QPainterPath:
-    """A diskette: its corner is cut, and its slide and its label are left open."""
+    """Return a diskette with a cut corner."""
     path = QPainterPath()
     corners = ((1, 2), (2, 1), (8.6, 1), (11, 3.4), (11, 10), (10, 11), (2, 11), (1, 10))
     path.addPolygon(QPolygonF([QPointF(x, y) for x, y in corners]))
     path.addRoundedRect(QRectF(3, 2.4, 4.6, 2.4), 0.4, 0.4)
     path.addEllipse(QPointF(6, 7.8), 1.7, 1.7)
-    return path  # odd and even: what is drawn twice is open
+    return path  # odd-even fill: areas drawn twice stay empty
 
 
 def _dots() -> QPainterPath:

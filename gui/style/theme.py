@@ -1,4 +1,4 @@
-"""The colours of the window: one dark and one light theme, and what Qt needs to wear them."""
+"""The dark and the light theme: colours, palette and style sheet."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RESOURCES = Path(resources.__file__).parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """Named roles, each a colour `#rrggbb`. Text roles read at 4.5 : 1 or better on `window` and `panel`."""
+    """Named colours, `#rrggbb`. Text colours have a contrast of at least 4.5 : 1 on `window` and `panel`."""
 
     name: str
     window: str
     panel: str
     panel_border: str
     field: str
-    """Behind what can be typed into or chosen from, and the track of a bar."""
+    """Background of fields and of bars."""
     field_border: str
     button: str
     button_hover: str
@@ -38,11 +38,11 @@ class Theme:
     accent: str
     accent_hover: str
     accent_soft: str
-    """Behind what is selected."""
+    """Background of a selection."""
     on_accent: str
     good: str
     good_soft: str
-    """Behind a word in `good`; likewise the other `_soft` ones."""
+    """Background of text in `good`; the other `_soft` colours likewise."""
     warn: str
     warn_soft: str
     bad: str
@@ -51,17 +51,17 @@ class Theme:
     train: str
     """The line of a training metric."""
     train_faint: str
-    """Its unsmoothed values."""
+    """The unsmoothed values of a training metric."""
     validation: str
     devices: tuple[str, ...]
 
     @classmethod
     def current(cls, app: QApplication) -> Theme:
-        """The theme that the desktop asks for; dark where it does not say."""
+        """Return the theme of the desktop; dark if it states none."""
         return LIGHT if app.styleHints().colorScheme() == Qt.ColorScheme.Light else DARK
 
     def device_colour(self, index: int) -> str:
-        """The colour of the device in row `index`; they come round again after the last."""
+        """Return the colour of the device in row `index`; the colours repeat after the last."""
         return self.devices[index % len(self.devices)]
 
 
@@ -161,7 +161,7 @@ def apply(app: QApplication, theme: Theme) -> None:
 
 
 def stylesheet(theme: Theme) -> str:
-    """The window's style sheet in a theme's colours; which properties it knows stands at its head."""
+    """Return the style sheet in the colours of a theme; its head lists the properties it uses."""
     sheet = Template((RESOURCES / "themes" / "window.qss").read_text(encoding="utf-8"))
     monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     icons = (RESOURCES / "icons").as_posix()
@@ -169,7 +169,7 @@ def stylesheet(theme: Theme) -> str:
 
 
 def palette(theme: Theme) -> QPalette:
-    """The palette for what the style sheet does not name."""
+    """Return the palette for everything that the style sheet does not cover."""
     result = QPalette()
     role = QPalette.ColorRole
     for target, colour in (
@@ -195,7 +195,7 @@ def palette(theme: Theme) -> QPalette:
 
 
 def mark(widget: QWidget, **properties: object) -> None:
-    """Set properties that the style sheet looks at, and let the widget be styled anew."""
+    """Set properties that the style sheet uses, and restyle the widget."""
     for name, value in properties.items():
         widget.setProperty(name, value)
     widget.style().unpolish(widget)
@@ -203,7 +203,7 @@ def mark(widget: QWidget, **properties: object) -> None:
 
 
 def inset(box: QAbstractSpinBox) -> None:
-    """Keep a spin box's number off its border, which Qt does not do for a styled one."""
+    """Add a left margin to the number of a spin box, which Qt omits with a style sheet."""
     edit = box.findChild(QLineEdit)
     if edit is not None:
         edit.setTextMargins(9, 0, 0, 0)

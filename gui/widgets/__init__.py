@@ -1,1 +1,1 @@
-"""General widgets that know nothing about training."""
+"""General widgets that know nothing about training: dialogs, docks, labels, tables, message strip."""

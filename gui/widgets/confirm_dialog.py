@@ -1,4 +1,4 @@
-"""A question before something that cannot be taken back: it names the thing, and "no" is the default."""
+"""A question before an action that cannot be undone; "Cancel" is the default."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WIDTH_PX = 460
 
 
 class ConfirmDialog(QDialog):
-    """Open beside the window's own life: nothing waits for its answer."""
+    """A dialog that does not block the window; `agreed` reports the answer."""
 
     agreed = Signal()
 
-    def __init__(self, parent: QWidget, *, question: str, words: str, yes: str, grave: bool = True) -> None:
-        """`yes`: what the button says that agrees; `grave`: it ends something."""
+    def __init__(self, parent: QWidget, *, question: str, words: str, yes: str, is_destructive: bool = True) -> None:
+        """`yes`: text of the agreeing button; `is_destructive`: mark that button as dangerous."""
         super().__init__(parent)
         self.setObjectName("question")
         self.setWindowTitle("Trainyard")
@@ -30,7 +30,7 @@ class ConfirmDialog(QDialog):
         self.yes = QPushButton(yes)
         self.yes.setObjectName("yesButton")
         self.yes.setAutoDefault(False)
-        mark(self.yes, role="danger" if grave else "primary")
+        mark(self.yes, role="danger" if is_destructive else "primary")
         self.no = QPushButton("Cancel")
         self.no.setObjectName("noButton")
         self.no.setDefault(True)
@@ -50,18 +50,18 @@ class ConfirmDialog(QDialog):
 
     @property
     def text(self) -> str:
-        """All that it says."""
+        """The whole text of the dialog."""
         return f"{self.question.text()}\n{self.words.text()}"
 
 
 def ask(
-    parent: QWidget, agreed: Callable[[], None], *, question: str, words: str, yes: str, grave: bool = True
+    parent: QWidget, agreed: Callable[[], None], *, question: str, words: str, yes: str, is_destructive: bool = True
 ) -> None:
-    """Ask, unless something is being asked already; `agreed` is called when the answer is yes."""
+    """Ask, unless another question is open; call `agreed` if the answer is yes."""
     if not any(each.isVisible() for each in parent.findChildren(ConfirmDialog)):
-        asked = ConfirmDialog(parent, question=question, words=words, yes=yes, grave=grave)
-        asked.agreed.connect(agreed)
-        asked.open()
+        dialog = ConfirmDialog(parent, question=question, words=words, yes=yes, is_destructive=is_destructive)
+        dialog.agreed.connect(agreed)
+        dialog.open()
 
 
 def _label(text: str, role: str) -> QLabel:

@@ -1,4 +1,4 @@
-"""A dock that looks like a card: a slim heading to drag it by, and its content below."""
+"""A dock that looks like a card: a heading to drag it by, and its content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from .card import paint_card
+from .painting import paint_card
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Dock(QDockWidget):
-    """Can be moved to another side, stacked with others, and set free by a double click; never closed."""
+    """Can be moved, stacked and, by a double click, detached; cannot be closed."""
 
     def __init__(self, name: str, title: str, content: QWidget, theme: Theme, heading: QWidget | None = None) -> None:
-        """`heading`: what stands in the place of the title, such as tabs."""
+        """`heading`: a widget in place of the title, such as tabs."""
         super().__init__(title)
         self.setObjectName(name)
         self.setFeatures(
@@ -31,12 +31,12 @@ class Dock(QDockWidget):
         self.setWidget(_inside(content))
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
-        """The card that heading and content stand on."""
+        """Paint the card behind heading and content."""
         paint_card(self, self._theme.panel, self._theme.panel_border)
 
 
@@ -51,12 +51,12 @@ def _title_bar(heading: QWidget, *, inset: bool) -> QWidget:
     layout = QHBoxLayout(bar)
     layout.setContentsMargins(14 if inset else 8, 8 if inset else 2, 14, 4 if inset else 0)
     layout.addWidget(heading)
-    layout.addStretch(1)  # by this the dock is dragged
+    layout.addStretch(1)  # drag the dock here
     return bar
 
 
 def _inside(content: QWidget) -> QWidget:
-    """The content, off the card's border."""
+    """Return the content with a margin to the card's border."""
     inside = QWidget()
     layout = QVBoxLayout(inside)
     layout.setContentsMargins(6, 0, 6, 6)

@@ -1,4 +1,4 @@
-"""A label that gives way: what does not fit is cut with an ellipsis, and the tooltip has it all."""
+"""A label that cuts its text with an ellipsis; the tooltip has the whole text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 MIN_WIDTH_PX = 24
 MIN_LETTERS = 5
-"""Of a text that is cut: fewer tell nothing, and an ellipsis alone looks like a fault."""
+"""Minimum letters of a cut text; with fewer the label stays blank."""
 
 
 class ElidedLabel(QLabel):
-    """One line of plain text, as wide as it has room."""
+    """One line of plain text that shrinks below its text width."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None, *, min_px: int = MIN_WIDTH_PX) -> None:
         super().__init__(text, parent)
@@ -21,11 +21,11 @@ class ElidedLabel(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Next to nothing, unless it is given a least width: it gives way to its neighbours."""
+        """Return at most `min_px`, so that the label gives way to its neighbours."""
         return QSize(min(self._min_px, super().minimumSizeHint().width()), super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
-        """Paint what fits."""
+        """Paint the text that fits."""
         shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
         self.setToolTip("" if shown == self.text() else self.text())
         if shown != self.text() and len(shown) <= MIN_LETTERS:

@@ -1,4 +1,4 @@
-"""What is dropped on the window, wherever it falls: a recipe, or a script."""
+"""Accept a recipe or a script dropped anywhere on the window."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def dropped_program(event: QDropEvent) -> Path | None:
-    """The one Python file, or folder of a program, that is dragged, if it is one."""
+    """Return the dragged Python file or program folder; None for anything else."""
     urls = event.mimeData().urls()
     path = Path(urls[0].toLocalFile()) if len(urls) == 1 and urls[0].isLocalFile() else None
     return path if path is not None and is_program(path) else None
 
 
-def let_fall_through(window: QWidget) -> None:
-    """Plots take whatever is dragged over them and do nothing with it: the window is to be asked in their place."""
+def pass_drops_to_window(window: QWidget) -> None:
+    """Stop plots from accepting drops, which they would ignore, so that the window gets them."""
     for view in window.findChildren(QGraphicsView):
         view.setAcceptDrops(False)
         view.viewport().setAcceptDrops(False)

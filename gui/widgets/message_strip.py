@@ -1,4 +1,4 @@
-"""A message across the window: what went wrong or should be known, until it is put away."""
+"""A message across the window, shown until it is dismissed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePol
 
 from gui.style.icons import glyph
 
-from .card import paint_card
+from .painting import paint_card
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
 BELOW_PX = 8
-"""Free below the strip, which is not there when nothing is said."""
+"""Free space below a visible strip."""
 MAX_CHARACTERS = 400
-"""More would push the plots out of sight; the tooltip has all of it."""
+"""Maximum characters to show; the tooltip has the whole message."""
 PASSING_MS = 6000
-"""Long enough to be read."""
+"""Milliseconds to show a passing message."""
 
 
 class MessageStrip(QFrame):
-    """Shows one message at a time. One that was put away stays away until there is another."""
+    """Shows one message at a time. A dismissed message stays hidden until there is another."""
 
     details_asked = Signal()
 
@@ -47,24 +47,24 @@ class MessageStrip(QFrame):
         self._details.setProperty("compact", True)
         self._details.setAccessibleName("Show the details of this message")
         self._details.clicked.connect(self.details_asked)
-        self._away = QToolButton()
-        self._away.setAccessibleName("Put this message away")
-        self._away.setToolTip("Put this message away")
-        self._away.setIconSize(QSize(12, 12))
-        self._away.clicked.connect(self.hide)
+        self._dismiss = QToolButton()
+        self._dismiss.setAccessibleName("Dismiss this message")
+        self._dismiss.setToolTip("Dismiss")
+        self._dismiss.setIconSize(QSize(12, 12))
+        self._dismiss.clicked.connect(self.hide)
         self._lay_out()
         self.set_theme(theme)
         self.hide()
 
     @property
     def text(self) -> str:
-        """The message, whole; empty when there is none."""
+        """The whole message; the empty string if there is none."""
         return self._whole
 
-    def show_message(self, text: str, tone: str = "warn", *, details: bool = False, anew: bool = True) -> None:
-        """Show a message (`tone`: good, warn, bad); no text takes it back. The same one again changes nothing.
+    def show_message(self, text: str, tone: str = "warn", *, details: bool = False, is_new: bool = True) -> None:
+        """Show a message (`tone`: good, warn, bad); the empty string removes it. An equal message changes nothing.
 
-        One that is not `anew` only goes on telling of what was told before: put away, it stays away.
+        A message that is not `is_new` updates an earlier one: if that was dismissed, it stays hidden.
         """
         self._passing.stop()
         if (text, tone, details) == (self._whole, self._tone, self._has_details):
@@ -75,27 +75,27 @@ class MessageStrip(QFrame):
         self._text.setToolTip(text if len(short) > MAX_CHARACTERS else "")
         self.setAccessibleName(short)
         self._details.setVisible(details)
-        self.setVisible(bool(text) and (anew or not self.isHidden()))
+        self.setVisible(bool(text) and (is_new or not self.isHidden()))
         self.update()
 
     def show_passing(self, text: str) -> None:
-        """Say that something went well; it is taken back by itself."""
+        """Show a success message that disappears by itself."""
         self.show_message(text, "good")
         self._passing.start()
 
     def add_button(self, button: QPushButton) -> None:
-        """Something that can be done about it, left of what puts the message away."""
+        """Add a button left of the one that dismisses the message."""
         self._row.insertWidget(self._row.count() - 1, button)
-        QWidget.setTabOrder(button, self._away)  # the keyboard goes the way that the eye does
+        QWidget.setTabOrder(button, self._dismiss)  # same order as on the screen
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
-        self._away.setIcon(glyph("cross", theme.muted, theme.disabled))
+        self._dismiss.setIcon(glyph("cross", theme.muted, theme.disabled))
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
-        """The ground, in the message's tone."""
+        """Paint the background in the tone of the message."""
         paint_card(self, getattr(self._theme, f"{self._tone}_soft"), getattr(self._theme, self._tone), below=BELOW_PX)
 
     def _lay_out(self) -> None:
@@ -104,4 +104,4 @@ class MessageStrip(QFrame):
         self._row.setSpacing(10)
         self._row.addWidget(self._text, 1)
         self._row.addWidget(self._details)
-        self._row.addWidget(self._away)
+        self._row.addWidget(self._dismiss)

@@ -1,4 +1,4 @@
-"""Asks by what name something is to be kept."""
+"""A dialog that asks for a name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WIDTH_PX = 380
 
 
 class NameDialog(QDialog):
-    """Open beside the window's own life: nothing waits for its answer."""
+    """A dialog that does not block the window; `named` reports the name."""
 
     named = Signal(str)
 
     def __init__(
         self, parent: QWidget, *, question: str, name: str, yes: str, judge: Callable[[str], tuple[str, str]]
     ) -> None:
-        """`judge`: of a name, why it cannot be used (no text where it can), and what else is to be known of it."""
+        """`judge`: returns why a name cannot be used (or the empty string), and a notice about it."""
         super().__init__(parent)
         self.setObjectName("nameDialog")
         self.setWindowTitle("Trainyard")
@@ -34,8 +34,8 @@ class NameDialog(QDialog):
         self.edit.setObjectName("nameEdit")
         self.edit.setAccessibleName(question)
         self.edit.setMinimumWidth(WIDTH_PX)
-        self.told = QLabel()
-        self.told.setWordWrap(True)
+        self.notice = QLabel()
+        self.notice.setWordWrap(True)
         self.yes = QPushButton(yes)
         self.yes.setObjectName("yesButton")
         self.yes.setDefault(True)
@@ -50,19 +50,19 @@ class NameDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self.accepted.connect(lambda: self.named.emit(self.edit.text().strip()))
         self.finished.connect(self.deleteLater)
-        self.edit.textChanged.connect(lambda _: self._show())
+        self.edit.textChanged.connect(lambda _: self._check_name())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(20, 18, 20, 14)
         layout.setSpacing(12)
-        for part in (heading, self.edit, self.told, buttons):
+        for part in (heading, self.edit, self.notice, buttons):
             layout.addWidget(part)
-        self._show()
+        self._check_name()
         self.edit.selectAll()
         self.edit.setFocus()
 
-    def _show(self) -> None:
+    def _check_name(self) -> None:
         name = self.edit.text().strip()
-        problem, notice = self._judge(name) if name else ("Give it a name.", "")
+        problem, notice = self._judge(name) if name else ("Enter a name.", "")
         self.yes.setEnabled(not problem)
-        self.told.setText(problem or notice or " ")
-        mark(self.told, tone="bad" if problem and name else "warn" if notice else "muted")
+        self.notice.setText(problem or notice or " ")
+        mark(self.notice, tone="bad" if problem and name else "warn" if notice else "muted")

@@ -1,4 +1,4 @@
-"""The last word of a window that was closed while a run goes on: said once, and in nobody's way."""
+"""A small window that says, once, that runs continue after the main window was closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
 
 
 class NoticeWindow(QWidget):
-    """A small window of its own: the big one closes at once, the program ends when this one has been read."""
+    """A separate window: the main window closes at once, the program exits when this one is closed."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class NoticeWindow(QWidget):
 
 
 def notice_sentence(names: list[str], run_ids: list[str]) -> str:
-    """What to say about the runs that go on."""
+    """Return the sentence about the runs that continue."""
     one = len(names) == 1
     what = f"{names[0]} goes on" if one else f"{len(names)} runs go on"
     which = run_ids[0] if one else "RUN"

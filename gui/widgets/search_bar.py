@@ -1,4 +1,4 @@
-"""A field to search a text in: how many places there are, and steps from one to the next."""
+"""A search field with the number of matches and buttons to step through them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gui.style.theme import mark
 
 
 class SearchBar(QWidget):
-    """Hidden until it is opened. Enter goes on, Shift+Enter back, Escape closes it."""
+    """Hidden until opened. Enter selects the next match, Shift+Enter the previous one, Escape closes the bar."""
 
     changed = Signal(str)
-    """Another text is searched for; no text, once it is closed."""
+    """The searched text has changed; the empty string after closing."""
     step_asked = Signal(bool)
-    """The next place is wanted; or, if true, the one before."""
+    """The next match is requested (False), or the previous one (True)."""
     closed = Signal()
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class SearchBar(QWidget):
         self.field.setPlaceholderText("Search in the log")
         self.field.setClearButtonEnabled(True)
         self.field.installEventFilter(self)
-        self.field.textChanged.connect(self._type)
+        self.field.textChanged.connect(self.changed)
         self.count = QLabel()
         self.count.setObjectName("searchCount")
         self.count.setProperty("role", "small")
-        self.previous = _button("Previous", "The place before (Shift+Enter)")
-        self.next = _button("Next", "The next place (Enter)")
+        self.previous = _button("Previous", "Previous match (Shift+Enter)")
+        self.next = _button("Next", "Next match (Enter)")
         close = _button("Close", "Close the search (Escape)")
         self.previous.clicked.connect(lambda: self.step_asked.emit(True))
         self.next.clicked.connect(lambda: self.step_asked.emit(False))
@@ -42,11 +42,11 @@ class SearchBar(QWidget):
         layout.addWidget(self.field, 1)
         for widget in (self.count, self.previous, self.next, close):
             layout.addWidget(widget)
-        self.show_places(0, 0)
+        self.show_matches(0, 0)
         self.hide()
 
     def open_search(self) -> None:
-        """Show it, ready to type."""
+        """Show the bar and focus its field."""
         if self.isHidden() and self.field.text():
             self.changed.emit(self.field.text())
         self.show()
@@ -54,25 +54,25 @@ class SearchBar(QWidget):
         self.field.selectAll()
 
     def close_search(self) -> None:
-        """Hide it; what was searched for stays for the next time."""
+        """Hide the bar; its text stays for the next search."""
         self.hide()
         self.changed.emit("")
         self.closed.emit()
 
-    def show_places(self, at: int, count: int) -> None:
-        """Say which of how many places is selected; 0: none of them."""
+    def show_matches(self, at: int, count: int) -> None:
+        """Show the number of matches and of the selected one; `at` 0: none is selected."""
         wanted = bool(self.field.text())
-        text = "" if not wanted else "nothing found" if not count else f"{at} of {count}" if at else f"{count} found"
+        text = "" if not wanted else "no matches" if not count else f"{at} of {count}" if at else f"{count} matches"
         if self.count.text() != text:
             self.count.setText(text)
         for button in (self.previous, self.next):
             button.setEnabled(count > 0)
-        nothing = wanted and not count
-        if nothing is not (self.field.property("tone") == "bad"):
-            mark(self.field, tone="bad" if nothing else "")
+        no_match = wanted and not count
+        if no_match is not (self.field.property("tone") == "bad"):
+            mark(self.field, tone="bad" if no_match else "")
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """The keys that mean something else here."""
+        """Handle Enter, Shift+Enter and Escape."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             if event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
                 self.step_asked.emit(bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
@@ -81,9 +81,6 @@ class SearchBar(QWidget):
                 self.close_search()
                 return True
         return super().eventFilter(watched, event)
-
-    def _type(self, text: str) -> None:
-        self.changed.emit(text)
 
 
 def _button(text: str, tip: str) -> QPushButton:

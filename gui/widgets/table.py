@@ -1,4 +1,4 @@
-"""What the tables of texts share: whole rows, no grid, headings and words that read like the rest of the window."""
+"""The look and the cells that all text tables share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROW_PX, HEADING_PX = 24, 26
 def plain_table(
     table: QTableWidget, name: str, accessible: str, columns: Sequence[str], numbers: Sequence[int] = ()
 ) -> None:
-    """Shape a table; the headings of columns of `numbers` stand at the right, as their cells do."""
+    """Set up a table; headings of the columns `numbers` are right-aligned like their cells."""
     table.setObjectName(name)
     table.setAccessibleName(accessible)
     table.setColumnCount(len(columns))
@@ -40,15 +40,15 @@ def plain_table(
 
 
 def text_item(text: str = "", *, right: bool = False) -> QTableWidgetItem:
-    """A cell that is read and not edited."""
+    """Return a cell that cannot be edited."""
     item = QTableWidgetItem(text)
     item.setTextAlignment(alignment(right=right))
     item.setFlags(Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled)
     return item
 
 
-def empty_words(text: str = "") -> QLabel:
-    """What is said where there is nothing to list: whole, in as many lines as it takes."""
+def empty_label(text: str = "") -> QLabel:
+    """Return a wrapping label for an empty table."""
     label = QLabel(text)
     label.setProperty("role", "empty")
     label.setTextFormat(Qt.TextFormat.PlainText)
@@ -58,12 +58,12 @@ def empty_words(text: str = "") -> QLabel:
 
 
 def cell(table: QTableWidget, row: int, column: int) -> QTableWidgetItem:
-    """A cell that is there."""
+    """Return an existing cell."""
     item = table.item(row, column)
     assert item is not None
     return item
 
 
 def alignment(*, right: bool) -> Qt.AlignmentFlag:
-    """Beside the middle of a cell's height."""
+    """Return left or right alignment, centred vertically."""
     return (Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft) | Qt.AlignmentFlag.AlignVCenter

@@ -73,7 +73,7 @@ def test_it_is_said_from_where_a_run_would_go_on():
     assert saved_words(None, NOW) == ""
     assert saved_words(SAVED, NOW) == "saved at step 230, 18:03"
     tip = pause_button_state(RunFacts(state=RunState.LOST, checkpoint=SAVED), "", resuming=False, now=NOW).tip
-    assert tip == "Go on with this run from its last checkpoint: step 230, 18:03"
+    assert tip == "Resume from step 230 (18:03)"
     assert "over" in pause_button_state(RunFacts(state=RunState.FAILED), "", resuming=False, now=NOW).tip
 
 

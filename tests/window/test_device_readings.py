@@ -18,8 +18,7 @@ from gui.panels.devices.device_delegate import ROW, DeviceDelegate, beside_label
 from gui.panels.devices.device_table import DeviceTable
 from gui.services.device_monitor import DeviceMonitor
 from gui.style.theme import DARK
-from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, device_rows
-from gui.viewmodels.devices.device_selection import obstacles
+from gui.viewmodels.devices.device_rows import DeviceRow, DeviceRows, OnDevices, obstacles
 from tests.nvml.standin import mig_uuid, uuid
 from tests.support.acting import played
 from tests.support.helper_pids import helper_pids
@@ -50,14 +49,14 @@ def can_be_ticked(table, device: str) -> bool:
     ("device", "sample", "known", "status"),
     [
         ({}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn"),
-        ({}, {}, {"held_by": {"g": "blender (anna)"}}, "held by blender (anna)"),
+        ({}, {}, {"held_by": {"g": "blender (anna)"}}, "used by blender (anna)"),
         ({}, {}, {"used_by": {"g": "digits_cnn"}, "held_by": {"g": "blender (anna)"}}, "runs digits_cnn"),
         ({}, {}, {"old_s": {"g": 12}}, "12 s old"),
         ({}, {"asleep": True}, {}, "asleep"),
         ({"shared_memory": True}, {}, {}, "shared memory"),
         ({"shared_memory": True}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn · shared memory"),
         ({"blocked": "It is in MIG mode."}, {}, {}, "blocked"),
-        ({"blocked": "It is Anna's."}, {}, {"held_by": {"g": "blender (anna)"}}, "blocked · held by blender (anna)"),
+        ({"blocked": "It is Anna's."}, {}, {"held_by": {"g": "blender (anna)"}}, "blocked · used by blender (anna)"),
         ({"blocked": "It is Anna's."}, {}, {"used_by": {"g": "mnist"}, "old_s": {"g": 5}},
          "blocked · 5 s old · runs mnist"),
         ({}, {"lost": "It fell off the bus."}, {"used_by": {"g": "x"}}, "lost: It fell off the bus."),
@@ -66,10 +65,10 @@ def can_be_ticked(table, device: str) -> bool:
 def test_the_status_of_a_row(device, sample, known, status):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", **device)
     survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, utilisation_percent=82, **sample),))
-    (found,) = device_rows(survey, {"g": "#ffffff"}, OnDevices(**known))
+    (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(**known))
     assert found.status == status
-    assert (found.tip.count(status), status in found.spoken or found.lost is not None) == (1, True)
-    for told in (found.tip, found.spoken):
+    assert (found.tip.count(status), status in found.accessible_text or found.lost is not None) == (1, True)
+    for told in (found.tip, found.accessible_text):
         assert device.get("blocked", "") in told
 
 
@@ -91,7 +90,7 @@ def test_a_row_is_made_anew_when_anything_of_it_has_changed_and_only_then():
         new, same = maker.make(*changed)
         assert new != first
         assert same is second
-        assert [new, same] == device_rows(*changed)
+        assert [new, same] == DeviceRows().make(*changed)
         first_again, same = maker.make(replace(survey, samples=later), colours, OnDevices())
         assert (first_again, same) == (first, second)
         assert same is second
@@ -120,8 +119,13 @@ def test_readings_that_are_too_old_are_not_shown_as_those_of_now():
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
     sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
     survey = Survey(devices=(gpu,), samples=(sample,))
-    (found,) = device_rows(survey, {"g": "#ffffff"}, OnDevices(old_s={"g": 12}))
-    assert (found.utilisation, found.memory, found.memory_fraction, found.warmth) == ("–", "– / 24 GB", None, "")
+    (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(old_s={"g": 12}))
+    assert (found.utilisation, found.memory, found.memory_fraction, found.temperature_and_power) == (
+        "–",
+        "– / 24 GB",
+        None,
+        "",
+    )
     assert "Last read 12 s ago: 82 %, 9.0 / 24 GB" in found.tip
 
 
@@ -258,7 +262,7 @@ def test_one_mig_device_at_a_time_and_none_is_unticked_silently(drive, nvml):
     item = panel.table.item(panel.row_of(one), 0)
     item.setCheckState(Qt.CheckState.Checked)
     assert not can_be_ticked(panel.table, other)
-    assert "untick that one first" in panel.table.item(panel.row_of(other), 0).toolTip()
+    assert "Untick GPU 0 MIG 0 first" in panel.table.item(panel.row_of(other), 0).toolTip()
     assert can_be_ticked(panel.table, one)
     assert panel.table.ticked() == (one,)
     item.setCheckState(Qt.CheckState.Unchecked)
@@ -292,8 +296,8 @@ def test_the_reasons():
     assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1", "cpu:0"}
     assert set(obstacles(rows, ["cpu:0"])) == {"GPU-1", "GPU-2", "MIG-1", "MIG-2"}
     assert "MIG device" in obstacles(rows, ["cpu:0"])["MIG-1"]
-    assert "cpu:0 is ticked: untick that one first" in obstacles(rows, ["cpu:0"])["MIG-1"]
-    assert "untick them first" in obstacles([*rows, row("GPU-3")], ["cpu:0", "GPU-3"])["MIG-1"]
+    assert "Untick cpu:0 first" in obstacles(rows, ["cpu:0"])["MIG-1"]
+    assert "Untick the other devices first" in obstacles([*rows, row("GPU-3")], ["cpu:0", "GPU-3"])["MIG-1"]
     assert set(obstacles(rows, ["MIG-1", "MIG-2"])) == {"GPU-1", "GPU-2", "cpu:0"}, "what is ticked can be unticked"
 
 
@@ -365,7 +369,7 @@ def test_a_second_run_on_a_device_is_asked_for_and_both_are_named(drive, runs_ro
 def test_a_device_held_by_somebody_else_can_still_be_ticked(drive, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": 18 * GB, "compute": f"{launch().pid}:{18 * GB}"})
     panel = drive()
-    panel.until(lambda: panel.table.item(0, 3).text().startswith("held by python"), "who holds it")
+    panel.until(lambda: panel.table.item(0, 3).text().startswith("used by python"), "who holds it")
     assert can_be_ticked(panel.table, uuid(0))
 
 

@@ -20,7 +20,7 @@ from gui.services.process_terminator import ProcessTerminator
 from gui.services.run_session import RunSession
 from gui.style import formatting
 from gui.style.theme import DARK
-from gui.viewmodels.devices import leftovers, process_rows
+from gui.viewmodels.devices import process_rows
 
 SCRIPT = "python -c import time\n" + "print('a line')\n" * 150
 
@@ -39,9 +39,9 @@ def test_names_and_how_many_more():
     assert first_names(["A", "B", "C"], 3) == ["A", "B", "C"]
     assert first_names(["A", "B", "C", "D"], 2) == ["A", "B", "2 more"]
     assert first_names(["A", "B"], 1, "others") == ["A", "1 others"]
-    assert leftovers.found_words([left(1), left(2), left(3), left(4)], {"old": "mnist"}) == (
-        "4 processes of the run mnist, which is over, are still there: "
-        "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may hold memory of a device."
+    assert process_rows.leftovers_sentence([left(1), left(2), left(3), left(4)], {"old": "mnist"}) == (
+        "4 processes of the ended run mnist are still running: "
+        "python (pid 1), python (pid 2), python (pid 3) and 1 more. They may use memory of a device."
     )
 
 
@@ -53,21 +53,23 @@ def test_what_is_often_small_is_said_finely():
 def test_a_command_line_takes_one_line_of_a_question():
     assert formatting.one_line("a\n  b\tc", 10) == "a b c"
     assert formatting.one_line("a" * 20, 10) == "a" * 9 + "…"
-    question, told = leftovers.confirmation([left(1), left(2)])
-    assert question == "End what was left over?"
+    question, told = process_rows.leftovers_confirmation([left(1), left(2)])
+    assert question == "End the leftover processes?"
     assert len(told.splitlines()) == 5
     holder = ProcessInfo(pid=1, created=1.0, name="python", command=SCRIPT, age_s=5)
-    row = process_rows.process_rows([process_rows.ProcessEntry(holder=holder, devices=())], {}, RUNS)[0]
+    row = process_rows.process_rows([process_rows.ProcessEntry(info=holder, devices=())], {}, RUNS)[0]
     _, told = process_rows.confirmation(row)
     assert len(told.splitlines()) == 5  # with two that are empty
     assert "import time print('a line')" in told
 
 
-RUNS = process_rows.Runs(looked_at=None, names={}, living=frozenset())
+RUNS = process_rows.KnownRuns(shown=None, names={}, living=frozenset())
 
 
 def test_every_run_that_left_something_behind_is_named_before_it_is_ended():
-    _, told = leftovers.confirmation([left(1), left(2, "other", "The folder of run other is gone."), left(3)])
+    _, told = process_rows.leftovers_confirmation(
+        [left(1), left(2, "other", "The folder of run other is gone."), left(3)]
+    )
     assert told.count("Run old is over (finished).") == 1
     assert "The folder of run other is gone." in told
 
@@ -113,7 +115,7 @@ def test_a_strip_that_was_put_away_stays_away_while_leftovers_only_go(insight):
     sweeper.finds(left(1), left(2))
     assert not strip.isHidden()
     assert strip.text.startswith("2 processes")
-    strip._away.click()
+    strip._dismiss.click()
     sweeper.finds(left(2))
     assert strip.isHidden()
     assert strip.text.startswith("1 process ")
@@ -132,7 +134,7 @@ def test_the_keyboard_goes_through_the_strip_as_the_eye_does(qtbot):
         widget = widget.nextInFocusChain()
     buttons = [each for each in chain if isinstance(each, QAbstractButton) and not each.isHidden()]
     assert [each.accessibleName() for each in buttons[-3:]] == [
-        "Show these processes", "End these processes, after a question", "Put this message away",
+        "Show these processes", "End these processes (asks first)", "Dismiss this message",
     ]  # fmt: skip
 
 

@@ -152,11 +152,11 @@ def test_a_log_is_followed_in_pieces(tmp_path):
     with path.open("ab") as file:
         file.write(b"\xb6lf\nthree")
     piece = tail.read()
-    assert (piece.text, piece.anew) == ("ölf\nthree", False)
+    assert (piece.text, piece.restarts) == ("ölf\nthree", False)
     assert tail.read() is None
     path.write_bytes(b"cut off")
     piece = tail.read()
-    assert (piece.text, piece.anew, piece.passed_over) == ("cut off", True, False)
+    assert (piece.text, piece.restarts, piece.skipped) == ("cut off", True, False)
 
 
 def test_of_a_huge_log_only_the_last_lines_are_read(tmp_path):
@@ -164,7 +164,7 @@ def test_of_a_huge_log_only_the_last_lines_are_read(tmp_path):
     path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
     tail = FileTail(path)
     first = tail.read()
-    assert first.passed_over
+    assert first.skipped
     assert first.text.startswith("line of text\n")
     pieces = [first.text, *(piece.text for piece in iter(tail.read, None))]
     assert "".join(pieces).count("\n") == MAX_LINES - 1
@@ -179,9 +179,9 @@ def test_what_comes_too_fast_is_passed_over_unless_somebody_reads(tmp_path):
     patient.read()
     with path.open("ab") as file:
         file.write(b"y" * (MAX_BYTES + 1))
-    assert patient.read(may_pass_over=False).anew is False
+    assert patient.read(may_skip=False).restarts is False
     piece = tail.read()
-    assert (piece.anew, piece.passed_over) == (True, True)
+    assert (piece.restarts, piece.skipped) == (True, True)
 
 
 # -- the view ------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_who_reads_is_not_robbed_of_the_text(qtbot, tmp_path, view):
     view.set_follows(True)
     append(path, "the end")
     settled(qtbot, view)
-    assert view.toPlainText().startswith("[… what came before is in ")
+    assert view.toPlainText().startswith("[… earlier output is in ")
     assert view.toPlainText().endswith("\nthe end")
 
 
@@ -302,11 +302,11 @@ def test_rubbish_and_endless_lines_are_taken_in(qtbot, tmp_path, view):
 
 def test_of_a_run_that_is_over_no_more_is_promised(tmp_path, view):
     view.show_over(over=False)
-    assert view.placeholderText() == "What a run prints appears here."
+    assert view.placeholderText() == "The output of a run appears here."
     view.show_file(tmp_path / "log.txt")
-    assert view.placeholderText() == "The run has printed nothing yet."
+    assert view.placeholderText() == "No output yet."
     view.show_over(over=True)
-    assert view.placeholderText() == "The run printed nothing."
+    assert view.placeholderText() == "The run printed no output."
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_the_text_is_searched(qtbot, tmp_path, page):
     qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "100 of 101")
     field.selectAll()
     qtbot.keyClicks(field, "nowhere")
-    assert page.search.count.text() == "nothing found"
+    assert page.search.count.text() == "no matches"
     assert not page.search.next.isEnabled()
     qtbot.keyClick(field, Qt.Key.Key_Escape)
     assert page.search.isHidden()
@@ -399,7 +399,7 @@ def test_every_rank_can_be_read(qtbot, tmp_path, page):
     assert page.view.toPlainText() == "from rank 1\n"
     page.show_over(over=True)
     page.rank_box.setCurrentIndex(2)
-    assert page.view.placeholderText() == "The run printed nothing."
+    assert page.view.placeholderText() == "The run printed no output."
     (tmp_path / "other").mkdir()
     page.show_run(tmp_path / "other")
     assert page.rank_box.isHidden()

@@ -43,7 +43,7 @@ HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaim
 
 def known(*holders, run_id="this", **more):
     usual = {"memory_of_run": {}, "available_bytes": None, "old_s": {}}
-    return MemoryKnowledge(holders=holders, run_id=run_id, **{**usual, **more})
+    return MemoryKnowledge(processes=holders, run_id=run_id, **{**usual, **more})
 
 
 def holder(used, run_id=None, **more):
@@ -81,8 +81,8 @@ def test_what_is_not_known_is_none_and_never_zero():
     [
         (GPU, {"lost": "gone"}, {}, "lost"),
         (GPU, {"asleep": True}, {}, "asleep"),
-        (GPU, {}, {}, "does not say"),
-        (GPU, {"memory_used_bytes": GB}, {"GPU-1": 12}, "12 s old"),
+        (GPU, {}, {}, "does not report"),
+        (GPU, {"memory_used_bytes": GB}, {"GPU-1": 12}, "12 s ago"),
     ],
 )
 def test_where_there_is_no_bar_there_are_words(device, sample, old_s, words):
@@ -94,7 +94,7 @@ def test_where_there_is_no_bar_there_are_words(device, sample, old_s, words):
 def test_shared_memory_is_nobodys():
     device = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
     (row,) = memory_rows(survey(device, memory_used_bytes=GB), COLOURS, known())
-    assert row.words == "shared memory: no reading says whose it is"
+    assert row.words == "shared memory: its users are unknown"
 
 
 def test_a_cpu_device_shares_the_memory_of_the_machine():
@@ -192,7 +192,7 @@ def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
     assert row.shares == pytest.approx([part / 24 for part in (0, 3, 6, 1, 14)])
     assert [painted(table, row.shares, part) for part in (OTHER_RUNS, OTHERS, FREE)] == [{other_runs}, {others}, {free}]
     assert painted(table, row.shares, UNCLAIMED) == {unclaimed, free}  # dots
-    assert panel.table.item(0, 3).text().startswith("held by python")
+    assert panel.table.item(0, 3).text().startswith("used by python")
 
 
 def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_root, tmp_path):
@@ -211,7 +211,7 @@ def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_r
     bar = table.visualItemRect(table.item(0, BAR))
     first = table.viewport().grab().toImage().pixelColor(bar.left() + SIDE_PX, bar.center().y())
     assert first.name() == table.rows[0].colour.lower()
-    assert "When training ends" in panel.window.panels.details.memory.nothing.text()
+    assert "After training" in panel.window.panels.details.memory.nothing.text()
 
 
 # -- when a run is over --------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_a_run_without_findings_claims_nothing(drive, runs_root):
     assert not panel.window.findChild(QLabel, "releasedLabel").isVisible()
     panel.turn_to("Memory")
     nothing = panel.window.panels.details.memory.nothing
-    panel.until(lambda: "nothing is claimed" in nothing.text(), "the words")
+    panel.until(lambda: "Memory was not monitored" in nothing.text(), "the words")
 
 
 def test_strays_are_told_in_red(drive, runs_root):
@@ -336,7 +336,7 @@ GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
          ("memory released in under 0.1 s", "good")),
         (facts(d0=GOOD, d1=GOOD, d2=GOOD), ("✓ released in 1.2 s on all 3 devices", "good"),
          ("memory released in 1.2 s", "good")),
-        (facts(d0=GOOD, d1=BAD), ("held by this run: CPU 1", "bad"), ("memory was not given back", "bad")),
+        (facts(d0=GOOD, d1=BAD), ("held by this run: CPU 1", "bad"), ("memory not released", "bad")),
         (facts(d0=(Verdict.CANNOT_BE_JUDGED, 0)), ("cannot be judged: CPU 0", "muted"),
          ("memory cannot be judged", "muted")),
         (facts(RunState.RELEASING, waiting="CPU 0 is waited for."), (memory_verdicts.WATCHING, "muted"), ("", "")),
@@ -347,17 +347,17 @@ GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
 def test_the_verdict_in_words(known, note, head):
     labels = {f"cpu:{number}": f"CPU {number}" for number in range(3)}
     assert memory_verdicts.note(known, labels) == note
-    assert memory_verdicts.head_words(known) == head
+    assert memory_verdicts.released_words(known) == head
 
 
 def test_while_one_device_is_back_and_another_is_waited_for_that_is_told():
     waited = "GPU 1 still uses 2.0 GB more than before the run."
     both = ("cpu:0", "cpu:1")
     known = facts(RunState.RELEASING, both, waited, d0=GOOD)
-    assert memory_verdicts.nothing_words(known, looked_at=True) == waited
+    assert memory_verdicts.nothing_words(known, shown=True) == waited
     for state in (RunState.RELEASING, RunState.FINISHED, RunState.LOST):
-        assert memory_verdicts.nothing_words(facts(state, both, waited, d0=GOOD, d1=GOOD), looked_at=True) == ""
-    assert memory_verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), looked_at=True) == ""
+        assert memory_verdicts.nothing_words(facts(state, both, waited, d0=GOOD, d1=GOOD), shown=True) == ""
+    assert memory_verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), shown=True) == ""
 
 
 def test_what_is_not_back_is_told_the_worst_first():

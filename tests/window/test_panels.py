@@ -21,9 +21,9 @@ from gui.panels.runs.run_list import RunList
 from gui.services.device_monitor import KEPT_S, DeviceMonitor
 from gui.style import formatting
 from gui.style.theme import DARK
-from gui.viewmodels.devices.device_rows import OnDevices, device_rows, short_name
+from gui.viewmodels.devices.device_rows import DeviceRows, OnDevices, short_name
 from gui.viewmodels.run.progress import progress_view
-from gui.viewmodels.run.run_header import RunHeader, ladder_text
+from gui.viewmodels.run.run_header import RunHeader, stop_progress
 from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.run.run_rows import RunRow, run_rows
 
@@ -104,9 +104,9 @@ def test_what_no_longer_changes_takes_no_more_room_than_it_needs(qtbot):
 
 def test_the_ladder_counts_down():
     asked = EscalationStep(time=100, name="asked", grace_s=10)
-    assert ladder_text(RunFacts(stop_steps=(asked,)), 103) == "asked · SIGINT in 7 s"
+    assert stop_progress(RunFacts(stop_steps=(asked,)), 103) == "stopping politely · interrupt in 7 s"
     killed = EscalationStep(time=110, name="SIGKILL", grace_s=None)
-    assert ladder_text(RunFacts(stop_steps=(asked, killed)), 111) == "asked · SIGKILL"
+    assert stop_progress(RunFacts(stop_steps=(asked, killed)), 111) == "stopping politely · kill"
 
 
 # -- rows ----------------------------------------------------------------------------------------
@@ -115,10 +115,10 @@ def test_the_ladder_counts_down():
 def test_a_missing_reading_is_a_dash_and_the_run_knows_its_memory():
     device = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=8 * GB)
     survey = Survey(devices=(device,), samples=(Sample(device_id="cpu:0", time=1),))
-    row = device_rows(survey, {"cpu:0": "#ffffff"}, OnDevices())[0]
-    assert (row.utilisation, row.memory, row.warmth, row.memory_fraction) == ("–", "– / 8 GB", "", None)
+    row = DeviceRows().make(survey, {"cpu:0": "#ffffff"}, OnDevices())[0]
+    assert (row.utilisation, row.memory, row.temperature_and_power, row.memory_fraction) == ("–", "– / 8 GB", "", None)
     known = OnDevices(used_by={"cpu:0": "mnist"}, memory_of_run={"cpu:0": 2 * GB})
-    row = device_rows(survey, {"cpu:0": "#ffffff"}, known)[0]
+    row = DeviceRows().make(survey, {"cpu:0": "#ffffff"}, known)[0]
     assert (row.memory, row.memory_fraction, row.status) == ("2.0 / 8 GB", 0.25, "runs mnist")
 
 
@@ -203,8 +203,8 @@ def test_the_title_is_cut_only_where_there_is_no_room(qtbot, room):
                    fraction=0.04, detail="12 340 samples/s · 42:08 left")  # fmt: skip
     header.resize(2000, 60)
     header.show()
-    header.show_head(running)
-    header.show_head(replace(running, label="Paused", detail="took 1:17", released="memory released in 0.1 s"))
+    header.show_header(running)
+    header.show_header(replace(running, label="Paused", detail="took 1:17", released="memory released in 0.1 s"))
     fixed = header.sizeHint().width()
     header.resize(fixed + (500 if room == "much" else -60), 60)
     qtbot.waitUntil(lambda: header.width() == header.layout().geometry().width())

@@ -106,7 +106,7 @@ def test_processes_of_a_run_that_is_not_looked_at_any_more_are_not_listed(counte
     made, _ = counted
     made._session.run = SimpleNamespace(id="a")
     made._look = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
-    assert [each.holder.pid for each in made.people()] == [9]
+    assert [each.info.pid for each in made.people()] == [9]
     made._session.run = SimpleNamespace(id="b")
     assert made.people() == []
 

@@ -13,7 +13,7 @@ from gui.viewmodels.devices.process_rows import ProcessEntry
 
 
 def person(pid: int) -> ProcessEntry:
-    return ProcessEntry(holder=ProcessInfo(pid=pid, created=1.0, name="python", ours=True), devices=())
+    return ProcessEntry(info=ProcessInfo(pid=pid, created=1.0, name="python", ours=True), devices=())
 
 
 @pytest.fixture

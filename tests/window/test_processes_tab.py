@@ -18,14 +18,14 @@ from core.system.process_info import ProcessInfo
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.services import leftover_scanner
 from gui.services.process_terminator import end_one
-from gui.viewmodels.devices.process_rows import MEMORY, PID, ProcessEntry, Runs, ordered, process_rows, why_not_end
+from gui.viewmodels.devices.process_rows import MEMORY, PID, KnownRuns, ProcessEntry, ordered, process_rows, why_not_end
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
 from tests.support.recorded import GB
 from tests.support.running import start
 from tests.support.waiting import wait_until
 from tests.window.launching import WAITS
 
-RUNS = Runs(looked_at="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
+RUNS = KnownRuns(shown="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
 NOBODY = 65534
 NO_PID = 4194999
@@ -42,7 +42,7 @@ def view(tmp_path, monkeypatch):
 
 def person(**known):
     usual = {"pid": 4711, "created": 1.0, "name": "python", "user": "anna", "state": "S", "ours": True}
-    return ProcessEntry(holder=ProcessInfo(**{**usual, **known}), devices=())
+    return ProcessEntry(info=ProcessInfo(**{**usual, **known}), devices=())
 
 
 # -- the rows ------------------------------------------------------------------------------------
@@ -52,13 +52,13 @@ def person(**known):
     ("known", "words"),
     [
         ({}, ""),
-        ({"ours": False}, "It belongs to anna, who alone can end it."),
-        ({"name": None, "created": None}, "not known here"),
-        ({"run_id": "this"}, "It belongs to the run digits, which goes on"),
-        ({"run_id": "old"}, "not sure that this run is over"),
-        ({"pid": os.getpid()}, "a part of Trainyard"),
-        ({"command": "python -m core.supervisor /runs/x"}, "a part of Trainyard"),
-        ({"state": "Z"}, "has ended already"),
+        ({"ours": False}, "It belongs to anna; only that user can end it."),
+        ({"name": None, "created": None}, "is unknown here"),
+        ({"run_id": "this"}, "It belongs to the active run digits"),
+        ({"run_id": "old"}, "may still be active"),
+        ({"pid": os.getpid()}, "is part of Trainyard"),
+        ({"command": "python -m core.supervisor /runs/x"}, "is part of Trainyard"),
+        ({"state": "Z"}, "has already ended"),
     ],
 )
 def test_who_may_be_ended_from_here_and_why_not(known, words):
@@ -81,15 +81,15 @@ def test_rows_read_well_and_what_is_not_known_comes_last():
         person(pid=1, memory_used_bytes=None, age_s=None),
         person(pid=2, memory_used_bytes=9 * GB, age_s=75, run_id="this"),
         person(pid=3, memory_used_bytes=340 * 2**20, age_s=5),
-        ProcessEntry(holder=ProcessInfo(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
+        ProcessEntry(info=ProcessInfo(pid=4, memory_used_bytes=GB), devices=("GPU-1",)),
     ]
     rows = process_rows(people, {"GPU-1": "GPU 0"}, RUNS)
     assert rows[1].texts == ("2", "anna", "python", "–", "1:15", "9.0 GB", "–", "this run")
-    assert rows[3].texts == ("4", "–", "–", "of another namespace, or gone", "–", "1.0 GB", "GPU 0", "")
+    assert rows[3].texts == ("4", "–", "–", "in a container, or already ended", "–", "1.0 GB", "GPU 0", "")
     assert [row.of_this_run for row in rows] == [False, True, False, False]
-    assert [row.holder.pid for row in ordered(rows, MEMORY, falling=True)] == [2, 4, 3, 1]
-    assert [row.holder.pid for row in ordered(rows, MEMORY, falling=False)] == [3, 4, 2, 1]
-    assert [row.holder.pid for row in ordered(rows, PID, falling=False)] == [1, 2, 3, 4]
+    assert [row.info.pid for row in ordered(rows, MEMORY, descending=True)] == [2, 4, 3, 1]
+    assert [row.info.pid for row in ordered(rows, MEMORY, descending=False)] == [3, 4, 2, 1]
+    assert [row.info.pid for row in ordered(rows, PID, descending=False)] == [1, 2, 3, 4]
 
 
 # -- the table -----------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def test_a_pid_that_means_nothing_here_is_shown_all_the_same(drive, nvml, view):
     panel.turn_to("Processes")
     button = choose(panel, NO_PID)
     assert not button.isEnabled()
-    assert "namespace" in panel.window.findChild(QLabel, "processWords").text()
-    panel.until(lambda: f"held by pid {NO_PID}" in panel.table.item(0, 3).text(), "it in the row of its device")
+    assert "in a container" in panel.window.findChild(QLabel, "processWords").text()
+    panel.until(lambda: f"used by pid {NO_PID}" in panel.table.item(0, 3).text(), "it in the row of its device")
 
 
 def test_a_click_on_a_heading_sorts_and_the_choice_stays(drive, nvml, launch, view):
@@ -208,7 +208,7 @@ def test_a_click_on_a_heading_sorts_and_the_choice_stays(drive, nvml, launch, vi
     header = table(panel).horizontalHeader()
     header.sectionClicked.emit(PID)
     assert pids(panel) == [one.pid, other.pid]
-    assert table(panel).rows[table(panel).currentRow()].holder.pid == one.pid
+    assert table(panel).rows[table(panel).currentRow()].info.pid == one.pid
     header.sectionClicked.emit(PID)
     assert pids(panel) == [other.pid, one.pid]
 
@@ -266,7 +266,7 @@ def test_leftovers_of_a_run_that_is_over_are_shown_at_the_start_and_ended(drive,
     panel = drive()
     strip = panel.window.findChild(LeftoversStrip, "leftoversStrip")
     panel.until(strip.isVisible, "the strip")
-    assert strip.text.startswith("1 process of the run digits_mlp, which is over, is still there: ")
+    assert strip.text.startswith("1 process of the ended run digits_mlp is still running: ")
     assert f"(pid {left.pid})" in strip.text
     panel.qtbot.mouseClick(strip.show_button, Qt.MouseButton.LeftButton)
     assert panel.window.panels.details.processes.isVisible()

@@ -143,7 +143,7 @@ def test_a_stop_that_is_ignored_climbs_the_ladder_and_can_be_forced(drive, runs_
     assert panel.stop_button.text() == "Force"
     assert not panel.stop_button.isEnabled()  # a double click is no second decision
     detail = panel.window.findChild(QLabel, "detailLabel")
-    panel.until(lambda: detail.text().startswith("asked · SIGINT · SIGTERM in "), "the ladder")
+    panel.until(lambda: detail.text().startswith("stopping politely · interrupt · terminate in "), "the ladder")
     panel.stop()
     panel.until_state("Stopped")
     assert [rung.name for rung in panel.run.facts.stop_steps] == ["asked", "SIGINT", "SIGKILL"]

@@ -44,8 +44,8 @@ def looked_at(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("stopping", "text", "tip"),
     [
-        (Forcing.WORKERS, "Force", "End the workers at once, without waiting for them (Ctrl+.)"),
-        (Forcing.WAITING, "Don't wait", "Wait no longer for the devices' memory: training has ended (Ctrl+.)"),
+        (Forcing.WORKERS, "Force", "Kill the processes of this run now (Ctrl+.)"),
+        (Forcing.WAITING, "Skip the check", "Stop waiting for the memory of the devices: training has ended (Ctrl+.)"),
     ],
 )
 def test_what_is_forced_is_said_and_asked_for(qtbot, buttons, stopping, text, tip):

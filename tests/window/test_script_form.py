@@ -339,18 +339,18 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.window.controllers.run.attach_to(str(run.dir))
-    menu_action(panel.window.panels.header.again.run_menu, "Keep as setup…").trigger()
+    menu_action(panel.window.panels.header.again.run_menu, "Save as preset…").trigger()
     dialog = panel.window.findChild(NameDialog)
     dialog.edit.setText("../nightly")
     assert not dialog.yes.isEnabled()
-    assert "cannot be called" in dialog.told.text()
+    assert "cannot be called" in dialog.notice.text()
     dialog.edit.setText("nightly")
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
     path = presets.path_of("nightly", presets.default_root())
     assert presets.read(path) == spec
-    button = panel.window.panels.setup.setups
+    button = panel.window.panels.setup.presets
     assert not is_script(panel)
-    button.list_setups()
+    button.list_presets()
     menu_action(button.menu(), "nightly").trigger()
     assert is_script(panel)
     ready(panel)
@@ -361,9 +361,9 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     menu_action(button._removing, "nightly…").trigger()
     panel.answer("yesButton")
     assert not path.exists()
-    button.list_setups()
-    assert [each.text() for each in button.menu().actions()] == ["None is kept yet", "", "Keep what is chosen…"]
-    menu_action(button.menu(), "Keep what is chosen…").trigger()
+    button.list_presets()
+    assert [each.text() for each in button.menu().actions()] == ["No presets yet", "", "Save current settings…"]
+    menu_action(button.menu(), "Save current settings…").trigger()
     dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
     assert [each.name for each in presets.read_all(presets.default_root())] == ["train"]
@@ -374,8 +374,8 @@ def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
     presets.save(spec, presets.path_of("elsewhere", presets.default_root()))
     panel = drive()
     panel.tick("cpu:0")
-    button = panel.window.panels.setup.setups
-    button.list_setups()
+    button = panel.window.panels.setup.presets
+    button.list_presets()
     menu_action(button.menu(), "elsewhere").trigger()
     assert panel.message("messageStrip") == "GPU-gone is not in this machine now, so it is not ticked."
     assert panel.window.panels.devices.table.ticked() == ("cpu:1",)

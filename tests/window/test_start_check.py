@@ -121,9 +121,9 @@ def test_a_gpu_that_others_have_taken_most_of_can_be_started_on_and_it_is_told(s
 def test_what_is_to_be_known_before_a_start_is_not_told_in_green(qtbot):
     shown = StartStatus()
     qtbot.addWidget(shown)
-    shown.show_outlook(StartCheck(ready="Ready: GPU 0 is free."))
+    shown.show_check(StartCheck(ready="Ready: GPU 0 is free."))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
-    shown.show_outlook(StartCheck(ready=f"Ready, but {IN_USE}.", wary=True))
+    shown.show_check(StartCheck(ready=f"Ready, but {IN_USE}.", wary=True))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == (f"Ready, but {IN_USE}.", "warn")
 
 

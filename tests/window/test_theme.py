@@ -11,7 +11,7 @@ from PySide6.QtCore import QRect, Qt
 from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QSpinBox
 
-from gui.panels.memory.process_table import FALLING, RISING, ProcessTable
+from gui.panels.memory.process_table import ASCENDING, DESCENDING, ProcessTable
 from gui.style import theme as themes
 from gui.style.theme import DARK, LIGHT, Theme
 from gui.viewmodels.devices.process_rows import MEMORY, NAME
@@ -158,7 +158,7 @@ def test_the_arrow_of_the_order_stands_beside_its_heading(qtbot, undressed) -> N
         table.sort_by(column)
         shown = heading(header, column)
         assert not ink(shown.copy(0, 0, shown.width(), 6)), "nothing stands above the words"
-        assert table.horizontalHeaderItem(column).text()[-1] in {FALLING, RISING}
+        assert table.horizontalHeaderItem(column).text()[-1] in {DESCENDING, ASCENDING}
         header.resizeSection(column, 2 * shown.width())
         assert ink(heading(header, column)) == ink(shown), "the words are whole"
     assert table.horizontalHeaderItem(MEMORY).text() == "Memory", "it was sorted by another since"

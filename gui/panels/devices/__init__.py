@@ -1,1 +1,1 @@
-"""The list of devices."""
+"""The list of devices and the banner above it."""

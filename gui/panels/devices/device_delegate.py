@@ -1,12 +1,14 @@
-"""How a device's row is painted: tick, colour, name; what it does; what it holds."""
+"""The painting of a device: tick, colour, name, status, utilisation and memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QModelIndex, QPersistentModelIndex, QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QPen
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QAbstractItemModel
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
     from gui.viewmodels.devices.device_rows import DeviceRow
 
 ROW = Qt.ItemDataRole.UserRole + 1
-"""Under this the model holds the `DeviceRow`."""
+"""Item data: the `DeviceRow`."""
 OBSTACLE = Qt.ItemDataRole.UserRole + 2
-"""Under this, why it cannot be ticked; no text where it can be."""
+"""Item data: why the device cannot be ticked; the empty string if it can."""
 
 HEIGHT_PX, DENSE_HEIGHT_PX = 70, 48
 LINE_PX = 21
@@ -26,16 +28,13 @@ LEFT_PX, NAME_PX, RIGHT_PX = 8, 56, 8
 READING_PX = 106
 """Room for `111.1 / 128 GB` right of a bar."""
 PERCENT_PX = 54
-MIN_NAME_PX = 40  # less of a name says nothing
-SMALL_PX = 12
+MIN_NAME_PX = 40  # hide a name with less room
 
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
-Index = QModelIndex | QPersistentModelIndex
-
 
 class DeviceDelegate(QStyledItemDelegate):
-    """Paints rows in three lines, or in two where there are many; a click anywhere in a row, or Space, ticks it."""
+    """Paints a row in three lines, or in two if `dense`. A click in the row or Space ticks it."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
@@ -44,15 +43,15 @@ class DeviceDelegate(QStyledItemDelegate):
 
     @property
     def height(self) -> int:
-        """Of one row."""
+        """Height of a row in pixels."""
         return DENSE_HEIGHT_PX if self.dense else HEIGHT_PX
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
-        """The same for all rows."""
+        """Return the same size for all rows."""
         return QSize(240, self.height)
 
     def editorEvent(  # noqa: N802 (Qt's name)
@@ -73,7 +72,7 @@ class DeviceDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         rect: QRect = option.rect
-        self._paint_ground(painter, option, rect)
+        paint_row_background(painter, option, self._theme)
         self._paint_tick(painter, option, index, rect)
         self._paint_title(painter, row, rect)
         obstacle = str(index.data(OBSTACLE) or "")
@@ -85,17 +84,6 @@ class DeviceDelegate(QStyledItemDelegate):
         else:
             self._paint_roomy(painter, row, rect)
         painter.restore()
-
-    def _paint_ground(self, painter: QPainter, option: QStyleOptionViewItem, rect: QRect) -> None:
-        state: QStyle.StateFlag = option.state
-        if state & QStyle.StateFlag.State_MouseOver:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(QColor(self._theme.button))
-            painter.drawRoundedRect(QRectF(rect).adjusted(1, 1, -1, -1), 6, 6)
-        if state & QStyle.StateFlag.State_HasFocus:
-            painter.setPen(QPen(QColor(self._theme.accent), 1))
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.drawRoundedRect(QRectF(rect).adjusted(1.5, 1.5, -1.5, -1.5), 6, 6)
 
     def _paint_tick(self, painter: QPainter, option: QStyleOptionViewItem, index: Index, rect: QRect) -> None:
         box = QRectF(rect.left() + LEFT_PX, rect.top() + 6 + (LINE_PX - TICK_PX) / 2, TICK_PX, TICK_PX)
@@ -123,21 +111,23 @@ class DeviceDelegate(QStyledItemDelegate):
         painter.fillRect(square, QColor(theme.disabled if off else row.colour))
         line = QRect(rect.left() + NAME_PX, top, rect.width() - NAME_PX - RIGHT_PX, LINE_PX)
         tone = getattr(theme, row.urgent or "muted")
-        side = row.status.removeprefix("blocked · ") or row.warmth  # the reason, below, says that it is blocked
+        side = (
+            row.status.removeprefix("blocked · ") or row.temperature_and_power
+        )  # the reason below says that it is blocked
         label = _bold(painter.font())
         label_width = _width(painter, row.label, label) + 10
-        small = _small(painter.font())
+        small = small_font(painter.font())
         side_width = min(_width(painter, side, small) + 10 if side else 0, line.width() - label_width)
-        _write(painter, line, row.label, theme.muted if off else theme.text, font=label)
+        draw_elided(painter, line, row.label, theme.muted if off else theme.text, font=label)
         name = line.adjusted(label_width, 0, -side_width, 0)
         if name.width() >= MIN_NAME_PX:
-            _write(painter, name, row.name, theme.muted if off or row.status else theme.text)
-        _write(painter, line.adjusted(line.width() - side_width + 8, 0, 0, 0), side, tone, font=small, right=True)
+            draw_elided(painter, name, row.name, theme.muted if off or row.status else theme.text)
+        draw_elided(painter, line.adjusted(line.width() - side_width + 8, 0, 0, 0), side, tone, font=small, right=True)
 
     def _paint_reason(self, painter: QPainter, reason: str, rect: QRect) -> None:
-        """In the place of the bars: a device that cannot be ticked has its reason there, in as many lines as fit."""
+        """Paint why the device cannot be ticked, in place of the bars and in as many lines as fit."""
         before = painter.font()
-        painter.setFont(_small(before))
+        painter.setFont(small_font(before))
         top = rect.top() + 4 + LINE_PX
         room = QRect(rect.left() + 36, top, rect.width() - 36 - RIGHT_PX, rect.bottom() - top - 2)
         painter.setPen(QColor(self._theme.muted))
@@ -154,7 +144,7 @@ class DeviceDelegate(QStyledItemDelegate):
         for number, (fraction, text, colour) in enumerate(self._readings(row)):
             top = rect.top() + 6 + LINE_PX * (number + 1)
             self._paint_bar(painter, QRect(left, top, width, LINE_PX), fraction, colour)
-            self._paint_reading(painter, QRect(left + width + 12, top, READING_PX - 12, LINE_PX), text)
+            draw_elided(painter, QRect(left + width + 12, top, READING_PX - 12, LINE_PX), text, self._theme.muted)
 
     def _paint_dense(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
         left, top = rect.left() + 36, rect.top() + 4 + LINE_PX
@@ -162,7 +152,7 @@ class DeviceDelegate(QStyledItemDelegate):
         spans = ((left, bars // 2, PERCENT_PX), (left + bars // 2 + PERCENT_PX, bars - bars // 2, READING_PX))
         for (fraction, text, colour), (begin, width, room) in zip(self._readings(row), spans, strict=True):
             self._paint_bar(painter, QRect(begin, top, width, LINE_PX), fraction, colour)
-            self._paint_reading(painter, QRect(begin + width + 8, top, room - 8, LINE_PX), text)
+            draw_elided(painter, QRect(begin + width + 8, top, room - 8, LINE_PX), text, self._theme.muted)
 
     def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
         busy = None if row.lost or row.utilisation_percent is None else row.utilisation_percent / 100
@@ -179,18 +169,15 @@ class DeviceDelegate(QStyledItemDelegate):
             painter.setBrush(QColor(colour))
             painter.drawRoundedRect(track, BAR_PX / 2, BAR_PX / 2)
 
-    def _paint_reading(self, painter: QPainter, line: QRect, text: str) -> None:
-        _write(painter, line, text, self._theme.muted)
-
 
 def beside_label(label: str, sentence: str) -> str:
-    """A sentence on a device where its label is to be seen already: `GPU 0 is hidden by ...` begins with `Hidden`."""
+    """Drop the label from a sentence shown beside it: `GPU 0 is hidden by ...` becomes `Hidden by ...`."""
     rest = sentence.removeprefix(f"{label} is ")
     return f"{rest[:1].upper()}{rest[1:]}"
 
 
 def _is_ticked(index: Index) -> bool:
-    # The model holds a number, or the member of the enumeration, as it was given.
+    # The model returns a number or a member of the enumeration.
     return Qt.CheckState(index.data(Qt.ItemDataRole.CheckStateRole)) is Qt.CheckState.Checked
 
 
@@ -202,21 +189,8 @@ def _toggles(event: QEvent, rect: QRect) -> bool:
     return False
 
 
-def _write(
-    painter: QPainter, line: QRect, text: str, colour: str, *, font: QFont | None = None, right: bool = False
-) -> None:
-    before = painter.font()
-    if font is not None:
-        painter.setFont(font)
-    painter.setPen(QColor(colour))
-    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
-    shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, line.width())
-    painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
-    painter.setFont(before)
-
-
 def _fitted(painter: QPainter, text: str, room: QRect) -> str:
-    """As much of a text as has room when it is wrapped; the last word gives way to an ellipsis."""
+    """Cut a wrapped text to the room, with an ellipsis."""
     words, cut = text.split(), ""
     while (
         words and painter.fontMetrics().boundingRect(room, REASON_FLAGS, " ".join(words) + cut).height() > room.height()
@@ -230,12 +204,6 @@ def _bold(font: QFont) -> QFont:
     bold = QFont(font)
     bold.setBold(True)
     return bold
-
-
-def _small(font: QFont) -> QFont:
-    small = QFont(font)
-    small.setPixelSize(SMALL_PX)
-    return small
 
 
 def _width(painter: QPainter, text: str, font: QFont | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The devices, below what their drivers have to say."""
+"""The device list below a banner for driver problems."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
 MAX_CHARACTERS = 240
-"""More would push the devices out of sight; the tooltip has all of it."""
+"""Maximum characters of the banner; the tooltip has the whole text."""
 BETWEEN_SENTENCES = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 
 
 class DevicePanel(QWidget):
-    """The banner is there only while there is something to say."""
+    """Shows the banner only while there is a problem."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -40,13 +40,13 @@ class DevicePanel(QWidget):
         layout.addStretch(1)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """As high as the banner, at the width there is, and all rows."""
+        """Return the height of the banner and all rows."""
         rows = self.table.sizeHint()
         above = 0 if self.banner.isHidden() else self.banner.heightForWidth(max(self.width(), rows.width()))
         return QSize(rows.width(), rows.height() + above)
 
     def show_banner(self, sentence: str | None) -> None:
-        """Say this; None takes it back."""
+        """Show a text in the banner; None hides it."""
         whole = sentence or ""
         if whole == self.banner.toolTip():
             return
@@ -56,10 +56,7 @@ class DevicePanel(QWidget):
 
 
 def digest(whole: str) -> str:
-    """What drivers have to say, in whole sentences, each once: where it was said last, as advice for several troubles.
-
-    What does not fit is counted.
-    """
+    """Shorten a text to whole sentences. Of repeated sentences, such as advice, keep the last; count the rest."""
     sentences = BETWEEN_SENTENCES.split(" ".join(whole.split()))
     once = [each for number, each in enumerate(sentences) if each not in sentences[number + 1 :]]
     shown = [each for number, each in enumerate(once) if not number or _length(once[: number + 1]) <= MAX_CHARACTERS]

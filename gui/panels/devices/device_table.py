@@ -1,4 +1,4 @@
-"""The list of devices: tick what is to be trained on; each row reads live."""
+"""The list of devices with live readings, and ticks to choose those to train on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
-from gui.viewmodels.devices.device_selection import obstacles
+from gui.viewmodels.devices.device_rows import obstacles
 
 from .device_delegate import OBSTACLE, ROW, DeviceDelegate
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 COLUMNS = ("Device", "Utilisation", "Memory", "Status")
 ROOMY_UP_TO = 4
-"""Devices that get three lines each; more of them get two."""
+"""Up to this many devices get three lines each; more get two."""
 MIN_ROWS = 2
 
 
 class DeviceTable(QTableWidget):
-    """One row a device. The first column, which can be ticked, is painted with all there is to see.
+    """One row per device. The delegate paints everything in the first column, which has the tick.
 
-    The other columns are not shown; they hold the same as texts.
+    The other columns are hidden; they hold the readings as text.
     """
 
     ticks_changed = Signal()
@@ -38,29 +38,29 @@ class DeviceTable(QTableWidget):
         self.setHorizontalHeaderLabels(list(COLUMNS))
         self._rows: list[DeviceRow] = []
         self._ticked: tuple[str, ...] = ()
-        self._wanted: set[str] = set()
+        self._pending_ticks: set[str] = set()
         self._obstacles: dict[str, str] = {}
         """By device id, why it cannot be ticked now."""
-        self._obstructed_for: set[str] = set()
-        """The ids that were ticked when that was found out."""
+        self._obstacles_for: set[str] = set()
+        """The ids that were ticked when `_obstacles` was computed."""
         self._delegate = DeviceDelegate(theme, self)
         self.setItemDelegateForColumn(0, self._delegate)
         self._shape()
-        self.itemChanged.connect(lambda _: self._take_ticks())
+        self.itemChanged.connect(lambda _: self._update_ticks())
 
     @property
     def rows(self) -> Sequence[DeviceRow]:
-        """What is shown."""
+        """The shown rows."""
         return self._rows
 
     def ticked(self) -> tuple[str, ...]:
-        """The ids of the devices that are ticked, in the order of the rows."""
+        """Return the ids of the ticked devices in the order of the rows."""
         return self._ticked
 
     def tick(self, ids: Collection[str]) -> None:
-        """Tick these devices: now, or when they appear."""
-        self._wanted = set(ids)
-        self._tick_wanted()
+        """Tick these devices now, or when they appear."""
+        self._pending_ticks = set(ids)
+        self._apply_pending_ticks()
 
     def tick_only(self, ids: Collection[str]) -> None:
         """Tick these devices and no others."""
@@ -70,12 +70,14 @@ class DeviceTable(QTableWidget):
         self.tick(ids)
 
     def show_rows(self, rows: Sequence[DeviceRow]) -> None:
-        """Show these devices; what was ticked stays ticked."""
+        """Show these devices and keep the ticks."""
         before, count = self._rows, len(rows)
         changed = [at for at, row in enumerate(rows) if at >= len(before) or not _same(row, before[at])]
         if not changed and count == len(before):
             return
-        standing = count != len(before) or any(_standing(rows[at]) != _standing(before[at]) for at in changed)
+        affects_ticks = count != len(before) or any(
+            _tick_inputs(rows[at]) != _tick_inputs(before[at]) for at in changed
+        )
         if count != len(before) or any(rows[at].id != before[at].id for at in changed):
             self._make_rows(rows)
             changed = list(range(count))
@@ -83,29 +85,29 @@ class DeviceTable(QTableWidget):
         for at in changed:
             self._fill(at, rows[at])
         self.blockSignals(False)
-        self._rows = list(rows)  # those that were filled are painted anew, and no others
-        if standing:  # else only readings have changed, of which no tick depends
+        self._rows = list(rows)  # Qt repaints only the filled rows
+        if affects_ticks:  # otherwise only readings have changed, which do not affect ticks
             self._show_obstacles()
-            self._tick_wanted()
-            self._take_ticks()
+            self._apply_pending_ticks()
+            self._update_ticks()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._delegate.set_theme(theme)
         self.viewport().update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """As high as its rows."""
+        """Return the height of all rows."""
         return QSize(300, max(self.rowCount(), 1) * self.verticalHeader().defaultSectionSize() + 4)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Some rows; the others are scrolled to."""
-        least = min(max(self.rowCount(), 1), MIN_ROWS)
-        return QSize(240, least * self.verticalHeader().defaultSectionSize() + 4)
+        """Return the height of some rows; the table scrolls to the others."""
+        visible = min(max(self.rowCount(), 1), MIN_ROWS)
+        return QSize(240, visible * self.verticalHeader().defaultSectionSize() + 4)
 
     def _make_rows(self, rows: Sequence[DeviceRow]) -> None:
         ticked = set(self._ticked)
-        self._wanted |= ticked
+        self._pending_ticks |= ticked
         self.blockSignals(True)
         self._delegate.dense = len(rows) > ROOMY_UP_TO
         self.verticalHeader().setDefaultSectionSize(self._delegate.height)
@@ -128,10 +130,10 @@ class DeviceTable(QTableWidget):
             self._cell(number, column).setText(text)
         first = self._cell(number)
         first.setData(ROW, row)
-        self._obstruct(number, row)
+        self._set_obstacle(number, row)
 
-    def _obstruct(self, number: int, row: DeviceRow) -> None:
-        """Let it be ticked, or not. What was ticked before stays so until the user unticks it."""
+    def _set_obstacle(self, number: int, row: DeviceRow) -> None:
+        """Enable or disable the tick. A ticked device stays ticked until the user unticks it."""
         first, obstacle = self._cell(number), self._obstacles.get(row.id, "")
         flags = Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEnabled
         if not obstacle or first.checkState() is Qt.CheckState.Checked:
@@ -140,18 +142,18 @@ class DeviceTable(QTableWidget):
         first.setData(OBSTACLE, obstacle)
         more = "" if not obstacle or obstacle in row.tip else f"\n{obstacle}"
         first.setToolTip(row.tip + more)
-        first.setData(Qt.ItemDataRole.AccessibleTextRole, f"{row.spoken}{more.replace(chr(10), ', ')}")
+        first.setData(Qt.ItemDataRole.AccessibleTextRole, f"{row.accessible_text}{more.replace(chr(10), ', ')}")
 
     def _show_obstacles(self) -> None:
-        """What can be ticked depends on what is."""
+        """Update which devices can be ticked, which depends on the ticked ones."""
         ticked = {str(item.data(Qt.ItemDataRole.UserRole)) for item in self._first_cells() if _is_ticked(item)}
         found = obstacles(self._rows, ticked)
-        if (found, ticked) == (self._obstacles, self._obstructed_for):
+        if (found, ticked) == (self._obstacles, self._obstacles_for):
             return
-        self._obstacles, self._obstructed_for = found, ticked
+        self._obstacles, self._obstacles_for = found, ticked
         self.blockSignals(True)
         for number, row in enumerate(self._rows):
-            self._obstruct(number, row)
+            self._set_obstacle(number, row)
         self.blockSignals(False)
         self.viewport().update()
 
@@ -160,17 +162,17 @@ class DeviceTable(QTableWidget):
         assert item is not None
         return item
 
-    def _tick_wanted(self) -> None:
+    def _apply_pending_ticks(self) -> None:
         for number, row in enumerate(self._rows):
-            if row.id in self._wanted:
-                self._wanted.discard(row.id)
+            if row.id in self._pending_ticks:
+                self._pending_ticks.discard(row.id)
                 if row.id not in self._obstacles:
                     self._cell(number).setCheckState(Qt.CheckState.Checked)
 
     def _first_cells(self) -> list[QTableWidgetItem]:
         return [self._cell(number) for number in range(self.rowCount())]
 
-    def _take_ticks(self) -> None:
+    def _update_ticks(self) -> None:
         ticked = tuple(str(item.data(Qt.ItemDataRole.UserRole)) for item in self._first_cells() if _is_ticked(item))
         self._show_obstacles()
         if ticked != self._ticked:
@@ -195,11 +197,11 @@ class DeviceTable(QTableWidget):
 
 
 def _same(row: DeviceRow, before: DeviceRow) -> bool:
-    return row is before or row == before  # mostly the former: it is made anew only when something has changed
+    return row is before or row == before  # usually identical: unchanged rows are reused
 
 
-def _standing(row: DeviceRow) -> tuple[object, ...]:
-    """All of a row that decides what can be ticked."""
+def _tick_inputs(row: DeviceRow) -> tuple[object, ...]:
+    """Return what decides whether a device can be ticked."""
     return row.id, row.lost, row.blocked, row.is_mig
 
 

@@ -1,4 +1,4 @@
-"""The colours that programs print in, so that they can be read on the theme's ground."""
+"""Terminal colours, adjusted to be readable on the background of the theme."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from .terminal import Colour, Rgb
 
 MIN_CONTRAST = 4.5
-"""Of text against what is behind it: WCAG 2.1, success criterion 1.4.3."""
+"""Minimum contrast of text: WCAG 2.1, success criterion 1.4.3."""
 BASE: tuple[Rgb, ...] = (
     (40, 44, 52), (224, 76, 76), (40, 176, 110), (212, 160, 40), (70, 130, 240), (190, 100, 220), (30, 170, 190),
     (200, 206, 214), (110, 118, 130), (255, 112, 112), (80, 214, 150), (244, 204, 90), (110, 170, 255),
     (218, 140, 245), (90, 215, 235), (245, 247, 250),
 )  # fmt: skip
-"""The first sixteen, which every terminal colours as it likes."""
+"""The first sixteen colours, which every terminal defines itself."""
 STEPS = (0, 95, 135, 175, 215, 255)
-"""Of each part of a colour in the cube of 216 (xterm)."""
+"""Levels of red, green and blue in the cube of 216 colours (xterm)."""
 
 
 def char_format(style: Style, theme: Theme) -> QTextCharFormat:
-    """How Qt shall draw characters of a style."""
+    """Return the Qt format of a style."""
     result = QTextCharFormat()
     if style == PLAIN:
         return result
@@ -44,7 +44,7 @@ def char_format(style: Style, theme: Theme) -> QTextCharFormat:
 
 
 def _shown(style: Style, theme: Theme) -> tuple[Rgb | None, Rgb | None]:
-    """Ink and ground; None for the usual one."""
+    """Return foreground and background; None for the default."""
     panel, text = _parsed(theme.panel), _parsed(theme.muted if style.faint else theme.text)
     ink, ground = rgb(style.ink), rgb(style.ground)
     if ink is None and ground is None and not (style.inverse or style.faint):
@@ -56,7 +56,7 @@ def _shown(style: Style, theme: Theme) -> tuple[Rgb | None, Rgb | None]:
 
 
 def rgb(colour: Colour) -> Rgb | None:
-    """Red, green and blue; None for the usual colour."""
+    """Return red, green and blue; None for the default colour."""
     if not isinstance(colour, int):
         return colour
     if colour < 16:
@@ -70,7 +70,7 @@ def rgb(colour: Colour) -> Rgb | None:
 
 @lru_cache(maxsize=4096)
 def legible(ink: Rgb, ground: Rgb) -> Rgb:
-    """The ink, as much lighter or darker as it takes to be read on the ground."""
+    """Return the foreground, made lighter or darker until it is readable on the background."""
     pole = 255 if contrast((255, 255, 255), ground) > contrast((0, 0, 0), ground) else 0
     for tenth in range(10):
         mixed = tuple(round(part + (pole - part) * tenth / 10) for part in ink)
@@ -81,7 +81,7 @@ def legible(ink: Rgb, ground: Rgb) -> Rgb:
 
 
 def contrast(one: Rgb, other: Rgb) -> float:
-    """The contrast ratio of WCAG 2.1, from 1 to 21."""
+    """Return the contrast ratio of WCAG 2.1, from 1 to 21."""
     dark, light = sorted((_luminance(one), _luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 

@@ -1,4 +1,4 @@
-"""The page with a run's log: whose output, the text, and what is searched for in it."""
+"""The tab Log: choice of the rank, the text, and the search."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
 
 RECOUNT_S = 0.5
-"""Between two counts of the places while the text goes on."""
+"""Seconds between two counts of the matches while the log grows."""
 
 
 class LogPage(QWidget):
-    """Shows one rank's log. `controls` is not laid out here: it stands in the heading of the card."""
+    """Shows the log of one rank. `controls` is laid out in the heading of the card."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -45,19 +45,19 @@ class LogPage(QWidget):
         self._connect()
 
     def show_run(self, run_dir: Path | None) -> None:
-        """Show what another run prints from now on, its rank 0 first; of no run, nothing."""
+        """Show the log of another run, rank 0 first; None shows nothing."""
         self._run_dir = run_dir
         self._over = False
         self._offer_ranks(1)
         self._show_rank()
 
     def show_over(self, *, over: bool) -> None:
-        """Say of a run that has printed nothing whether it still may."""
+        """Set the text of an empty log; `over`: the run will print no more."""
         self._over = over
         self.view.show_over(over=over)
 
     def follow(self) -> None:
-        """Take in what was written since the last call."""
+        """Read new text and new ranks."""
         self._look_for_ranks()
         self.view.follow()
         revision, counted_at = self._counted
@@ -65,7 +65,7 @@ class LogPage(QWidget):
             self._count()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.view.set_theme(theme)
 
     def _connect(self) -> None:
@@ -83,7 +83,7 @@ class LogPage(QWidget):
         self.search.step_asked.connect(self._step)
         self.search.closed.connect(self._end_search)
 
-    # -- whose output ----------------------------------------------------------------------------
+    # -- ranks -------------------------------------------------------------------------------------
 
     def _show_rank(self) -> None:
         rank = max(self.rank_box.currentIndex(), 0)
@@ -92,7 +92,7 @@ class LogPage(QWidget):
         self.view.follow()
 
     def _look_for_ranks(self) -> None:
-        """There is one more, whenever there is its log."""
+        """Offer each rank that has a log file."""
         count = self._ranks
         while self._run_dir is not None and log_of_rank(self._run_dir, count).exists():
             count += 1
@@ -111,12 +111,12 @@ class LogPage(QWidget):
         self.rank_box.blockSignals(False)
         self.rank_box.setVisible(count > 1)
 
-    # -- what is searched for --------------------------------------------------------------------
+    # -- searching -----------------------------------------------------------------------------
 
     def _search(self, text: str) -> None:
-        self.view.look_for(text)
+        self.view.search(text)
         if text:
-            self.view.find_again(backwards=True, stay=True)  # from the end: of a log, the latest matters most
+            self.view.find_again(backwards=True, stay=True)  # start at the end: the latest output matters most
         self._count()
 
     def _end_search(self) -> None:
@@ -130,7 +130,7 @@ class LogPage(QWidget):
             self._count()
 
     def _count(self) -> None:
-        self.search.show_places(*self.view.places())
+        self.search.show_matches(*self.view.matches())
         self._counted = (self.view.revision, time.monotonic())
 
 
@@ -138,7 +138,7 @@ def _rank_box() -> QComboBox:
     box = QComboBox()
     box.setObjectName("rankBox")
     box.setAccessibleName("Rank")
-    box.setToolTip("Which process' output is shown")
+    box.setToolTip("Process whose output is shown")
     box.setProperty("compact", True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box
@@ -147,7 +147,7 @@ def _rank_box() -> QComboBox:
 def _follow_box() -> QCheckBox:
     box = QCheckBox("Follow")
     box.setObjectName("followBox")
-    box.setToolTip("Stay at the end as it grows; scrolling up switches this off, to the end switches it on")
+    box.setToolTip("Follow the end of the log; scrolling up stops this, scrolling to the end resumes it")
     box.setProperty("compact", True)
     box.setChecked(True)
     return box

@@ -1,4 +1,4 @@
-"""A log as a terminal would show it: lines that are written over, erased and coloured by what a program prints."""
+"""Interpret a log as a terminal does: overwritten, erased and coloured lines."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_LINE = 2000
-"""Characters of a line; a longer one is cut: a screen full of much longer ones takes too long to paint."""
+"""Maximum characters of a line: a screen of longer lines would take too long to paint."""
 MAX_CHUNKS = 250
-"""Changes of colour in a line; beyond them it goes on as it is."""
+"""Maximum changes of style in a line; later ones are ignored."""
 SCREEN = 60
-"""So many lines from the last can still be written over: nested progress bars, live tables."""
+"""Number of last lines that can be overwritten, for nested progress bars and live tables."""
 TAB = 8
 CUT = " …"
 UNKNOWN = "\ufffd"
-"""What bytes become that are no text."""
+"""Replacement for bytes that are not text."""
 BREAKS = "\u2028\u2029\ufdd0\ufdd1"
-"""What Qt takes for the end of a line or of a block."""
+"""Characters that Qt takes for the end of a line or block."""
 CONTROL = re.compile(
     r"\x1b\[(?P<numbers>[0-?]{0,200})[ -/]{0,9}(?P<final>[@-~])"  # CSI: colours, moves, erasing
     r"|\x1b[\]PX^_][^\x07\x1b\n]{0,4000}(?:\x07|\x1b\\)"  # strings for the terminal: titles, the ends of links
@@ -30,16 +30,16 @@ CONTROL = re.compile(
 )
 SPECIAL = re.compile(rf"[\x00-\x1f\x7f-\x9f{BREAKS}]")
 UNFINISHED = re.compile(r"\x1b(?:\[[0-?]{0,200}[ -/]{0,9}|[\]PX^_][^\x07\x1b\n]{0,4000}\x1b?|[ -/]{0,9})\Z")
-"""An escape at the end of a piece, of which the rest is still to come."""
+"""An incomplete escape sequence at the end of a piece."""
 
 Rgb = tuple[int, int, int]
 Colour = int | Rgb | None
-"""A number of the palette of 256, red, green and blue from 0 to 255, or as usual."""
+"""An index of the 256-colour palette, a tuple (red, green, blue) of 0 to 255, or None for the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How characters look, as escapes ask for it (SGR, ECMA-48 8.3.117)."""
+    """The look of characters, set by escape sequences (SGR, ECMA-48 8.3.117)."""
 
     ink: Colour = None
     ground: Colour = None
@@ -60,7 +60,7 @@ _SWITCHES: dict[int, dict[str, bool]] = {
 
 @lru_cache(maxsize=1024)
 def restyled(style: Style, numbers: str) -> Style:
-    """A style after an escape with these numbers, `1;31`; what is not known changes nothing."""
+    """Return a style after an escape sequence with these numbers, such as `1;31`; unknown numbers are ignored."""
     codes = [int(part) if part.isdigit() else 0 for part in re.split("[;:]", numbers)]
     while codes:
         code = codes.pop(0)
@@ -83,7 +83,7 @@ def restyled(style: Style, numbers: str) -> Style:
 
 
 def _extended(codes: list[int]) -> Colour:
-    """The colour that follows 38 or 48, taken off: `5;N` of the palette, or `2;R;G;B`."""
+    """Remove and return the colour after 38 or 48: `5;N` of the palette, or `2;R;G;B`."""
     kind = codes.pop(0) if codes else 0
     if kind == 5 and codes:
         return min(codes.pop(0), 255)
@@ -96,7 +96,7 @@ def _extended(codes: list[int]) -> Colour:
 
 
 class TerminalLine:
-    """One line: its text in chunks of one style each."""
+    """One line: chunks of text, each with one style."""
 
     __slots__ = ("chunks", "size")
 
@@ -106,11 +106,11 @@ class TerminalLine:
 
     @property
     def text(self) -> str:
-        """All of it, without styles."""
+        """The text without styles."""
         return "".join(text for text, _ in self.chunks)
 
     def write(self, column: int, text: str, style: Style) -> None:
-        """Put text at a column, over what is there; what goes beyond `MAX_LINE` is lost."""
+        """Overwrite from a column on; text beyond `MAX_LINE` is dropped."""
         if column >= MAX_LINE:
             return
         if column + len(text) > MAX_LINE:
@@ -128,7 +128,7 @@ class TerminalLine:
         self.size = max(self.size, column + len(text))
 
     def erase(self, begin: int, end: int) -> None:
-        """Leave blanks there; nothing, where the line ends there."""
+        """Replace columns by blanks, or cut the line if it ends there."""
         if begin < self.size:
             after = self._part(end, self.size)
             self.chunks = self._part(0, begin)
@@ -147,7 +147,7 @@ class TerminalLine:
             self.chunks.append((text, style))
 
     def _part(self, begin: int, end: int) -> list[tuple[str, Style]]:
-        """The chunks between two columns."""
+        """Return the chunks between two columns."""
         found, at = [], 0
         if begin >= end:
             return []
@@ -161,35 +161,35 @@ class TerminalLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is new on the screen."""
+    """A change of the screen."""
 
     replaced: int
-    """So many of the last lines are no more; those that follow come in their place."""
+    """Number of last lines that `lines` replaces."""
     lines: tuple[TerminalLine, ...]
 
 
 class Terminal:
-    """Takes what a program prints, in pieces of any size. The last line is the one that is still being written."""
+    """Takes the output of a program in pieces of any size. The last line may be incomplete."""
 
     def __init__(self) -> None:
         self._screen = [TerminalLine()]
         self._row, self._column = 0, 0
         self._style = PLAIN
         self._changed = 0
-        """The first line that is another than it was."""
+        """Index of the first changed line."""
         self._rest = ""
         self._moves: dict[str, Callable[[int], None]] = {
-            "A": lambda count: self._go(self._row - count, self._column),
-            "B": lambda count: self._go(min(self._row + count, len(self._screen) - 1), self._column),
-            "C": lambda count: self._go(self._row, self._column + count),
-            "D": lambda count: self._go(self._row, self._column - count),
-            "E": lambda count: self._go(min(self._row + count, len(self._screen) - 1), 0),
-            "F": lambda count: self._go(self._row - count, 0),
-            "G": lambda count: self._go(self._row, count - 1),
+            "A": lambda count: self._move_to(self._row - count, self._column),
+            "B": lambda count: self._move_to(min(self._row + count, len(self._screen) - 1), self._column),
+            "C": lambda count: self._move_to(self._row, self._column + count),
+            "D": lambda count: self._move_to(self._row, self._column - count),
+            "E": lambda count: self._move_to(min(self._row + count, len(self._screen) - 1), 0),
+            "F": lambda count: self._move_to(self._row - count, 0),
+            "G": lambda count: self._move_to(self._row, count - 1),
         }
 
     def feed(self, text: str) -> Change:
-        """What changes by printing this."""
+        """Print a text and return what changes on the screen."""
         text = self._rest + text
         unfinished = UNFINISHED.search(text)
         self._rest = text[unfinished.start() :] if unfinished else ""
@@ -198,20 +198,20 @@ class Terminal:
             if number:
                 self._begin_line()
             if SPECIAL.search(part):
-                self._take_apart(part)
+                self._interpret(part)
             elif part:
                 self._write(part)
         change = Change(replaced=before - self._changed, lines=tuple(self._screen[self._changed :]))
-        self._forget()
+        self._drop_old_lines()
         return change
 
-    def _take_apart(self, text: str) -> None:
+    def _interpret(self, text: str) -> None:
         at = 0
         for found in CONTROL.finditer(text):
             if found.start() > at:
                 self._write(text[at : found.start()])
             at = found.end()
-            self._obey(found)
+            self._execute(found)
         if at < len(text):
             self._write(text[at:])
 
@@ -225,7 +225,7 @@ class Terminal:
         self._column += len(text)
         self._changed = min(self._changed, self._row)
 
-    def _obey(self, found: re.Match[str]) -> None:
+    def _execute(self, found: re.Match[str]) -> None:
         match found[0]:
             case "\r":
                 self._column = 0
@@ -257,21 +257,21 @@ class Terminal:
         line.erase(begin, min(self._column + 1, line.size) if which == 1 else line.size)
         self._changed = min(self._changed, self._row)
 
-    def _go(self, row: int, column: int) -> None:
+    def _move_to(self, row: int, column: int) -> None:
         self._row, self._column = max(row, 0), max(column, 0)
 
-    def _forget(self) -> None:
-        """What has left the screen stays as it is."""
-        gone = len(self._screen) - SCREEN
-        if gone > 0:
-            del self._screen[:gone]
-            self._row = max(self._row - gone, 0)
+    def _drop_old_lines(self) -> None:
+        """Drop the lines that have left the screen."""
+        excess = len(self._screen) - SCREEN
+        if excess > 0:
+            del self._screen[:excess]
+            self._row = max(self._row - excess, 0)
 
 
 def readable(text: str) -> str:
-    """Decoded bytes that mostly were no text, without the characters of all scripts that they happen to resemble.
+    """Replace all non-ASCII characters in text that is mostly binary data.
 
-    For each of those scripts Qt would search and load a font, which takes most of a second.
+    Qt would search and load a font for each script they resemble, which takes most of a second.
     """
     unknown = text.count(UNKNOWN)
     if unknown <= 2 or text.isascii():

@@ -1,1 +1,1 @@
-"""Memory after a run, and the processes on the devices."""
+"""The tabs Memory and Processes, and the strip about leftover processes."""

@@ -1,4 +1,4 @@
-"""The strip that tells of processes which runs have left behind, and offers to show and to end them."""
+"""The strip about processes that runs left behind, with buttons to show and end them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LeftoversStrip(MessageStrip):
     def __init__(self, theme: Theme) -> None:
         super().__init__("leftoversStrip", theme)
         self.show_button = self._button("showLeftovers", "Show", "Show these processes")
-        self.end_button = self._button("endLeftovers", "End…", "End these processes, after a question")
+        self.end_button = self._button("endLeftovers", "End…", "End these processes (asks first)")
         self.show_button.clicked.connect(self.show_asked)
         self.end_button.clicked.connect(self.end_asked)
 

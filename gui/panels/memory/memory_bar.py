@@ -1,37 +1,36 @@
-"""How a device's memory is painted: one bar, in parts side by side; the same paint in the legend."""
+"""The painting of a device's memory: a bar of parts, and the legend."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRectF, Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPixmap
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.viewmodels.devices.memory_bars import FREE, OTHER_RUNS, OTHERS, PARTS, THIS_RUN, UNCLAIMED
+from gui.widgets.painting import Index, draw_elided
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.devices.memory_bars import MemoryBar
 
 ROW = Qt.ItemDataRole.UserRole + 1
-"""Under this the model holds the `MemoryRow`."""
+"""Item data: the `MemoryBar`."""
 BAR_PX, ROUND_PX, SWATCH_PX, GAP_PX, SIDE_PX = 10, 3, 9, 1, 6
 PALE = 0.45
-"""Of the device's colour there is so much in that of other runs on it."""
-
-Index = QModelIndex | QPersistentModelIndex
+"""Share of the device's colour in the colour of other runs on it."""
 
 
 class MemoryBarDelegate(QStyledItemDelegate):
-    """Paints the bar of a row, or the words that stand in its place."""
+    """Paints the bar of a row, or its text if there is no bar."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
         self._theme = theme
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
@@ -43,9 +42,7 @@ class MemoryBarDelegate(QStyledItemDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         inside = QRectF(option.rect).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
         if row.words:
-            painter.setPen(QColor(self._theme.muted))
-            shown = painter.fontMetrics().elidedText(row.words, Qt.TextElideMode.ElideRight, int(inside.width()))
-            painter.drawText(inside, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, shown)
+            draw_elided(painter, inside.toRect(), row.words, self._theme.muted)
         else:
             inside.setTop(inside.center().y() - BAR_PX / 2)
             inside.setHeight(BAR_PX)
@@ -61,13 +58,13 @@ class MemoryBarDelegate(QStyledItemDelegate):
         for share, brush in zip(row.shares[:FREE], part_brushes(row.colour, self._theme), strict=False):
             width = share * bar.width()
             if width > 0:
-                width = max(width, 2.0)  # what is there is seen
+                width = max(width, 2.0)  # make small parts visible
                 painter.fillRect(QRectF(left, bar.top(), max(width - GAP_PX, 1.0), bar.height()), brush)
                 left += width
 
 
 def part_brushes(colour: str, theme: Theme) -> tuple[QBrush, ...]:
-    """How each of `PARTS` is painted for a device of this colour."""
+    """Return the brush of each of `PARTS` for a device of this colour."""
     brushes = [QBrush()] * len(PARTS)
     brushes[THIS_RUN] = QBrush(QColor(colour))
     brushes[OTHER_RUNS] = QBrush(_mixed(colour, theme.panel))
@@ -78,7 +75,7 @@ def part_brushes(colour: str, theme: Theme) -> tuple[QBrush, ...]:
 
 
 def swatch(brush: QBrush, border: str, scale: float) -> QPixmap:
-    """A square of this paint, for the legend; `scale`: pixels of the screen to one of the window."""
+    """Return a square of this brush for the legend; `scale`: device pixels per pixel."""
     side = round(SWATCH_PX * scale)
     pixmap = QPixmap(side, side)
     pixmap.fill(Qt.GlobalColor.transparent)
@@ -96,6 +93,6 @@ def _mixed(colour: str, ground: str) -> QColor:
     one, other = QColor(colour), QColor(ground)
     parts = (
         round(PALE * a + (1 - PALE) * b)
-        for a, b in zip(one.getRgb()[:3], other.getRgb()[:3], strict=True)  # type: ignore[index]  # a tuple of four
+        for a, b in zip(one.getRgb()[:3], other.getRgb()[:3], strict=True)  # type: ignore[index]  # getRgb returns a tuple of four
     )
     return QColor(*parts)

@@ -1,4 +1,4 @@
-"""Who holds the memory of the devices: a bar and its numbers for each."""
+"""The table of memory use: a bar with its numbers for each device."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 DEVICE, BAR, FIRST_PART = 0, 1, 2
 COLUMNS = ("Device", "Memory, GB", *PARTS)
 MIN_PX, NARROW_PX = 240, 560
-"""A table narrower than the last does without the number of what is unclaimed: the bar shows it, and needs the room."""
+"""Below `NARROW_PX` the column of unattributed memory is hidden: the bar needs the room."""
 MEASURED_PX = 11
-"""Qt measures headings in bold, and the theme has these in a regular 12: in bold 11 they are as wide, and not wider."""
+"""Font size to measure headings with: Qt measures in bold, and bold 11 is as wide as the theme's regular 12."""
 
 
 class MemoryTable(QTableWidget):
-    """As high as its rows. Each number has the square of its part's paint beside it: that is the legend."""
+    """As high as its rows. A square beside each number serves as the legend."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
         self._rows: list[MemoryBar] = []
         self._delegate = MemoryBarDelegate(theme, self)
-        plain_table(self, "memoryHolders", "Who holds the memory of the devices", COLUMNS)
+        plain_table(self, "memoryHolders", "Memory use of the devices", COLUMNS)
         self.setItemDelegateForColumn(BAR, self._delegate)
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -58,7 +58,7 @@ class MemoryTable(QTableWidget):
 
     @property
     def rows(self) -> Sequence[MemoryBar]:
-        """What is shown."""
+        """The shown devices."""
         return self._rows
 
     def show_rows(self, rows: Sequence[MemoryBar]) -> None:
@@ -78,7 +78,7 @@ class MemoryTable(QTableWidget):
                 self._fill(number, row)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
         self._delegate.set_theme(theme)
         for number, row in enumerate(self._rows):
@@ -86,43 +86,43 @@ class MemoryTable(QTableWidget):
         self.viewport().update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """As high as its rows."""
+        """Return the height of all rows."""
         return QSize(MIN_PX, HEADING_PX + self.rowCount() * ROW_PX + 4)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """As high as its rows, too: what it stands in is scrolled."""
+        """Return the height of all rows: the surrounding area scrolls."""
         return self.sizeHint()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Where there is little room, the bars get it."""
+        """Hide a column if there is little room."""
         super().resizeEvent(event)
         self.setColumnHidden(FIRST_PART + UNCLAIMED, event.size().width() < NARROW_PX)
 
     def _fill(self, number: int, row: MemoryBar) -> None:
         brushes = part_brushes(row.colour, self._theme)
-        total = "" if row.total_bytes is None else f", {gigabytes(row.total_bytes)} GB in all"
+        total = "" if row.total_bytes is None else f", {gigabytes(row.total_bytes)} GB in total"
         device = cell(self, number, DEVICE)
         device.setText(row.label)
         device.setToolTip(f"{row.id}{total}")
         bar = cell(self, number, BAR)
         bar.setData(ROW, row)
-        bar.setToolTip(_spoken(row))
-        bar.setData(Qt.ItemDataRole.AccessibleTextRole, _spoken(row))
-        for place, (part, brush) in enumerate(zip(row.parts, brushes, strict=True)):
-            item = cell(self, number, FIRST_PART + place)
+        bar.setToolTip(_accessible_text(row))
+        bar.setData(Qt.ItemDataRole.AccessibleTextRole, _accessible_text(row))
+        for index, (part, brush) in enumerate(zip(row.parts, brushes, strict=True)):
+            item = cell(self, number, FIRST_PART + index)
             item.setText(fine_gigabytes(part))
-            item.setToolTip(TIPS[place])
-            border = self._theme.field_border if place == FREE else brush.color().name()
+            item.setToolTip(TIPS[index])
+            border = self._theme.field_border if index == FREE else brush.color().name()
             item.setData(
                 Qt.ItemDataRole.DecorationRole,
                 None if part is None else swatch(brush, border, max(self.devicePixelRatioF(), 1.0)),
             )
 
 
-def _spoken(row: MemoryBar) -> str:
-    """The bar for who cannot see it."""
+def _accessible_text(row: MemoryBar) -> str:
+    """Return the bar as text for a screen reader."""
     if row.words:
         return f"{row.label}: {row.words}"
     known = ((name, part) for name, part in zip(PARTS, row.parts, strict=True) if part is not None)
-    told = [f"{name} {fine_gigabytes(part)} GB" for name, part in known]
-    return f"{row.label}: {', '.join(told)}"
+    parts = [f"{name} {fine_gigabytes(part)} GB" for name, part in known]
+    return f"{row.label}: {', '.join(parts)}"

@@ -1,4 +1,4 @@
-"""The table of processes: sorted by the column that is clicked, the rows of the run that is looked at marked."""
+"""The table of processes: sorts by the clicked column and highlights the shown run."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ if TYPE_CHECKING:
     from gui.viewmodels.devices.process_rows import ProcessRow
 
 NUMBERS = (PID, AGE, MEMORY)
-FALLING_AT_FIRST = (AGE, MEMORY)
+DESCENDING_FIRST = (AGE, MEMORY)
 WIDTHS_PX = {PID: 72, USER: 68, NAME: 76, AGE: 56, MEMORY: 84, DEVICE: 104, RUN: 116}
-"""The command line takes the rest. What is cut is whole in the tooltip; the columns can be dragged."""
-FALLING, RISING = "▾", "▴"
+"""Initial column widths; the command line gets the rest. Tooltips have the whole texts."""
+DESCENDING, ASCENDING = "▾", "▴"
 MIN_PX, NARROW_PX, NARROW_DEVICE_PX = 44, 640, 66
-"""A table narrower than the second does without the column of runs, its own run's rows being bold all the same, and has
-room for the name of one device."""
+"""Below `NARROW_PX` the column of runs is hidden and the device column has room for one name."""
 
 
 class ProcessTable(QTableWidget):
-    """Who was chosen stays chosen while rows come and go."""
+    """Keeps the selected process selected while rows change."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._given: list[ProcessRow] = []
+        self._unsorted: list[ProcessRow] = []
         self._rows: list[ProcessRow] = []
-        self._column, self._falling = MEMORY, True
+        self._column, self._descending = MEMORY, True
         plain_table(self, "processTable", "Processes on the devices", COLUMNS, NUMBERS)
         self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         header = self.horizontalHeader()
@@ -51,45 +50,45 @@ class ProcessTable(QTableWidget):
 
     @property
     def rows(self) -> Sequence[ProcessRow]:
-        """What is shown, in the order it is."""
+        """The shown rows in their order."""
         return self._rows
 
     def chosen(self) -> ProcessRow | None:
-        """The row that is chosen."""
+        """Return the selected row."""
         selected = self.selectionModel().selectedRows()
         return self._rows[selected[0].row()] if selected and selected[0].row() < len(self._rows) else None
 
     def show_rows(self, rows: Sequence[ProcessRow]) -> None:
         """Show these processes."""
-        if rows == self._given:
+        if rows == self._unsorted:
             return
-        self._given = list(rows)
+        self._unsorted = list(rows)
         self._show()
 
     def sort_by(self, column: int) -> None:
-        """Sort by a column; the same one again, the other way round."""
-        self._falling = not self._falling if column == self._column else column in FALLING_AT_FIRST
+        """Sort by a column; the same column again reverses the order."""
+        self._descending = not self._descending if column == self._column else column in DESCENDING_FIRST
         self._column = column
         self._show_order()
         self._show()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
         for number, row in enumerate(self._rows):
             self._fill(number, row)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Where there is little room, the run is told by the tooltip alone."""
+        """Hide the column of runs if there is little room; the tooltip has the run."""
         super().resizeEvent(event)
         narrow = event.size().width() < NARROW_PX
-        if narrow is not self.isColumnHidden(RUN):  # else the columns stay as somebody may have dragged them
+        if narrow is not self.isColumnHidden(RUN):  # otherwise keep the widths that the user set
             self.setColumnHidden(RUN, narrow)
             self.horizontalHeader().resizeSection(DEVICE, NARROW_DEVICE_PX if narrow else WIDTHS_PX[DEVICE])
 
     def _show(self) -> None:
         chosen, scrolled = self.chosen(), self.verticalScrollBar().value()
-        before, self._rows = self._rows, ordered(self._given, self._column, falling=self._falling)
+        before, self._rows = self._rows, ordered(self._unsorted, self._column, descending=self._descending)
         self.blockSignals(True)
         if len(before) != len(self._rows):
             self.setRowCount(len(self._rows))
@@ -123,8 +122,10 @@ class ProcessTable(QTableWidget):
             item.setForeground(QColor(self._theme.muted if row.why_not and not row.of_this_run else tone))
 
     def _show_order(self) -> None:
-        """By an arrow in the heading's own words: Qt's would stand above them, or cut them where it stands beside."""
+        """Add an arrow to the heading's text: Qt's own would be above the text or cut it."""
         for column, title in enumerate(COLUMNS):
             heading = self.horizontalHeaderItem(column)
             assert heading is not None
-            heading.setText(f"{title} {FALLING if self._falling else RISING}" if column == self._column else title)
+            heading.setText(
+                f"{title} {DESCENDING if self._descending else ASCENDING}" if column == self._column else title
+            )

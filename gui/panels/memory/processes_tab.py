@@ -1,4 +1,4 @@
-"""The page about processes: who is on the devices; those that may be ended from here can be."""
+"""The tab Processes: the processes on the devices, and a button to end one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.table import empty_words
+from gui.widgets.table import empty_label
 
 from .process_table import ProcessTable
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.devices.process_rows import ProcessRow
 
-NONE_CHOSEN = "Choose a process first"
+NONE_CHOSEN = "Select a process first"
 
 
 class ProcessesTab(QFrame):
-    """The table, and below it what is to be known, and the one thing that can be done."""
+    """The table, and below it a note and the button."""
 
     end_asked = Signal(object)
-    """A `ProcessRow` that may be ended; whether it shall be is still to be asked."""
+    """A `ProcessRow` that may be ended; the receiver asks the user first."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -36,52 +36,52 @@ class ProcessesTab(QFrame):
         self.table = ProcessTable(theme)
         self.end_button = QPushButton("End…")
         self.end_button.setObjectName("endProcess")
-        self.end_button.setAccessibleName("End the chosen process, after a question")
+        self.end_button.setAccessibleName("End the selected process (asks first)")
         self.end_button.setProperty("role", "danger")
         self.end_button.setProperty("compact", True)
         self.words = ElidedLabel()
         self.words.setObjectName("processWords")
         self.words.setProperty("role", "small")
-        self.empty = empty_words()
+        self.empty = empty_label()
         self.empty.setObjectName("noProcesses")
         self.empty.hide()
         self._trouble = ""
-        self.end_button.clicked.connect(self._ask)
-        self.table.itemSelectionChanged.connect(self._show_choice)
+        self.end_button.clicked.connect(self._request_end)
+        self.table.itemSelectionChanged.connect(self._show_selection)
         self._lay_out()
-        self._show_choice()
+        self._show_selection()
 
     def show_rows(self, rows: Sequence[ProcessRow], *, empty: str, trouble: str) -> None:
-        """Show these processes. `empty`: what is said where there are none; `trouble`: what could not be seen."""
+        """Show these processes. `empty`: text if there are none; `trouble`: what could not be read."""
         self._trouble = trouble
         self.empty.setText(empty)
         self.empty.setVisible(not rows)
         self.table.show_rows(rows)
         self.table.setVisible(bool(rows))
         self.end_button.setVisible(bool(rows))
-        self._show_choice()
+        self._show_selection()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.table.set_theme(theme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
-        """Delete is for ending what is chosen."""
+        """End the selected process on Delete."""
         if event.key() == Qt.Key.Key_Delete:
-            self._ask()
+            self._request_end()
         else:
             super().keyPressEvent(event)
 
-    def _ask(self) -> None:
+    def _request_end(self) -> None:
         row = self.table.chosen()
         if row is not None and not row.why_not:
             self.end_asked.emit(row)
 
-    def _show_choice(self) -> None:
+    def _show_selection(self) -> None:
         row = self.table.chosen()
         why_not = NONE_CHOSEN if row is None else row.why_not
         self.end_button.setEnabled(not why_not)
-        name = "" if row is None else f"End {row.holder.name} (pid {row.holder.pid}), after a question (Delete)"
+        name = "" if row is None else f"End {row.info.name} (pid {row.info.pid}); asks first (Delete)"
         self.end_button.setToolTip(why_not or name)
         chosen = "" if row is None else row.why_not
         text = " ".join(part for part in (chosen, self._trouble) if part)

@@ -1,1 +1,1 @@
-"""The part of the form for recipes."""
+"""The fields of the training card for recipes."""

@@ -1,4 +1,4 @@
-"""When checkpoints are written, and which are kept."""
+"""When checkpoints are written and which are kept."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ UNITS = (
     ("minutes", "minutes"),
     ("only on request", "never"),
 )
-"""What is read, and the unit behind it."""
-COUNTED = ("epochs", "steps", "minutes")
+"""Shown text and unit."""
+WITH_INTERVAL = ("epochs", "steps", "minutes")
 
 
 class CheckpointForm(FieldGroup):
@@ -25,29 +25,29 @@ class CheckpointForm(FieldGroup):
         changed = self.changed.emit
         self._unit = editors.one_of(
             "checkpointUnitBox", "When checkpoints are written",
-            "automatic: at ends of epochs, as often as a hundredth of the time allows. "
+            "Automatic: at the end of an epoch, using at most 1 % of the time. "
             "Pause and Save now always write one", changed, UNITS,
         )  # fmt: skip
         self._every = editors.whole(
-            "checkpointEveryBox", "Distance of checkpoints", "So many epochs, steps or minutes from one to the next",
-            changed, least=1, arrows=False,
+            "checkpointEveryBox", "Interval of checkpoints", "Epochs, steps or minutes between two checkpoints",
+            changed, minimum=1, arrows=False,
         )  # fmt: skip
         self._add("&Save · every", shares=(7, 5), unit=self._unit, every=self._every)
         self._add(
             "&Keep latest · best", shares=(5, 7),
             keep=editors.whole(
-                "checkpointKeepBox", "Checkpoints to keep", "So many of the latest are kept", changed,
-                least=1, arrows=False,
+                "checkpointKeepBox", "Checkpoints to keep", "Number of latest checkpoints to keep", changed,
+                minimum=1, arrows=False,
             ),
             best=editors.check(
                 "checkpointBestBox", "Keep the best checkpoint",
-                "Also keep the one with the least val_loss (or loss, without validation)", changed,
+                "Also keep the checkpoint with the lowest val_loss (loss, without validation)", changed,
                 text="best",
             ),
         )  # fmt: skip
-        self._set_usual(Checkpoints())
-        self.changed.connect(self._follow_unit)
-        self._follow_unit()
+        self._set_defaults(Checkpoints())
+        self.changed.connect(self._on_unit_changed)
+        self._on_unit_changed()
 
-    def _follow_unit(self) -> None:
-        self._every.widget.setVisible(self._unit.value() in COUNTED)
+    def _on_unit_changed(self) -> None:
+        self._every.widget.setVisible(self._unit.value() in WITH_INTERVAL)

@@ -1,4 +1,4 @@
-"""Chooses what to train: a workload that ships, or a file."""
+"""Chooses the workload: a built-in recipe or a file."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
 from core.catalog import recipes
 from gui.widgets.forms.fields import choice, select
 
-USUAL = "digits_cnn"
-"""What is offered first: its data ship, and it takes seconds."""
+DEFAULT = "digits_cnn"
+"""Selected at first: its data are included and it trains in seconds."""
 
 
 class RecipePicker(QWidget):
-    """A box with the built-in ones and the files that were opened, and a button that opens another."""
+    """A box with the built-in recipes and the opened files, and a button that opens another file."""
 
     changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.box = choice("recipeBox", "Workload", "What to train: a workload that ships, or a recipe file of yours")
+        self.box = choice("recipeBox", "Workload", "What to train: a built-in workload or your own recipe file")
         self._open = QPushButton("…")
         self._open.setObjectName("openRecipeButton")
         self._open.setAccessibleName("Open a recipe file")
-        self._open.setToolTip("Open a Python file of yours with model() and train_data(), or drop it here")
+        self._open.setToolTip("Open a Python file with model() and train_data(), or drop one here")
         self._open.setStyleSheet("QPushButton { padding: 4px 8px; }")
         self._framework = ""
-        self._open.clicked.connect(self._ask)
+        self._open.clicked.connect(self._browse)
         self.box.currentIndexChanged.connect(lambda _: self.changed.emit())
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -39,11 +39,11 @@ class RecipePicker(QWidget):
 
     @property
     def reference(self) -> str:
-        """A built-in name, or the path of a file."""
+        """The name of a built-in recipe or the path of a file."""
         return str(self.box.currentData() or "")
 
     def show_framework(self, framework: str, reference: str) -> None:
-        """Offer the workloads that ship for a framework, and the opened files; choose this one, if it is offered."""
+        """Offer the built-in workloads of a framework and the opened files; select `reference` if it is offered."""
         if framework == self._framework:
             return
         self._framework = framework
@@ -54,26 +54,26 @@ class RecipePicker(QWidget):
             self._add(recipe.name, recipe.name, f"Built in: {recipe.summary}")
         for path in files:
             self._add(Path(path).name, path, path)
-        select(self.box, USUAL)
+        select(self.box, DEFAULT)
         self.choose(reference)
         self.box.blockSignals(False)
         if self.reference != before:
             self.changed.emit()
 
     def open_file(self, path: Path) -> None:
-        """Choose a file. Whether it can be used is judged with all other choices."""
+        """Select a file. It is checked later, together with all other choices."""
         reference = str(path.absolute())
         if not select(self.box, reference):
             self._add(path.name, reference, reference)
             select(self.box, reference)
 
     def choose(self, reference: str) -> None:
-        """Choose by a built-in name or a path; one that is not there any more is left."""
+        """Select by name or path; ignore one that no longer exists."""
         if not select(self.box, reference) and recipes.is_file(Path(reference)):
             self.open_file(Path(reference))
 
     def files(self) -> list[str]:
-        """The files that were opened."""
+        """Return the opened files."""
         every = (str(self.box.itemData(row)) for row in range(self.box.count()))
         return [reference for reference in every if "/" in reference]
 
@@ -81,7 +81,7 @@ class RecipePicker(QWidget):
         self.box.addItem(title, reference)
         self.box.setItemData(self.box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
 
-    def _ask(self) -> None:
+    def _browse(self) -> None:
         dialog = QFileDialog(self, "Open a recipe", "", "Python files (*.py);;All files (*)")
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
         dialog.fileSelected.connect(lambda path: self.open_file(Path(path)))

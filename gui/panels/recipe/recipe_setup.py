@@ -1,4 +1,4 @@
-"""The choices for a recipe: framework, strategy, what to train and how."""
+"""The choices for a recipe: framework, strategy, workload and settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class RecipeSetup(QWidget):
-    """None of the choices is ever changed behind their maker's back; `more` is laid out elsewhere."""
+    """Never changes the user's choices. `more` is laid out elsewhere."""
 
     changed = Signal()
 
@@ -50,16 +50,16 @@ class RecipeSetup(QWidget):
         self.more = stacked(self._training.more, self._checkpoints, self._run)
         self._strategy_chosen = False
         self._devices: tuple[Device, ...] = ()
-        self._shown = ""
-        self._left: dict[str, dict[str, Any]] = {}
-        """By framework, what was chosen of it before another was looked at."""
+        self._shown_framework = ""
+        self._other_frameworks: dict[str, dict[str, Any]] = {}
+        """By framework, the choices made before another framework was shown."""
         self._lay_out()
         self._offer(self._framework.currentData())
         self.reread()
         self._connect()
 
     def choices(self, devices: tuple[str, ...], release: Mapping[str, object], cuda_ids: str) -> RecipeChoices:
-        """All choices, together with what is chosen elsewhere."""
+        """Return all choices together with those made elsewhere."""
         return RecipeChoices(
             recipe=self._recipe.reference,
             devices=devices,
@@ -78,18 +78,18 @@ class RecipeSetup(QWidget):
         self._recipe.open_file(path)
 
     def show_devices(self, devices: Sequence[Device]) -> None:
-        """These are ticked: until the user has chosen a strategy, it is the usual one for so many."""
+        """Adapt to the ticked devices: until the user chooses a strategy, select the default for their number."""
         self._devices = tuple(devices)
-        self._strategy.show_rows(strategy_rows(self._shown, self._devices))
+        self._strategy.show_rows(strategy_rows(self._shown_framework, self._devices))
         self._follow_devices()
 
     def reread(self) -> None:
-        """Look at the recipe's file again: it may have been edited."""
+        """Read the recipe file again: it may have been edited."""
         reference = self._recipe.reference
         try:
-            recipe = recipes.find(reference, self._shown)
+            recipe = recipes.find(reference, self._shown_framework)
         except ValueError:
-            recipe = None  # what is wrong with it is said by the outlook, which reads it as well
+            recipe = None  # the start check reads the recipe too and reports the problem
         self._settings.show_recipe(self._key(reference), recipe)
         if recipe is not None:
             self._training.offer_rate(default_learning_rate(recipe))
@@ -100,15 +100,15 @@ class RecipeSetup(QWidget):
             self._framework.setItemText(number, row.title + ("" if row.id in frameworks else "  (not installed)"))
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._strategy.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
-        """All choices, for another day."""
+        """Return all choices, for the settings file."""
         return {
-            "framework": self._shown,
-            **self._own(),
-            "left": self._left,
+            "framework": self._shown_framework,
+            **self._framework_choices(),
+            "left": self._other_frameworks,
             "training": self._training.remember(),
             "checkpoints": self._checkpoints.remember(),
             "settings": self._settings.remember(),
@@ -116,9 +116,9 @@ class RecipeSetup(QWidget):
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Choose again what was remembered; what there is no longer, or makes no sense, is left out."""
+        """Restore what `remember` returned; missing and invalid values are ignored."""
         select(self._framework, str(kept.get("framework")))
-        self._left = plain(kept.get("left"))
+        self._other_frameworks = plain(kept.get("left"))
         if self._strategy.show_strategy(str(kept.get("strategy"))):
             self._strategy_chosen = True
         self._settings.restore(plain(kept.get("settings")))
@@ -127,10 +127,10 @@ class RecipeSetup(QWidget):
         self._training.restore(plain(kept.get("training")))
         self._checkpoints.restore(plain(kept.get("checkpoints")))
         self._run.restore(plain(kept.get("run")))
-        self._show_cell()
+        self._show_strategy()
 
     def fill(self, spec: RunSpec) -> None:
-        """Choose what a run was started with. A recipe whose file is gone is chosen all the same: that is said."""
+        """Fill in the settings of a run. A recipe without its file is selected too; the start check reports it."""
         select(self._framework, spec.framework)
         recipe = spec.own_recipe
         reference = _reference(spec)
@@ -141,62 +141,62 @@ class RecipeSetup(QWidget):
             self._recipe.choose(reference)
         self.reread()
         self._strategy_chosen = self._strategy.show_strategy(spec.strategy)
-        self._show_cell()
+        self._show_strategy()
         self._training.fill(asdict(spec.training))
         self._checkpoints.fill(asdict(spec.checkpoints))
         name = "" if spec.name == recipe.name else spec.name
-        usual = interpreter(catalog.framework(self._framework.currentData()))
-        python = "" if spec.python == usual else spec.python
+        default = interpreter(catalog.framework(self._framework.currentData()))
+        python = "" if spec.python == default else spec.python
         self._run.fill({"name": name, "working_dir": spec.working_dir, "python": python})
         self.changed.emit()
 
     def _key(self, reference: str) -> str:
-        """Workloads of the same name are others in another framework, and so are their settings."""
-        return reference if "/" in reference else f"{catalog.framework(self._shown).recipes}/{reference}"
+        """Return the key of a recipe's settings: equal names in two frameworks are different workloads."""
+        return reference if "/" in reference else f"{catalog.framework(self._shown_framework).recipes}/{reference}"
 
-    def _take_framework(self) -> None:
-        self._left[self._shown] = self._own()
+    def _on_framework_chosen(self) -> None:
+        self._other_frameworks[self._shown_framework] = self._framework_choices()
         self._run.forget_filled()
         self._offer(self._framework.currentData())
         self.reread()
         self.changed.emit()
 
-    def _own(self) -> dict[str, Any]:
-        """What is chosen of the framework that is shown."""
+    def _framework_choices(self) -> dict[str, Any]:
+        """Return the choices for the shown framework."""
         strategy = self._strategy.currentData() if self._strategy_chosen else None
         return {"strategy": strategy, "recipe": self._recipe.reference}
 
     def _offer(self, framework: str) -> None:
-        """Offer the strategies and workloads of a framework; what was chosen of it before is so again."""
-        self._shown = framework
-        left = plain(self._left.get(framework))
+        """Offer the strategies and workloads of a framework, and restore the choices made for it before."""
+        self._shown_framework = framework
+        before = plain(self._other_frameworks.get(framework))
         self._strategy.show_rows(strategy_rows(framework, self._devices))
-        self._strategy_chosen = self._strategy.show_strategy(str(left.get("strategy")))
+        self._strategy_chosen = self._strategy.show_strategy(str(before.get("strategy")))
         self._follow_devices()
-        self._recipe.show_framework(framework, str(left.get("recipe") or self._recipe.reference))
+        self._recipe.show_framework(framework, str(before.get("recipe") or self._recipe.reference))
 
     def _follow_devices(self) -> None:
         if not self._strategy_chosen:
-            self._strategy.show_strategy(strategies.default_strategy(self._shown, len(self._devices)))
-        self._show_cell()
+            self._strategy.show_strategy(strategies.default_strategy(self._shown_framework, len(self._devices)))
+        self._show_strategy()
 
-    def _show_cell(self) -> None:
-        self._training.show_cell(self._shown, self._strategy.currentData() or "")
+    def _show_strategy(self) -> None:
+        self._training.show_strategy(self._shown_framework, self._strategy.currentData() or "")
 
-    def _take_strategy(self) -> None:
+    def _on_strategy_chosen(self) -> None:
         self._strategy_chosen = True
-        self._show_cell()
+        self._show_strategy()
         self.changed.emit()
 
-    def _take_recipe(self) -> None:
+    def _on_recipe_chosen(self) -> None:
         self._run.forget_filled()
         self.reread()
         self.changed.emit()
 
     def _connect(self) -> None:
-        self._framework.currentIndexChanged.connect(lambda _: self._take_framework())
-        self._strategy.chosen.connect(self._take_strategy)
-        self._recipe.changed.connect(self._take_recipe)
+        self._framework.currentIndexChanged.connect(lambda _: self._on_framework_chosen())
+        self._strategy.chosen.connect(self._on_strategy_chosen)
+        self._recipe.changed.connect(self._on_recipe_chosen)
         for part in (self._training, self._settings, self._checkpoints, self._run):
             part.changed.connect(self.changed)
 
@@ -210,11 +210,11 @@ class RecipeSetup(QWidget):
 
 
 def plain(kept: object) -> dict[str, Any]:
-    """What was remembered as a mapping; empty where it is none."""
+    """Return a restored value if it is a mapping, else an empty one."""
     return kept if isinstance(kept, dict) else {}
 
 
 def _reference(spec: RunSpec) -> str:
-    """The recipe as it is offered: one that ships by its name, another by its path."""
-    shipped = {str(each.path): each.name for each in recipes.built_in(spec.framework)}
-    return shipped.get(spec.own_recipe.path, spec.own_recipe.path)
+    """Return the name of a built-in recipe, or the path of another."""
+    built_in = {str(each.path): each.name for each in recipes.built_in(spec.framework)}
+    return built_in.get(spec.own_recipe.path, spec.own_recipe.path)

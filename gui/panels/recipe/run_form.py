@@ -1,4 +1,4 @@
-"""What a recipe's run is called, where it trains, and which Python trains it."""
+"""Name, working folder and Python of a recipe run."""
 
 from __future__ import annotations
 
@@ -12,52 +12,56 @@ if TYPE_CHECKING:
 
 
 class RunForm(FieldGroup):
-    """Fields of `RunSpec` itself; empty ones are left to their defaults."""
+    """Fields of `RunSpec`; an empty field means the default."""
 
     def __init__(self) -> None:
         super().__init__("Run")
         self._filled: dict[str, str] = {}
-        """What was taken over from another run: it goes with the workload that it was taken over with."""
+        """Values copied from another run; they are dropped when the workload changes."""
         self._add(
             "Name",
             name=editors.text(
-                "runNameEdit", "Name of the run", "What to call the run", self.changed.emit, empty="the workload's"
+                "runNameEdit",
+                "Name of the run",
+                "Name of the run in the list of runs",
+                self.changed.emit,
+                empty="same as workload",
             ),
         )
         self._add(
-            "Trains in",
+            "Working folder",
             working_dir=editors.text(
-                "recipeDirEdit", "Folder to train in", "Where a recipe's relative paths start", self.changed.emit,
-                empty="this window's folder",
+                "recipeDirEdit", "Working folder", "Folder in which relative paths start", self.changed.emit,
+                empty="current folder",
             ),
         )  # fmt: skip
         self._add(
             "Python",
             python=editors.text(
-                "recipePythonEdit", "Python that trains it",
-                "An interpreter or the folder of an environment: it needs the framework, and nothing of Trainyard's",
-                self.changed.emit, empty="the usual one",
+                "recipePythonEdit", "Python that trains",
+                "A Python executable or an environment folder with the framework; it does not need Trainyard",
+                self.changed.emit, empty="automatic",
             ),
         )  # fmt: skip
 
     def chosen(self) -> dict[str, str | None]:
-        """By the field's name; None where nothing is."""
+        """Return the values by field name; None for an empty field."""
         return {name: str(editor.value()).strip() or None for name, editor in self._editors.items()}
 
     def fill(self, values: Mapping[str, Any]) -> None:
-        """Take over what another run has."""
+        """Fill in the values of another run."""
         super().fill(values)
         self._filled = {name: text for name, text in self.chosen().items() if text}
 
     def forget_filled(self) -> None:
-        """Another workload is chosen: what was taken over goes, what was typed stays."""
+        """Clear the values copied from another run; values typed by the user stay."""
         for name, text in self.chosen().items():
             if text and text == self._filled.get(name):
                 self._editors[name].set_value("")
         self._filled = {}
 
     def remember(self) -> dict[str, Any]:
-        """See `FieldGroup`; and what of it was taken over."""
+        """See `FieldGroup`; also returns which values were copied."""
         return {**super().remember(), "filled": self._filled}
 
     def restore(self, kept: Mapping[str, Any]) -> None:

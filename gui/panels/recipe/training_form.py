@@ -1,4 +1,4 @@
-"""The settings that all trainings share: the usual three in one row, the others under "More"."""
+"""The settings of all recipes: epochs, batch size and learning rate in one row, the others under "More"."""
 
 from __future__ import annotations
 
@@ -7,38 +7,42 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QSpinBox, QVBoxLayout, QWidget
 
-from core.schema.settings import Training
+from core.catalog import frameworks
+from core.schema.settings import PRECISIONS, SCHEDULES, Training
+from gui.widgets.forms import editors
 from gui.widgets.forms.editors import MAX_CHARACTERS, typed_number
+from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import line, side_by_side, stacked, whole_number
-
-from .computing_form import ComputingForm
-from .ending_form import EndingForm
-from .learning_form import LearningForm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gui.widgets.forms.field_group import FieldGroup
+    from PySide6.QtWidgets import QCheckBox
+
+PIPELINES = ("pipeline",)
+"""Strategies with micro-batches."""
+WITH_LOADERS = ("pytorch",)
+"""Frameworks that load data in worker processes."""
 
 
 class TrainingForm(QWidget):
-    """The three usual ones; `more` holds the others and is laid out elsewhere."""
+    """Epochs, batch size and learning rate; `more` holds the other groups and is laid out elsewhere."""
 
     changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        usual = Training()
+        defaults = Training()
         self._epochs = whole_number(
-            "epochsBox", "Epochs", "How often the training data are gone through",
-            least=1, value=usual.epochs, arrows=False,
+            "epochsBox", "Epochs", "Passes over the training data",
+            minimum=1, value=defaults.epochs, arrows=False,
         )  # fmt: skip
         self._batch = whole_number(
-            "batchBox", "Global batch", "Items per optimizer step, over all devices and accumulation steps",
-            least=1, value=usual.batch_size, arrows=False,
+            "batchBox", "Global batch", "Samples per optimizer step, over all devices and accumulation steps",
+            minimum=1, value=defaults.batch_size, arrows=False,
         )  # fmt: skip
-        self._rate = line("rateEdit", "Learning rate", "The learning rate; left empty, the recipe's own")
-        self._offered = ""
+        self._rate = line("rateEdit", "Learning rate", "Learning rate; empty: the recipe's own")
+        self._recipe_rate = ""
         self._computing = ComputingForm()
         self._groups: tuple[FieldGroup, ...] = (LearningForm(), EndingForm(), self._computing)
         self._lay_out()
@@ -49,31 +53,31 @@ class TrainingForm(QWidget):
             group.changed.connect(self.changed)
 
     def values(self) -> dict[str, object]:
-        """Fields of `Training`, as they are in the form: a learning rate that is no number stays a text."""
+        """Return the fields of `Training` as entered: a learning rate that is no number stays a string."""
         others = {name: value for group in self._groups for name, value in group.values().items()}
         return {**self._numbers(), "learning_rate": typed_number(self._rate.text()), **others}
 
     def offer_rate(self, rate: float | None) -> None:
-        """Fill in a recipe's learning rate, unless the user has written another. None: it keeps it to itself."""
+        """Fill in the recipe's learning rate, unless the user entered another. None: the recipe does not state it."""
         text = "" if rate is None else f"{rate:g}"
-        untouched = self._rate.text().strip() in {"", self._offered}
-        self._offered = text
-        self._rate.setPlaceholderText(text or "recipe's")
-        if untouched:
+        unchanged = self._rate.text().strip() in {"", self._recipe_rate}
+        self._recipe_rate = text
+        self._rate.setPlaceholderText(text or "recipe")
+        if unchanged:
             self._rate.setText(text)
 
-    def show_cell(self, framework: str, strategy: str) -> None:
-        """Show what there is to set for this framework and strategy."""
-        self._computing.show_cell(framework, strategy)
+    def show_strategy(self, framework: str, strategy: str) -> None:
+        """Show the settings that this framework and strategy have."""
+        self._computing.show_strategy(framework, strategy)
 
     def remember(self) -> dict[str, Any]:
-        """What the user has set, for another day."""
+        """Return what the user set, for the settings file."""
         rate = self._rate.text().strip()
         others = {name: value for group in self._groups for name, value in group.remember().items()}
-        return {**self._numbers(), "learning_rate": None if rate == self._offered else rate, **others}
+        return {**self._numbers(), "learning_rate": None if rate == self._recipe_rate else rate, **others}
 
     def restore(self, values: Mapping[str, Any]) -> None:
-        """Set again what was remembered; what does not fit is left out."""
+        """Restore what `remember` returned; invalid values are ignored."""
         for name, box in self._boxes().items():
             value = values.get(name)
             if isinstance(value, int) and box.minimum() <= value <= box.maximum():
@@ -84,11 +88,13 @@ class TrainingForm(QWidget):
             group.restore(values)
 
     def fill(self, values: Mapping[str, Any]) -> None:
-        """Set what a spec has, also what is None there."""
+        """Fill in the values of a spec, None included."""
         for name, box in self._boxes().items():
             box.setValue(values[name])
         rate = values["learning_rate"]
-        self._rate.setText("" if rate is None else self._offered if rate == typed_number(self._offered) else str(rate))
+        self._rate.setText(
+            "" if rate is None else self._recipe_rate if rate == typed_number(self._recipe_rate) else str(rate)
+        )
         for group in self._groups:
             group.fill(values)
 
@@ -105,3 +111,117 @@ class TrainingForm(QWidget):
         self._rate.setStyleSheet("QLineEdit { padding: 5px 6px; }")
         self.setFocusProxy(self._epochs)
         self.more = stacked(*self._groups)
+
+
+class LearningForm(FieldGroup):
+    """Learning rate schedule, weight decay and gradient clipping: fields of `Training`."""
+
+    def __init__(self) -> None:
+        super().__init__("Optimizer")
+        changed = self.changed.emit
+        self._add(
+            "S&chedule · warm-up", shares=(5, 3),
+            schedule=editors.one_of(
+                "scheduleBox", "Schedule of the learning rate",
+                "Constant, or half a cosine down to 0 at the last step", changed,
+                [(name, name) for name in SCHEDULES],
+            ),
+            warmup_steps=editors.whole(
+                "warmupBox", "Warm-up steps",
+                "Optimizer steps in which the learning rate rises to its full value", changed,
+                minimum=0, arrows=False,
+            ),
+        )  # fmt: skip
+        self._add(
+            "Weight &decay · clip", shares=(5, 3),
+            weight_decay=editors.number(
+                "decayEdit", "Weight decay",
+                "Weights shrink by rate × decay at each step, as in AdamW; empty: the recipe's own", changed,
+                empty="from recipe",
+            ),
+            gradient_clip=editors.number(
+                "clipEdit", "Gradient clipping",
+                "Maximum norm of the gradient of the whole model; empty: no limit", changed,
+                empty="off",
+            ),
+        )  # fmt: skip
+        self._set_defaults(Training())
+
+
+class EndingForm(FieldGroup):
+    """Early stopping: fields of `Training`."""
+
+    def __init__(self) -> None:
+        super().__init__("Early stop")
+        changed = self.changed.emit
+        self._add(
+            "S&top early · on NaN", shares=(5, 7),
+            patience=editors.number(
+                "patienceEdit", "Stop early after, in epochs",
+                "Stop after this many epochs without a better val_loss (loss, without validation); empty: never",
+                changed, empty="off",
+            ),
+            stop_on_nan=editors.check(
+                "nanBox", "Stop on NaN",
+                "Stop the run when the loss becomes NaN or infinite. Otherwise only a warning is shown.", changed,
+                text="stop",
+            ),
+        )  # fmt: skip
+        self._set_defaults(Training())
+
+
+class ComputingForm(FieldGroup):
+    """How a step is computed: fields of `Training`. Hides fields that a strategy lacks."""
+
+    def __init__(self) -> None:
+        super().__init__("Computing")
+        changed = self.changed.emit
+        self._add(
+            "&Precision",
+            precision=editors.one_of(
+                "precisionBox", "Precision", "bfloat16 uses half the memory where possible (autocast)", changed,
+                [(name, name) for name in PRECISIONS],
+            ),
+        )  # fmt: skip
+        self._add(
+            "Acc&umulation",
+            accumulation=editors.whole(
+                "accumulationBox", "Accumulation", "Parts per device and optimizer step, computed one after the other; "
+                "more parts need less memory", changed, minimum=1,
+            ),
+        )  # fmt: skip
+        self._add(
+            "&Micro-batches",
+            micro_batches=editors.whole(
+                "microBatchesBox", "Micro-batches", "Parts of a batch that the stages of the pipeline compute "
+                "at the same time", changed, minimum=1,
+            ),
+        )  # fmt: skip
+        self._add(
+            "&Loader workers",
+            loader_workers=editors.whole(
+                "workersBox", "Data-loader workers",
+                "Processes per device that load data; 0: the training process loads them", changed, minimum=0,
+            ),
+        )  # fmt: skip
+        self._add(
+            "S&eed",
+            seed=editors.whole(
+                "seedBox", "Seed", "Seed of shuffling, splitting and initial weights", changed, minimum=0
+            ),
+        )
+        compiled = editors.check(
+            "compileBox", "Compile", "Compile the model: the first steps take longer, later steps may be faster",
+            changed, text=" ",
+        )  # fmt: skip
+        self._compile_box: QCheckBox = compiled.widget  # type: ignore[assignment]  # `check` creates one
+        self._add("C&ompile", compile=compiled)
+        self._set_defaults(Training())
+
+    def show_strategy(self, framework: str, strategy: str) -> None:
+        """Show the settings that this framework and strategy have."""
+        compiler = frameworks.framework(framework).compiler
+        self._compile_box.setText(compiler)
+        self._compile_box.setAccessibleName(f"Compile ({compiler})")
+        self._show_row("micro_batches", shown=strategy in PIPELINES)
+        self._show_row("loader_workers", shown=framework in WITH_LOADERS)

@@ -1,1 +1,1 @@
-"""The header of the live run, its buttons, and the list of runs."""
+"""The header of the shown run with its buttons, and the list of runs with its menu."""

@@ -1,4 +1,4 @@
-"""The head of the window: the buttons, the state of the run, what it is and how far it is."""
+"""The header of the window: buttons, state, name and progress of the shown run."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MIN_NAME_PX = 96
 
 
 class HeaderPanel(QWidget):
-    """One row. What its buttons do is said by `buttons`."""
+    """One row; `buttons` emits the user's requests."""
 
     heading_changed = Signal(str)
-    """The name of the run that is shown; empty for none."""
+    """Name of the shown run; the empty string for none."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -37,59 +37,59 @@ class HeaderPanel(QWidget):
         self._name = ElidedLabel(min_px=MIN_NAME_PX)
         self._name.setProperty("role", "heading")
         self._what = ElidedLabel()
-        # As wide as its text; what is left beyond it is for the bar. It is the first to give way, by its stretch.
+        # At most as wide as its text, so that the bar gets the rest; by its stretch it shrinks first.
         self._what.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
         self.again = RunMenuButton(theme)
         self._released = QLabel()
         self._released.setObjectName("releasedLabel")
-        self._released.setAccessibleName("What became of the memory")
+        self._released.setAccessibleName("Memory after training")
         self._shown: RunHeader | None = None
         self._lay_out()
-        self.show_head(RunHeader())
+        self.show_header(RunHeader())
 
-    def show_head(self, head: RunHeader) -> None:
-        """Show a run's head."""
-        if head == self._shown:
+    def show_header(self, header: RunHeader) -> None:
+        """Show a header."""
+        if header == self._shown:
             return
-        if self._shown is None or head.name != self._shown.name:
-            self.heading_changed.emit(head.name)
-        self._shown = head
-        self._show_state(head)
-        self._name.setText(head.name)
-        self._name.setVisible(bool(head.name))
-        self._what.setText(f"· {head.what}" if head.name and head.what else head.what)
-        mark(self._what, role="" if head.name else "muted")
-        steady = not head.released
-        urgent = head.can_force and head.stopping is Forcing.WORKERS
-        self.progress.show_progress(head.epoch, head.fraction, head.detail, urgent=urgent, steady=steady)
-        self._show_released(head)
-        self.progress.setToolTip(head.saved)
-        self.buttons.pause.show_face(head.pause)
+        if self._shown is None or header.name != self._shown.name:
+            self.heading_changed.emit(header.name)
+        self._shown = header
+        self._show_state(header)
+        self._name.setText(header.name)
+        self._name.setVisible(bool(header.name))
+        self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
+        mark(self._what, role="" if header.name else "muted")
+        steady = not header.released
+        urgent = header.can_force and header.stopping is Forcing.WORKERS
+        self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)
+        self._show_released(header)
+        self.progress.setToolTip(header.saved)
+        self.buttons.pause.show_state(header.pause)
         self.buttons.save.show_save(
-            can_save=head.can_save, saving=head.saving, saved=head.saved, refusal=head.save_refusal
+            can_save=header.can_save, saving=header.saving, saved=header.saved, refusal=header.save_refusal
         )
-        self.buttons.show_stop(can_stop=head.can_stop, can_force=head.can_force, stopping=head.stopping)
+        self.buttons.show_stop(can_stop=header.can_stop, can_force=header.can_force, stopping=header.stopping)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.buttons.set_theme(theme)
         self.again.set_theme(theme)
 
-    def _show_state(self, head: RunHeader) -> None:
-        if self._state.text() == head.label and self._state.property("tone") == head.tone:
+    def _show_state(self, header: RunHeader) -> None:
+        if self._state.text() == header.label and self._state.property("tone") == header.tone:
             return
-        self._state.setText(head.label)
-        self._state.setToolTip(head.sentence)
+        self._state.setText(header.label)
+        self._state.setToolTip(header.sentence)
         self._state.setAccessibleName("State of the run")
-        self._state.setAccessibleDescription(head.sentence)
-        mark(self._state, tone=head.tone)
+        self._state.setAccessibleDescription(header.sentence)
+        mark(self._state, tone=header.tone)
 
-    def _show_released(self, head: RunHeader) -> None:
-        self._released.setText(head.released)
-        self._released.setVisible(bool(head.released))
-        if self._released.property("tone") != head.released_tone:
-            mark(self._released, tone=head.released_tone)
+    def _show_released(self, header: RunHeader) -> None:
+        self._released.setText(header.released)
+        self._released.setVisible(bool(header.released))
+        if self._released.property("tone") != header.released_tone:
+            mark(self._released, tone=header.released_tone)
 
     def _lay_out(self) -> None:
         layout = QHBoxLayout(self)

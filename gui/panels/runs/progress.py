@@ -1,4 +1,4 @@
-"""How far the run is: its epoch, a bar, and how fast it goes."""
+"""The progress of a run: epoch, bar, and speed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gui.style.theme import mark
 BAR_PARTS = 1000
 MAX_KEPT_PX = 190
 BAR_STRETCH = 1000
-"""Against 1 for what is left free before it: the bar grows first."""
+"""Stretch of the bar; the space left of it has 1, so the bar grows first."""
 
 
 class ProgressLine(QWidget):
-    """Each of its three parts is hidden where there is nothing to say."""
+    """Hides each of its three parts while it is empty."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,9 @@ class ProgressLine(QWidget):
         self.bar.setAccessibleName("Progress of the run")
         self.bar.setMinimumWidth(50)
         self.bar.setMaximumWidth(170)
-        self.bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # it takes what words leave
+        self.bar.setSizePolicy(
+            QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
+        )  # takes the space that the texts leave
         self.detail = QLabel()
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
@@ -41,8 +43,10 @@ class ProgressLine(QWidget):
     def show_progress(
         self, epoch: str, fraction: float | None, detail: str, *, urgent: bool = False, steady: bool = True
     ) -> None:
-        """`fraction`: from 0 to 1; None when it is not known. `urgent`: the detail is not to be overlooked;
-        `steady`: it will change often, and nothing beside it shall move."""
+        """Show progress; `fraction`: 0 to 1, None if unknown. `urgent`: highlight the detail.
+
+        `steady`: the detail changes often, so keep its width.
+        """
         self.epoch.setText(epoch)
         self.epoch.setVisible(bool(epoch))
         self.bar.setVisible(fraction is not None)
@@ -53,13 +57,13 @@ class ProgressLine(QWidget):
         self.detail.setVisible(bool(detail))
 
     def _show_detail(self, detail: str, *, steady: bool) -> None:
-        """What stands left of a steady detail does not move when it is shorter for a while."""
-        keeps = bool(detail) and steady
-        if not keeps and self.detail.minimumWidth():
+        """Set the detail; a steady detail keep_width its largest width, so that its neighbours do not move."""
+        keep_width = bool(detail) and steady
+        if not keep_width and self.detail.minimumWidth():
             self.detail.setMinimumWidth(0)
-            self.detail.clear()  # else a label that has measured itself with the width it had stays as wide
+            self.detail.clear()  # otherwise the label keep_width the width it has cached
         self.detail.setText(detail)
-        if keeps:
+        if keep_width:
             self.detail.setMinimumWidth(
                 max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MAX_KEPT_PX))
             )

@@ -1,4 +1,4 @@
-"""Start, Pause and Stop, and the small one that saves."""
+"""The buttons of a run: Start, Pause or Resume, Stop or Force, Save."""
 
 from __future__ import annotations
 
@@ -12,22 +12,24 @@ from gui.style.icons import GAP_PX, SIDE_PX, glyph
 from gui.viewmodels.run.pause_button import NO_RUN
 from gui.viewmodels.run.run_header import Forcing
 
-from .pause_button import PauseButton
-from .save_button import SaveButton
-
 if TYPE_CHECKING:
     from gui.style.theme import Theme
+    from gui.viewmodels.run.pause_button import PauseButtonState
 
-START_KEYS, STOP_KEYS = "Ctrl+Return", "Ctrl+."
+START_KEYS, PAUSE_KEYS, STOP_KEYS, SAVE_KEYS = "Ctrl+Return", "Ctrl+P", "Ctrl+.", "Ctrl+S"
+LONGEST_TEXT = "Pausing…"
+"""Longest text of the pause button."""
+SAVE_ICON_PX = 15
+CANNOT_SAVE = "No run is active that could be saved"
 FORCE = {
-    Forcing.WORKERS: ("Force", "End the workers at once, without waiting for them"),
-    Forcing.WAITING: ("Don't wait", "Wait no longer for the devices' memory: training has ended"),
+    Forcing.WORKERS: ("Force", "Kill the processes of this run now"),
+    Forcing.WAITING: ("Skip the check", "Stop waiting for the memory of the devices: training has ended"),
 }
-"""What the third button says, and what it is for, once there is nothing more to stop."""
+"""Text and purpose of the stop button while it forces something."""
 
 
 class RunButtons(QWidget):
-    """Says what is asked for; whether it can be had is told to it."""
+    """Emits what the user requests; the caller enables the buttons."""
 
     start_asked = Signal()
     stop_asked = Signal()
@@ -45,7 +47,7 @@ class RunButtons(QWidget):
         self.start.setShortcut(QKeySequence(START_KEYS))
         self._forces: Forcing | None = None
         self.start.clicked.connect(self.start_asked)
-        self.stop.clicked.connect(self._stop_pressed)
+        self.stop.clicked.connect(self._on_stop_pressed)
         self.pause.pause_asked.connect(self.pause_asked)
         self.pause.resume_asked.connect(self.resume_asked)
         self.save.clicked.connect(self.save_asked)
@@ -57,35 +59,35 @@ class RunButtons(QWidget):
         self.set_theme(theme)
         self.allow_start("")
         self.show_stop(can_stop=False, can_force=False, stopping=None)
-        self.pause.show_face(NO_RUN)
+        self.pause.show_state(NO_RUN)
 
     def allow_start(self, why_not: str) -> None:
-        """Start can be pressed, unless there is a reason against it."""
+        """Enable Start, or disable it for a reason."""
         self.start.setEnabled(not why_not)
         self.start.setToolTip(why_not or f"Start this training ({START_KEYS})")
 
     def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None) -> None:
-        """What the third button does, if anything; `stopping`: what it forces instead."""
+        """Set what the stop button does; `stopping`: what it forces instead of stopping."""
         self._forces = stopping
         text, tip = FORCE[stopping] if stopping else ("Stop", "")
         self.stop.setText(text)
         self.stop.setEnabled(can_force if stopping else can_stop)
-        self.stop.setShortcut(QKeySequence(STOP_KEYS))  # which a new text takes away
+        self.stop.setShortcut(QKeySequence(STOP_KEYS))  # setText removes the shortcut
         if stopping:
             self.stop.setToolTip(f"{tip} ({STOP_KEYS})")
         elif can_stop:
-            self.stop.setToolTip(f"Stop this run: it is asked first, and made to if it does not ({STOP_KEYS})")
+            self.stop.setToolTip(f"Stop this run (graceful first, then forced) ({STOP_KEYS})")
         else:
-            self.stop.setToolTip("No run is going on that could be stopped")
+            self.stop.setToolTip("No run is active that could be stopped")
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.start.setIcon(glyph("play", theme.on_accent, theme.disabled, gap=GAP_PX))
         self.stop.setIcon(glyph("stop", theme.bad, theme.disabled, gap=GAP_PX))
         self.pause.set_theme(theme)
         self.save.set_theme(theme)
 
-    def _stop_pressed(self) -> None:
+    def _on_stop_pressed(self) -> None:
         if self._forces is not None:
             self.force_asked.emit()
         else:
@@ -98,3 +100,81 @@ class RunButtons(QWidget):
         if role:
             button.setProperty("role", role)
         return button
+
+
+class PauseButton(QPushButton):
+    """Pauses or resumes a run. Its width fits its longest text, so that nothing moves."""
+
+    pause_asked = Signal()
+    resume_asked = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(LONGEST_TEXT)
+        self.setObjectName("pauseButton")
+        self.setIconSize(QSize(SIDE_PX + GAP_PX, SIDE_PX))
+        self._theme = theme
+        self._resumes: bool | None = None
+        self.clicked.connect(self._on_pressed)
+
+    def show_state(self, state: PauseButtonState) -> None:
+        """Show the text, tooltip and action of the button."""
+        if self.text() != state.text:
+            self.setText(state.text)
+            self.setShortcut(QKeySequence(PAUSE_KEYS))  # setText removes the shortcut
+        self.setEnabled(state.enabled)
+        self.setToolTip(f"{state.tip} ({PAUSE_KEYS})" if state.enabled else state.tip)
+        if state.resumes is not self._resumes:
+            self._resumes = state.resumes
+            self._update_icon()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+        self._update_icon()
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return a width for the longest text."""
+        hint = super().sizeHint()
+        metrics = self.fontMetrics()
+        extra_px = metrics.horizontalAdvance(LONGEST_TEXT) - metrics.horizontalAdvance(self.text())
+        return QSize(hint.width() + max(extra_px, 0), hint.height())
+
+    def _update_icon(self) -> None:
+        name = "resume" if self._resumes else "pause"
+        self.setIcon(glyph(name, self._theme.text, self._theme.disabled, gap=GAP_PX))
+
+    def _on_pressed(self) -> None:
+        if self._resumes:
+            self.resume_asked.emit()
+        else:
+            self.pause_asked.emit()
+
+
+class SaveButton(QPushButton):
+    """Writes a checkpoint now. An icon only: checkpoints are also written without it."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("saveButton")
+        self.setAccessibleName("Save now")
+        self.setProperty("role", "flat")
+        self.setStyleSheet("QPushButton { padding: 5px 6px; }")
+        self.setIconSize(QSize(SAVE_ICON_PX, SAVE_ICON_PX))
+        self.setShortcut(QKeySequence(SAVE_KEYS))
+        self.set_theme(theme)
+        self.show_save(can_save=False, saving=False, saved="")
+
+    def show_save(self, *, can_save: bool, saving: bool, saved: str, refusal: str = "") -> None:
+        """Enable or disable the button; `saved`: the last checkpoint in words; `refusal`: why saving is impossible."""
+        self.setEnabled(can_save and not saving)
+        if refusal:
+            what = refusal
+        elif saving:
+            what = "Writing a checkpoint"
+        else:
+            what = f"Save now: write a checkpoint and continue ({SAVE_KEYS})" if can_save else CANNOT_SAVE
+        self.setToolTip(f"{what}\n{saved}" if saved else what)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self.setIcon(glyph("save", theme.muted, theme.disabled, side=SAVE_ICON_PX))

@@ -1,4 +1,4 @@
-"""The list of runs: the newest first; a click, or Enter, looks at one, and a menu begins again from it."""
+"""The list of runs, newest first. A click or Enter shows a run; its context menu reuses or deletes it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.run.run_rows import RunRow
 
-EMPTY = "No runs yet.\n\nWhat you start stays here, also after the window was closed."
+EMPTY = "No runs yet.\n\nRuns stay in this list after the window is closed."
 
 
 class RunList(QListWidget):
-    """One item a run: its text has the two lines, its UserRole the directory."""
+    """One item per run: its text has two lines, its UserRole the directory."""
 
     chosen = Signal(str)
-    """A run's directory."""
+    """The directory of the chosen run."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -41,8 +41,8 @@ class RunList(QListWidget):
         self.setItemDelegate(self._delegate)
         self.run_menu = RunMenu(self)
         self.run_menu.setObjectName("runListMenu")
-        self.itemClicked.connect(self._choose)
-        self.itemActivated.connect(self._choose)
+        self.itemClicked.connect(self._on_item_chosen)
+        self.itemActivated.connect(self._on_item_chosen)
 
     def show_rows(self, rows: Sequence[RunRow]) -> None:
         """Show these runs."""
@@ -56,7 +56,7 @@ class RunList(QListWidget):
         self._rows = list(rows)
 
     def mark_chosen(self, run_dir: Path | None) -> None:
-        """Show which run is looked at."""
+        """Select the shown run."""
         for number, row in enumerate(self._rows):
             if row.dir == run_dir:
                 self.setCurrentRow(number)
@@ -64,13 +64,13 @@ class RunList(QListWidget):
         self.setCurrentRow(-1)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._theme = theme
         self._delegate.set_theme(theme)
         self.viewport().update()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
-        """The menu of the run under the mouse; asked for by the keyboard, of the one that is chosen."""
+        """Open the menu of the run under the mouse, or, from the keyboard, of the selected run."""
         by_mouse = event.reason() == QContextMenuEvent.Reason.Mouse
         item = self.itemAt(event.pos()) if by_mouse else self.currentItem()
         if item is not None:
@@ -79,11 +79,11 @@ class RunList(QListWidget):
             self.run_menu.popup(event.globalPos() if by_mouse else below)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Narrow: the plots need the room."""
+        """Return a narrow size: the plots need the room."""
         return QSize(210, 200)
 
     def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Say so where there are none yet."""
+        """Paint a text in an empty list."""
         handled = super().viewportEvent(event)
         if event.type() == QEvent.Type.Paint and not self.count():
             painter = QPainter(self.viewport())
@@ -93,11 +93,11 @@ class RunList(QListWidget):
             painter.end()
         return handled
 
-    def _choose(self, item: QListWidgetItem) -> None:
+    def _on_item_chosen(self, item: QListWidgetItem) -> None:
         self.chosen.emit(str(item.data(Qt.ItemDataRole.UserRole)))
 
     def _make_items(self, rows: Sequence[RunRow]) -> None:
-        """Items for these runs; the one that was chosen stays chosen, and the place scrolled to stays."""
+        """Create items for these runs; keep the selection and the scroll position."""
         current = self.currentItem()
         chosen = current.data(Qt.ItemDataRole.UserRole) if current else None
         scrolled = self.verticalScrollBar().value()

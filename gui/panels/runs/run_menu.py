@@ -1,4 +1,4 @@
-"""What can be done with a run, whatever became of it: begin again from it, or delete it."""
+"""The menu of a run: reuse its settings or delete it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
-NO_RUN = "No run is shown. Choose one from the list."
+NO_RUN = "No run is shown. Select one in the list."
 
 
 class RunMenu(QMenu):
-    """Of one run; each signal carries its folder."""
+    """The menu of one run; each signal carries its directory."""
 
     again_asked = Signal(str)
     edit_asked = Signal(str)
@@ -30,31 +30,31 @@ class RunMenu(QMenu):
         super().__init__(parent)
         self._run_dir = ""
         self.setToolTipsVisible(True)
-        for text, tip, asked in (
-            ("Run again", "Start the same at once, on the same devices", self.again_asked),
-            ("Duplicate and edit", "Fill the training card with it, and tick its devices", self.edit_asked),
-            ("Copy as command", "Copy the line that starts the same from a shell", self.copy_asked),
-            ("Keep as setup…", "Keep it by a name, to begin from it another day", self.keep_asked),
-            ("Delete…", "Delete its folder, once you have been asked; only a run that is over", self.remove_asked),
+        for text, tip, signal in (
+            ("Run again", "Start a new run with the same settings and devices", self.again_asked),
+            ("Duplicate and edit", "Copy its settings into the training card and tick its devices", self.edit_asked),
+            ("Copy as command", "Copy the shell command that starts the same run", self.copy_asked),
+            ("Save as preset…", "Save its settings under a name", self.keep_asked),
+            ("Delete…", "Delete its folder, after a question; only if the run has ended", self.remove_asked),
         ):
-            if asked is self.remove_asked:
-                self.addSeparator()  # what cannot be taken back stands by itself
+            if signal is self.remove_asked:
+                self.addSeparator()  # set off: it cannot be undone
             action = self.addAction(text)
             action.setToolTip(tip)
-            action.triggered.connect(lambda _, asked=asked: asked.emit(self._run_dir))
+            action.triggered.connect(lambda _, signal=signal: signal.emit(self._run_dir))
 
     def show_run(self, run_dir: Path | str) -> None:
-        """It is about this run from now on."""
+        """Set the run that the menu is about."""
         self._run_dir = str(run_dir)
 
 
 class RunMenuButton(QToolButton):
-    """Unfolds the menu of the run that is looked at."""
+    """Opens the menu of the shown run."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setObjectName("runMenuButton")
-        self.setAccessibleName("What to do with this run")
+        self.setAccessibleName("Actions for this run")
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setStyleSheet("QToolButton { padding: 5px 6px; } QToolButton::menu-indicator { image: none; }")
         self.run_menu = RunMenu(self)
@@ -64,11 +64,11 @@ class RunMenuButton(QToolButton):
         self.show_run(None)
 
     def show_run(self, run_dir: Path | None) -> None:
-        """Be about this run; None where none is looked at."""
+        """Set the run that the menu is about; None for no run."""
         self.run_menu.show_run(run_dir or "")
         self.setEnabled(run_dir is not None)
-        self.setToolTip("Run again, duplicate, copy as command, keep as setup, delete" if run_dir else NO_RUN)
+        self.setToolTip("Run again, duplicate, copy as command, save as preset, delete" if run_dir else NO_RUN)
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self.setIcon(glyph("dots", theme.muted, theme.disabled))

@@ -1,1 +1,1 @@
-"""The form of a run to be started."""
+"""The training card: workload, recipe or script, options, presets, and whether the run can start."""

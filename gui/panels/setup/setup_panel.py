@@ -1,4 +1,4 @@
-"""The training card: what to train, a recipe or a script, and how; and whether that can be started."""
+"""The training card: what to train, how, and whether it can start."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from gui.panels.recipe.recipe_setup import RecipeSetup, plain
 from gui.widgets.forms.collapsible_section import CollapsibleSection
 from gui.widgets.forms.fields import FormScroll, stacked
 
-from .naming_form import NamingForm
-from .release_form import ReleaseForm
+from .device_forms import GpuNamesForm, MemoryCheckForm
 from .script_form import ScriptForm
 from .start_status import StartStatus
 from .workload_switch import WorkloadSwitch
@@ -32,23 +31,23 @@ if TYPE_CHECKING:
 
 
 class SetupPanel(QWidget):
-    """The user's choices; none of them is ever changed behind their back, and none is shown that would do nothing."""
+    """The user's choices. It never changes a choice by itself, and hides fields that would have no effect."""
 
     changed = Signal(object)
-    """The choices (`choices`), after each change of them."""
-    looked_near = Signal(object)
-    """A script is being chosen, in this folder, if it is known: its Python is to be looked for near it."""
+    """The choices (`choices`), after each change."""
+    search_folder_changed = Signal(object)
+    """The folder of the chosen script, or None: a Python for the script shall be looked for near it."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._switch = WorkloadSwitch()
         self._recipe = RecipeSetup(theme)
         self.script = ScriptForm(theme)
-        self.release = ReleaseForm()
-        self.naming = NamingForm()
+        self.release = MemoryCheckForm()
+        self.naming = GpuNamesForm()
         self.more = CollapsibleSection("More", stacked(self._recipe.more, self.script.more, self.release, self.naming))
-        self.setups = self._switch.setups
-        self.verdict = StartStatus()
+        self.presets = self._switch.presets
+        self.status = StartStatus()
         self._has_gpus = False
         self._devices: tuple[str, ...] = ()
         self._lay_out()
@@ -58,11 +57,11 @@ class SetupPanel(QWidget):
 
     @property
     def is_script(self) -> bool:
-        """Whether a script is chosen, not a recipe."""
+        """True if a script is chosen, False for a recipe."""
         return self._switch.is_script
 
     def choices(self) -> RecipeChoices | TypedScript:
-        """Return all choices, and the devices that are ticked."""
+        """Return all choices with the ticked devices."""
         release = {name: value for name, value in self.release.values().items() if value is not None}
         cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
         if self.is_script:
@@ -80,7 +79,7 @@ class SetupPanel(QWidget):
         self.script.choose(str(path))
 
     def open_file(self, path: Path) -> None:
-        """Choose a file, or a program's folder, for what it is: a recipe has the functions of one."""
+        """Open a file or a folder of a program as a recipe if it has the functions of one, else as a script."""
         try:
             recipes.read(path)
         except ValueError:
@@ -89,35 +88,35 @@ class SetupPanel(QWidget):
             self.open_recipe(path)
 
     def show_devices(self, devices: Sequence[Device]) -> None:
-        """These are ticked."""
+        """Adapt to the ticked devices."""
         self._devices = tuple(device.id for device in devices)
         self._recipe.show_devices(devices)
         self._emit_changed()
 
     def show_machine(self, devices: Sequence[Device]) -> None:
-        """All that this machine has: without a GPU there is nothing to say of how GPUs are named."""
+        """Adapt to the devices of this machine: without a GPU, hide the field for GPU names."""
         self._has_gpus = any(device.kind != "cpu" for device in devices)
         self.naming.setVisible(self._has_gpus)
 
-    def show_outlook(self, outlook: StartCheck) -> None:
-        """What would come of pressing Start."""
-        self.verdict.show_outlook(outlook)
-        if self.is_script and outlook.proposed:
-            self.script.show_proposal(outlook.proposed, outlook.why)
-        if self.is_script and outlook.usual_python:
-            self.script.show_usual_python(outlook.usual_python)
+    def show_check(self, check: StartCheck) -> None:
+        """Show whether the run can start, or why not."""
+        self.status.show_check(check)
+        if self.is_script and check.proposed:
+            self.script.show_suggestion(check.proposed, check.why)
+        if self.is_script and check.usual_python:
+            self.script.show_default_python(check.usual_python)
 
     def reread(self) -> None:
-        """Look at the recipe's file again: it may have been edited."""
+        """Read the recipe file again: it may have been edited."""
         self._recipe.reread()
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._recipe.set_theme(theme)
         self.script.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
-        """All choices, for another day."""
+        """Return all choices, for the settings file."""
         return {
             **self._recipe.remember(),
             "is_script": self.is_script,
@@ -128,7 +127,7 @@ class SetupPanel(QWidget):
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Choose again what was remembered; what there is no longer, or makes no sense, is left out."""
+        """Restore what `remember` returned; missing and invalid values are ignored."""
         self._recipe.restore(kept)
         self.script.restore(plain(kept.get("script")))
         self.release.restore(plain(kept.get("release")))
@@ -137,7 +136,7 @@ class SetupPanel(QWidget):
         self._switch.show_script(is_script=kept.get("is_script") is True)
 
     def fill(self, spec: RunSpec) -> None:
-        """Choose all that a run, or a setup, was started with, but for its devices."""
+        """Fill in the settings of a run or a preset, except its devices."""
         if spec.script is not None:
             self.script.fill(spec)
         else:
@@ -155,33 +154,33 @@ class SetupPanel(QWidget):
         self.changed.emit(self.choices())
 
     def _show_workload(self) -> None:
-        """Show what can be chosen for a recipe, or for a script: the other would be passed over."""
+        """Show the fields for a recipe or for a script."""
         for part in (self._recipe, self._recipe.more):
             part.setVisible(not self.is_script)
         for part in (self.script, self.script.more):
             part.setVisible(self.is_script)
 
-    def _take_switch(self) -> None:
+    def _on_switched(self) -> None:
         self._show_workload()
         if self.is_script:
-            self.looked_near.emit(self.script.near)
+            self.search_folder_changed.emit(self.script.search_folder)
         self._emit_changed()
 
-    def _take_near(self) -> None:
+    def _on_search_folder_changed(self) -> None:
         if self.is_script:
-            self.looked_near.emit(self.script.near)
+            self.search_folder_changed.emit(self.script.search_folder)
 
-    def _take_script(self) -> None:
-        """Who names a script means it."""
+    def _on_script_named(self) -> None:
+        """Switch to the script form when a script is named."""
         if self.script.script:
             self._switch.show_script(is_script=True)
 
     def _connect(self) -> None:
-        self.script.named.connect(self._take_script)
-        self.script.near_changed.connect(self._take_near)
+        self.script.named.connect(self._on_script_named)
+        self.script.search_folder_changed.connect(self._on_search_folder_changed)
         for part in (self._recipe, self.script, self.release, self.naming, self._switch):
             part.changed.connect(self._emit_changed)
-        self._switch.changed.connect(self._take_switch)
+        self._switch.changed.connect(self._on_switched)
 
     def _lay_out(self) -> None:
         content = stacked(self._switch, self._recipe, self.script, self.more)
@@ -190,6 +189,6 @@ class SetupPanel(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
         layout.addWidget(FormScroll(content))
-        layout.addWidget(self.verdict)
+        layout.addWidget(self.status)
         layout.addStretch(1)
-        self.verdict.setContentsMargins(8, 0, 8, 0)
+        self.status.setContentsMargins(8, 0, 8, 0)

@@ -1,4 +1,4 @@
-"""Under the form: how the batch is made up, and whether all is ready or what is in the way."""
+"""The lines below the form: how the batch is split, and whether the run can start."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 class StartStatus(QWidget):
-    """Shows an outlook."""
+    """Shows a `StartCheck`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.arithmetic = _label("batchLabel")
         self.arithmetic.setProperty("role", "muted")
         self.sentences = _label("problemsLabel")
-        self.sentences.setAccessibleName("Whether the training can be started")
+        self.sentences.setAccessibleName("Start status")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 4)
         layout.setSpacing(4)
         layout.addWidget(self.arithmetic)
         layout.addWidget(self.sentences)
 
-    def show_outlook(self, outlook: StartCheck) -> None:
-        """Show what would come of pressing Start."""
-        self.arithmetic.setText(outlook.arithmetic)
-        self.arithmetic.setVisible(bool(outlook.arithmetic))
-        in_the_way = (*outlook.problems, *outlook.busy)
-        warns = bool(in_the_way) or outlook.wary
-        text = "\n".join(in_the_way) or (outlook.ready if warns else f"✓  {outlook.ready}")
+    def show_check(self, check: StartCheck) -> None:
+        """Show whether the run can start, or why not."""
+        self.arithmetic.setText(check.arithmetic)
+        self.arithmetic.setVisible(bool(check.arithmetic))
+        obstacles = (*check.problems, *check.busy)
+        warns = bool(obstacles) or check.wary
+        text = "\n".join(obstacles) or (check.ready if warns else f"✓  {check.ready}")
         if text != self.sentences.text():
             self.sentences.setText(text)
             mark(self.sentences, tone="warn" if warns else "good")

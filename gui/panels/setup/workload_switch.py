@@ -1,45 +1,45 @@
-"""The switch above the form: a recipe, or a script of the user's own; and beside it the setups that are kept."""
+"""The switch above the form between a recipe and a script, and the presets beside it."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
-from .setups_button import SetupsButton
+from .presets_button import PresetsButton
 
 
 class WorkloadSwitch(QWidget):
-    """Two buttons, of which one is pressed."""
+    """Two buttons, one of them checked."""
 
     changed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.recipe = _segment("recipeModeButton", "A recipe", "Train a recipe: what ships, or a file with model()")
-        self.script = _segment(
-            "scriptModeButton", "Your own script", "Start a training program as it is: nothing in it is changed"
+        self.recipe = _segment(
+            "recipeModeButton", "A recipe", "Train a built-in workload or a recipe file with model()"
         )
-        self.setups = SetupsButton()
+        self.script = _segment("scriptModeButton", "Your own script", "Start a training program unchanged")
+        self.presets = PresetsButton()
         self._group = QButtonGroup(self)
         for button in (self.recipe, self.script):
             self._group.addButton(button)
         self.recipe.setChecked(True)
-        self.script.toggled.connect(lambda _: self.changed.emit())  # the other one is the opposite of it
+        self.script.toggled.connect(lambda _: self.changed.emit())  # the recipe button is always the opposite
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(4)
         row.addWidget(self.recipe)
         row.addWidget(self.script)
         row.addStretch(1)
-        row.addWidget(self.setups)
+        row.addWidget(self.presets)
 
     @property
     def is_script(self) -> bool:
-        """Whether a script is to be started."""
+        """True if a script is chosen."""
         return self.script.isChecked()
 
     def show_script(self, *, is_script: bool) -> None:
-        """Press one of them."""
+        """Check one of the buttons."""
         (self.script if is_script else self.recipe).setChecked(True)
 
 

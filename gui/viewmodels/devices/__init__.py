@@ -1,1 +1,1 @@
-"""What the window shows about devices and their processes."""
+"""View data about devices: rows of the device list, memory bars, rows of processes."""

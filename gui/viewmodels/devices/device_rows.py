@@ -1,4 +1,4 @@
-"""A row of the device list: what a device is, what it reads now, and who is on it."""
+"""The rows of the device list: name, readings, users, and which devices can be ticked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from gui.style.formatting import DASH, memory, percent
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from core.devices.device import Device, Sample, Survey
 
 NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
-"""What makers put into names and nobody says."""
+"""Parts of product names to leave out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +35,22 @@ class DeviceRow:
     power_watts: float | None = None
     lost: str | None = None
     blocked: str | None = None
-    """Why it cannot be ticked, in a sentence."""
+    """Why it cannot be ticked, as a sentence."""
     used_by: str | None = None
-    """The names of the live runs of ours that are on it."""
+    """Names of the active runs on it."""
     held_by: str | None = None
-    """Who else holds a good part of its memory: `blender (anna)`."""
+    """The program that uses most of its memory, apart from runs: `blender (anna)`."""
     old_s: int | None = None
-    """How old its readings are, when they are too old to be shown as those of now."""
+    """Age of its readings in seconds, if they are outdated; else None."""
     shared_memory: bool = False
     is_mig: bool = False
-    """Whether it is a part of a GPU."""
+    """True if it is a part of a GPU."""
     asleep: bool = False
     clock_reasons: tuple[str, ...] = ()
 
     @property
     def current(self) -> bool:
-        """Whether its readings are those of now."""
+        """True if its readings are up to date."""
         return not self.lost and self.old_s is None
 
     @property
@@ -68,99 +70,96 @@ class DeviceRow:
 
     @property
     def memory_fraction(self) -> float | None:
-        """How much of it is in use; None when that is not known."""
+        """Used share of the memory; None if unknown."""
         if not self.current or self.memory_used_bytes is None or not self.memory_total_bytes:
             return None
         return self.memory_used_bytes / self.memory_total_bytes
 
     @property
     def status(self) -> str:
-        """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · held by blender (anna)`, or nothing."""
+        """`lost: ...`, `12 s old`, `runs digits_cnn`, `blocked · used by blender (anna)`, or the empty string."""
         if self.lost:
             return f"lost: {self.lost}"
         blocked = "blocked" if self.blocked else ""
         old = f"{self.old_s} s old" if self.old_s is not None else ""
-        on_it = f"runs {self.used_by}" if self.used_by else f"held by {self.held_by}" if self.held_by else ""
+        on_it = f"runs {self.used_by}" if self.used_by else f"used by {self.held_by}" if self.held_by else ""
         kind = "shared memory" if self.shared_memory else "asleep" if self.asleep else ""
         return " · ".join(part for part in (blocked, old, on_it, kind) if part)
 
     @property
     def urgent(self) -> str:
-        """The tone of the status: `bad`, `warn`, or none."""
+        """Tone of the status: `bad`, `warn`, or the empty string."""
         return "bad" if self.lost else "warn" if self.old_s is not None else ""
 
     @property
-    def warmth(self) -> str:
-        """`64 °C   312 W`; what is not known is left out."""
+    def temperature_and_power(self) -> str:
+        """`64 °C   312 W`; unknown values are left out."""
         heat = None if self.temperature_celsius is None else f"{self.temperature_celsius:.0f} °C"
         power = None if self.power_watts is None else f"{self.power_watts:.0f} W"
         return "   ".join(part for part in (heat, power) if part) if self.current else ""
 
     @property
     def tip(self) -> str:
-        """All there is to say, one thing a line."""
+        """Everything about the device, one item per line."""
         slowed = f"Slowed down: {', '.join(self.clock_reasons)}" if self.clock_reasons else ""
         lines = (f"{self.label}: {self.full_name}", self.id, *self._readings(), self.status, self.blocked, slowed)
         return "\n".join(line for line in lines if line)
 
     def _readings(self) -> tuple[str, ...]:
         if self.current:
-            return (self.warmth,)
+            return (self.temperature_and_power,)
         last = f"{percent(self.utilisation_percent)}, {memory(self.memory_used_bytes, self.memory_total_bytes)}"
         return (f"Last read {self.old_s} s ago: {last}",) if self.old_s is not None else ()
 
     @property
-    def spoken(self) -> str:
-        """The row for who cannot see it."""
+    def accessible_text(self) -> str:
+        """The row as text for a screen reader."""
         if self.lost:
             return f"{self.label}, {self.name}, {self.status}"
         busy = "unknown" if self.utilisation == DASH else self.utilisation
-        readings = (f"utilisation {busy}", f"memory {self.memory}", self.warmth)
+        readings = (f"utilisation {busy}", f"memory {self.memory}", self.temperature_and_power)
         parts = (f"{self.label}, {self.name}", *readings, self.status, self.blocked)
         return ", ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDevices:
-    """What is known of the devices beside their own readings, each by device id."""
+    """What is known about the devices apart from their readings, each by device id."""
 
     used_by: Mapping[str, str] = field(default_factory=dict)
-    """The names of the live runs of ours."""
+    """Names of the active runs."""
     held_by: Mapping[str, str] = field(default_factory=dict)
-    """Who else holds it: see `core.runs.device_use.largest_others`."""
+    """The largest other programs: see `core.runs.device_use.largest_others`."""
     memory_of_run: Mapping[str, float] = field(default_factory=dict)
-    """Bytes by CPU device, which only the run itself knows."""
+    """Bytes that the shown run uses on CPU devices; only the run reports them."""
     old_s: Mapping[str, int] = field(default_factory=dict)
-    """The age of readings that are too old."""
+    """Age of outdated readings in seconds."""
 
     def of(self, device_id: str) -> tuple[object, ...]:
-        """All that is known of one device."""
+        """Return everything known about one device."""
         return tuple([each.get(device_id) for each in (self.used_by, self.held_by, self.memory_of_run, self.old_s)])
 
 
 class DeviceRows:
-    """Makes the rows, again and again: that of a device of which nothing has changed is the same object as before."""
+    """Makes the rows. The row of an unchanged device is the same object as before."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[object, DeviceRow]] = {}
-        """By device id, what its row was made of, and the row."""
+        """By device id: the inputs of its row, and the row."""
 
     def make(self, survey: Survey, colours: Mapping[str, str], known: OnDevices) -> list[DeviceRow]:
-        """The rows, in the order of the survey. `colours`: `#rrggbb` by device id."""
+        """Return the rows in the order of the survey. `colours`: `#rrggbb` by device id."""
         samples = {sample.device_id: sample for sample in survey.samples}
         made: dict[str, tuple[object, DeviceRow]] = {}
         for device in survey.devices:
             sample, colour = samples.get(device.id), colours[device.id]
-            of = (device, colour, sample and sample.reading, *known.of(device.id))
+            inputs = (device, colour, sample and sample.reading, *known.of(device.id))
             before = self._made.get(device.id)
-            made[device.id] = before if before and before[0] == of else (of, _row(device, sample, colour, known))
+            made[device.id] = (
+                before if before and before[0] == inputs else (inputs, _row(device, sample, colour, known))
+            )
         self._made = made
         return [row for _, row in made.values()]
-
-
-def device_rows(survey: Survey, colours: Mapping[str, str], known: OnDevices) -> list[DeviceRow]:
-    """The rows, in the order of the survey."""
-    return DeviceRows().make(survey, colours, known)
 
 
 def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -> DeviceRow:
@@ -190,7 +189,26 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
 
 @cache
 def short_name(name: str) -> str:
-    """A product's name without what makers add: `RTX 4090`."""
+    """Return the short name of a product: `RTX 4090`."""
     for noise in NOISE:
         name = name.replace(noise, " " if noise.startswith(" ") else "")
     return " ".join(name.split()).replace(" ,", ",")
+
+
+def obstacles(rows: Sequence[DeviceRow], ticked: Collection[str]) -> dict[str, str]:
+    """Return by device id why the device cannot be ticked now; devices that can be ticked are left out.
+
+    A ticked device is not in conflict with itself, so it stays ticked.
+    """
+    chosen = [row for row in rows if row.id in ticked]
+    found = {row.id: row.lost or row.blocked or _mig_conflict(row, chosen) for row in rows}
+    return {device: reason for device, reason in found.items() if reason}
+
+
+def _mig_conflict(row: DeviceRow, chosen: Sequence[DeviceRow]) -> str:
+    """Return why a MIG device cannot be combined with the ticked ones: see `core.config.validation`."""
+    others = [each for each in chosen if each.id != row.id]
+    if row in chosen or not others or not (row.is_mig or any(each.is_mig for each in others)):
+        return ""
+    which = f"Untick {others[0].label}" if len(others) == 1 else "Untick the other devices"
+    return f"{which} first. A process can use only one MIG device, and no other device with it."

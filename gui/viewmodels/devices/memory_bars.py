@@ -1,4 +1,4 @@
-"""Who holds the memory of each device, in parts that make up a bar: this run, others, what is nobody's, free."""
+"""The memory bar of each device: used by this run, other runs, other programs, unattributed, free."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 PARTS = ("This run", "Other runs", "Others", "Unclaimed", "Free")
 THIS_RUN, OTHER_RUNS, OTHERS, UNCLAIMED, FREE = range(len(PARTS))
 TIPS = (
-    "What the run that is looked at holds",
-    "What other runs of yours hold",
-    "What other programs hold; of a CPU device, all else on this machine",
-    "In use, and booked on no process: the driver's own reserve, mostly",
-    "What is not in use",
+    "Used by the shown run",
+    "Used by your other runs",
+    "Used by other programs; for a CPU device, by everything else on this machine",
+    "In use but not attributed to a process: mostly the driver's own reserve",
+    "Not in use",
 )
 
 Bytes = int | None
@@ -33,19 +33,19 @@ class MemoryBar:
     """`#rrggbb`, the same as in the plots."""
     total_bytes: Bytes
     parts: tuple[Bytes, ...]
-    """Bytes, as `PARTS`; None where it is not known."""
+    """Bytes of each of `PARTS`; None if unknown."""
     words: str = ""
-    """What stands in the place of the bar, when there is none."""
+    """Text in place of the bar; the empty string if there is a bar."""
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Of the whole, as `PARTS`: from 0 to 1, and together never more than 1.
+        """Shares of each of `PARTS`, 0 to 1, with a sum of at most 1.
 
-        What is in use and not known whose counts as unclaimed here: a bar that left it out would show it as free.
+        Used memory of unknown owner counts as unclaimed, otherwise the bar would show it as free.
         """
         total, left, shares = self.total_bytes or 0, 1.0, []
-        for place, part in enumerate(self.parts):
-            amount = self._unknown_bytes if place == UNCLAIMED and part is None else part or 0
+        for index, part in enumerate(self.parts):
+            amount = self._unknown_bytes if index == UNCLAIMED and part is None else part or 0
             share = min(amount / total, left) if total else 0.0
             left -= share
             shares.append(share)
@@ -59,23 +59,23 @@ class MemoryBar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryKnowledge:
-    """What the bars are made from, beside the readings."""
+    """The inputs of the bars apart from the readings."""
 
-    holders: Sequence[ProcessInfo]
-    """One for each process and device."""
+    processes: Sequence[ProcessInfo]
+    """One entry for each process and device."""
     run_id: str | None
-    """The run that is looked at."""
+    """The shown run."""
     memory_of_run: Mapping[str, float]
-    """By CPU device, bytes that the live run itself reads."""
+    """By CPU device, the bytes that the active run reports."""
     available_bytes: Bytes
-    """Of the machine's own memory."""
+    """Available memory of the machine."""
     old_s: Mapping[str, int]
     other_runs_on: Collection[str] = ()
-    """The devices that living runs are on, but the one that is looked at."""
+    """Devices of active runs other than the shown one."""
 
 
 def memory_rows(survey: Survey, colours: Mapping[str, str], known: MemoryKnowledge) -> list[MemoryBar]:
-    """A row for each device, in the order of the survey."""
+    """Return a bar for each device, in the order of the survey."""
     samples = {sample.device_id: sample for sample in survey.samples}
     return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
 
@@ -93,57 +93,57 @@ def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowle
 
 
 def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -> str:
-    """What stands in the place of the bar; no text where there is one."""
+    """Return the text in place of the bar; the empty string if there is a bar."""
     if sample is None:
         return "not read yet"
     unread = device.kind != "cpu" and sample.memory_used_bytes is None
     reasons = (
-        (sample.lost, "lost: it no longer answers"),
-        (device.id in known.old_s, f"its last reading is {known.old_s.get(device.id)} s old"),
-        (sample.asleep, "asleep, and not woken to be read"),
-        (device.shared_memory, "shared memory: no reading says whose it is"),
-        (unread, "its driver does not say how much is in use"),
-        (not device.memory_total_bytes, "its size is not known"),
+        (sample.lost, "lost: the device no longer answers"),
+        (device.id in known.old_s, f"last reading {known.old_s.get(device.id)} s ago"),
+        (sample.asleep, "asleep: reading it would wake it"),
+        (device.shared_memory, "shared memory: its users are unknown"),
+        (unread, "its driver does not report the memory in use"),
+        (not device.memory_total_bytes, "memory size unknown"),
     )
     return next((words for applies, words in reasons if applies), "")
 
 
 def _of_gpu(device: Device, sample: Sample, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     used, total = sample.memory_used_bytes or 0, device.memory_total_bytes or 0
-    on_it = [holder for holder in known.holders if holder.device_id == device.id]
+    on_it = _on(device, known)
     mine = _sum([each for each in on_it if _is_this(each, known)])
     runs = _sum([each for each in on_it if each.run_id is not None and not _is_this(each, known)])
     others = _sum([each for each in on_it if each.run_id is None])
-    if sample.processes is None:  # the driver names nobody: what is in use may be anybody's
+    if sample.processes is None:  # the driver lists no processes: the owner of the used memory is unknown
         mine, runs, others = (part or None for part in (mine, runs, others))
     unclaimed = None
-    if sample.processes is not None and all(holder.memory_used_bytes is not None for holder in on_it):
+    if sample.processes is not None and all(process.memory_used_bytes is not None for process in on_it):
         unclaimed = max(used - sum(part or 0 for part in (mine, runs, others)), 0)
     return mine, runs, others, unclaimed, max(total - used, 0)
 
 
 def _of_machine(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
-    """A CPU device has the machine's own memory, which all of them share."""
+    """Return the parts of a CPU device, whose memory is that of the whole machine."""
     own = known.memory_of_run.get(device.id)
     mine = int(own) if own is not None else _sum([each for each in _on(device, known) if _is_this(each, known)])
     runs = _sum([each for each in _on(device, known) if each.run_id is not None and not _is_this(each, known)])
     if known.available_bytes is None or device.memory_total_bytes is None:
         return mine, runs, None, None, None
-    if device.id in known.other_runs_on and not runs:  # only those that run it know how much they hold
+    if device.id in known.other_runs_on and not runs:  # only the other runs know how much they use
         return mine, None, None, None, known.available_bytes
     others = max(device.memory_total_bytes - known.available_bytes - (mine or 0) - (runs or 0), 0)
     return mine, runs, others, None, known.available_bytes
 
 
 def _on(device: Device, known: MemoryKnowledge) -> list[ProcessInfo]:
-    return [holder for holder in known.holders if holder.device_id == device.id]
+    return [process for process in known.processes if process.device_id == device.id]
 
 
-def _is_this(holder: ProcessInfo, known: MemoryKnowledge) -> bool:
-    return holder.run_id is not None and holder.run_id == known.run_id
+def _is_this(process: ProcessInfo, known: MemoryKnowledge) -> bool:
+    return process.run_id is not None and process.run_id == known.run_id
 
 
-def _sum(holders: Sequence[ProcessInfo]) -> Bytes:
-    """Of those that say how much they hold; None when there are some and none of them does, 0 when there are none."""
-    told = [holder.memory_used_bytes for holder in holders if holder.memory_used_bytes is not None]
-    return None if holders and not told else sum(told)
+def _sum(processes: Sequence[ProcessInfo]) -> Bytes:
+    """Return the sum of the known sizes: 0 for no processes, None if all sizes are unknown."""
+    known = [process.memory_used_bytes for process in processes if process.memory_used_bytes is not None]
+    return None if processes and not known else sum(known)

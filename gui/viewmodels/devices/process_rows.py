@@ -1,4 +1,4 @@
-"""The rows of the table of processes: who is on the devices, whose they are, and who may be ended from here."""
+"""The rows of the table of processes, which of them may be ended here, and the sentences about leftovers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.system.own_processes import is_part
+from core.text import first_names, join_names
 from core.units import BYTES_PER_MB
 from gui.style.formatting import DASH, age, gigabytes, one_line
 
@@ -18,116 +19,116 @@ if TYPE_CHECKING:
 
 COLUMNS = ("PID", "User", "Name", "Command", "Age", "Memory", "Device", "Run")
 PID, USER, NAME, COMMAND, AGE, MEMORY, DEVICE, RUN = range(len(COLUMNS))
-COMMAND_LENGTH = 400
-"""Characters of a command line in a question; it may be megabytes."""
+COMMAND_LENGTH, SHORT_COMMAND = 400, 90
+"""Maximum characters of a command line in a question about one process, and about several."""
+MAX_NAMES, MAX_LINES, MAX_REASONS = 3, 8, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEntry:
-    """A process that is on devices, or that a run has left behind."""
+    """A process on devices, or one that a run left behind."""
 
-    holder: ProcessInfo
-    """As it was described; `memory_used_bytes` over all its devices, or resident where it is on none but the CPU."""
+    info: ProcessInfo
+    """`memory_used_bytes` is the sum over its devices, or resident memory for a process on CPU devices only."""
     devices: tuple[str, ...]
-    """Ids; none where it is on none, or on some that is not known."""
+    """Device ids; empty if there are none or they are unknown."""
     leftover: OrphanedProcess | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
-    """Of which runs processes may be."""
+class KnownRuns:
+    """The runs that processes may belong to."""
 
-    looked_at: str | None
-    """The id of the run that is looked at."""
+    shown: str | None
+    """Id of the shown run."""
     names: Mapping[str, str]
-    """By id, of all runs that are known here."""
+    """Names of all known runs by id."""
     living: frozenset[str]
-    """Ids of those that are not over."""
+    """Ids of active runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRow:
     """One process, ready to be shown."""
 
-    person: ProcessEntry
+    entry: ProcessEntry
     texts: tuple[str, ...]
     """As `COLUMNS`."""
     of_this_run: bool
     why_not: str
-    """Why it is not to be ended from here, in a sentence; no text where it may be."""
+    """Why it cannot be ended here, as a sentence; the empty string if it can."""
 
     @property
-    def holder(self) -> ProcessInfo:
-        """Who it is."""
-        return self.person.holder
+    def info(self) -> ProcessInfo:
+        """The process."""
+        return self.entry.info
 
     @property
     def key(self) -> tuple[int, float | None]:
-        """The process for good."""
-        return self.holder.pid, self.holder.created
+        """Pid and start time, which identify the process."""
+        return self.info.pid, self.info.created
 
 
-def process_rows(people: Sequence[ProcessEntry], labels: Mapping[str, str], runs: Runs) -> list[ProcessRow]:
-    """A row for each process. `labels`: what people call the devices."""
+def process_rows(entries: Sequence[ProcessEntry], labels: Mapping[str, str], runs: KnownRuns) -> list[ProcessRow]:
+    """Return a row for each process. `labels`: names of the devices by id."""
     return [
         ProcessRow(
-            person=person,
-            texts=_texts(person, labels, runs),
-            of_this_run=_is_of(person.holder, runs.looked_at),
-            why_not=why_not_end(person, runs),
+            entry=entry,
+            texts=_texts(entry, labels, runs),
+            of_this_run=_belongs_to(entry.info, runs.shown),
+            why_not=why_not_end(entry, runs),
         )
-        for person in people
+        for entry in entries
     ]
 
 
-def ordered(rows: Sequence[ProcessRow], column: int, *, falling: bool) -> list[ProcessRow]:
-    """Sorted by a column; what is not known comes last, either way."""
+def ordered(rows: Sequence[ProcessRow], column: int, *, descending: bool) -> list[ProcessRow]:
+    """Return the rows sorted by a column; unknown values always come last."""
     key = _KEYS[column]
     known = [row for row in rows if key(row) is not None]
     unknown = [row for row in rows if key(row) is None]
-    return [*sorted(known, key=key, reverse=falling), *unknown]  # type: ignore[arg-type]  # one kind a column
+    return [*sorted(known, key=key, reverse=descending), *unknown]  # type: ignore[arg-type]  # one type per column
 
 
-def why_not_end(person: ProcessEntry, runs: Runs) -> str:
-    """Why a process is not to be ended from here, in a sentence; no text where it may be."""
-    holder = person.holder
-    if holder.name is None or holder.created is None:
-        return f"Process {holder.pid} is not known here: it is of another namespace of processes, or gone."
-    if not holder.ours:
-        return f"It belongs to {holder.user or 'another user'}, who alone can end it."
-    if holder.pid == os.getpid() or is_part((holder.command or "").split()):
-        return "It is a part of Trainyard."
-    if holder.state == "Z":
-        return "It has ended already; its parent has yet to notice."
-    return "" if person.leftover is not None else _of_a_run(holder, runs)
+def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
+    """Return why a process cannot be ended here, or the empty string."""
+    info = entry.info
+    if info.name is None or info.created is None:
+        return f"Process {info.pid} is unknown here: it runs in a container or has already ended."
+    if not info.ours:
+        return f"It belongs to {info.user or 'another user'}; only that user can end it."
+    if info.pid == os.getpid() or is_part((info.command or "").split()):
+        return "It is part of Trainyard."
+    if info.state == "Z":
+        return "It has already ended; its parent process has not noticed yet."
+    return "" if entry.leftover is not None else _of_a_run(info, runs)
 
 
-def _of_a_run(holder: ProcessInfo, runs: Runs) -> str:
-    if holder.run_id is None:
+def _of_a_run(info: ProcessInfo, runs: KnownRuns) -> str:
+    if info.run_id is None:
         return ""
-    name = runs.names.get(holder.run_id, holder.run_id)
-    if holder.run_id in runs.living:
-        return f"It belongs to the run {name}, which goes on: stop that run instead."
-    return f"It belongs to the run {name}, and it is not sure that this run is over."
+    name = runs.names.get(info.run_id, info.run_id)
+    if info.run_id in runs.living:
+        return f"It belongs to the active run {name}: stop that run instead."
+    return f"It belongs to the run {name}, which may still be active."
 
 
 def confirmation(row: ProcessRow) -> tuple[str, str]:
-    """The question before it is ended, and what there is to know about it."""
-    holder = row.holder
-    question = f"End {holder.name} (pid {holder.pid})?"
-    why = row.person.leftover.why if row.person.leftover else "It belongs to no run of Trainyard."
-    holds = f" and holds {memory_words(holder.memory_used_bytes)}" if holder.memory_used_bytes else ""
+    """Return the question before ending a process, and details about it."""
+    info = row.info
+    question = f"End {info.name} (pid {info.pid})?"
+    why = row.entry.leftover.why if row.entry.leftover else "It does not belong to a run of Trainyard."
+    uses = f" and uses {memory_words(info.memory_used_bytes)}" if info.memory_used_bytes else ""
     how = (
-        "It is asked to end (SIGTERM) and, if it is there some seconds later, killed (SIGKILL). "
-        "What it has not saved is lost."
+        "It is asked to end (SIGTERM) and killed some seconds later if it has not (SIGKILL). Its unsaved data are lost."
     )
-    command = one_line(holder.command or holder.name or "", COMMAND_LENGTH)
-    lines = (command, f"{why} It has been there for {age(holder.age_s)}{holds}.", how)
+    command = one_line(info.command or info.name or "", COMMAND_LENGTH)
+    lines = (command, f"{why} It has been running for {age(info.age_s)}{uses}.", how)
     return question, "\n\n".join(lines)
 
 
 def memory_words(value_bytes: float | None) -> str:
-    """`9.1 GB`, `340 MB`."""
+    """Return `9.1 GB` or `340 MB`."""
     if value_bytes is None:
         return DASH
     if value_bytes < 1000 * BYTES_PER_MB:
@@ -135,47 +136,71 @@ def memory_words(value_bytes: float | None) -> str:
     return f"{gigabytes(value_bytes)} GB"
 
 
-def _texts(person: ProcessEntry, labels: Mapping[str, str], runs: Runs) -> tuple[str, ...]:
-    holder = person.holder
+def _texts(entry: ProcessEntry, labels: Mapping[str, str], runs: KnownRuns) -> tuple[str, ...]:
+    info = entry.info
     return (
-        str(holder.pid),
-        holder.user or DASH,
-        holder.name or DASH,
-        _command(holder),
-        age(holder.age_s),
-        memory_words(holder.memory_used_bytes),
-        ", ".join(labels.get(device, device) for device in person.devices) or DASH,
-        _run_words(person, runs),
+        str(info.pid),
+        info.user or DASH,
+        info.name or DASH,
+        _command(info),
+        age(info.age_s),
+        memory_words(info.memory_used_bytes),
+        ", ".join(labels.get(device, device) for device in entry.devices) or DASH,
+        _run_words(entry, runs),
     )
 
 
-def _command(holder: ProcessInfo) -> str:
-    if holder.command:
-        return " ".join(holder.command.split())
-    return DASH if holder.name else "of another namespace, or gone"
+def _command(info: ProcessInfo) -> str:
+    if info.command:
+        return " ".join(info.command.split())
+    return DASH if info.name else "in a container, or already ended"
 
 
-def _run_words(person: ProcessEntry, runs: Runs) -> str:
-    run_id = person.holder.run_id
+def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str:
+    run_id = entry.info.run_id
     if run_id is None:
         return ""
-    if run_id == runs.looked_at:
-        return "this run" if person.leftover is None else "this run, left over"
+    if run_id == runs.shown:
+        return "this run" if entry.leftover is None else "this run, left over"
     name = runs.names.get(run_id, run_id)
-    return name if person.leftover is None else f"{name}, left over"
+    return name if entry.leftover is None else f"{name}, left over"
 
 
-def _is_of(holder: ProcessInfo, run_id: str | None) -> bool:
-    return run_id is not None and holder.run_id == run_id
+def _belongs_to(info: ProcessInfo, run_id: str | None) -> bool:
+    return run_id is not None and info.run_id == run_id
+
+
+def leftovers_sentence(found: Sequence[OrphanedProcess], names: Mapping[str, str]) -> str:
+    """Return `2 processes of the ended run X are still running: ...`; "" for none. `names`: of runs by id."""
+    if not found:
+        return ""
+    runs = list(dict.fromkeys(each.run_id for each in found))
+    of = f"the ended run {names.get(runs[0], runs[0])}" if len(runs) == 1 else f"{len(runs)} ended runs"
+    what, verb, they = ("1 process", "is", "It") if len(found) == 1 else (f"{len(found)} processes", "are", "They")
+    processes = first_names([f"{each.name} (pid {each.process.pid})" for each in found], MAX_NAMES)
+    return f"{what} of {of} {verb} still running: {join_names(processes)}. {they} may use memory of a device."
+
+
+def leftovers_confirmation(found: Sequence[OrphanedProcess]) -> tuple[str, str]:
+    """Return the question before ending leftover processes, and a list of them."""
+    question = "End the leftover processes?" if len(found) > 1 else f"End {found[0].name} (pid {found[0].process.pid})?"
+    lines = [
+        f"pid {each.process.pid}  {each.name}  ({age(each.age_s)} old): {one_line(each.command, SHORT_COMMAND)}"
+        for each in found
+    ]
+    reasons = first_names(list(dict.fromkeys(each.why for each in found)), MAX_REASONS, "more runs have ended too.")
+    they = "They are" if len(found) > 1 else "It is"
+    how = f"{they} asked to end (SIGTERM) and killed some seconds later (SIGKILL)."
+    return question, "\n".join([*first_names(lines, MAX_LINES), "", *reasons, how])
 
 
 _KEYS: tuple[Callable[[ProcessRow], object], ...] = (
-    lambda row: row.holder.pid,
-    lambda row: row.holder.user,
-    lambda row: row.holder.name,
-    lambda row: row.holder.command,
-    lambda row: row.holder.age_s,
-    lambda row: row.holder.memory_used_bytes,
-    lambda row: row.texts[DEVICE] if row.person.devices else None,
+    lambda row: row.info.pid,
+    lambda row: row.info.user,
+    lambda row: row.info.name,
+    lambda row: row.info.command,
+    lambda row: row.info.age_s,
+    lambda row: row.info.memory_used_bytes,
+    lambda row: row.texts[DEVICE] if row.entry.devices else None,
     lambda row: row.texts[RUN] or None,
 )

@@ -1,1 +1,1 @@
-"""What the window shows about runs."""
+"""View data about runs: header, progress, pause button, list rows, messages, memory verdicts."""

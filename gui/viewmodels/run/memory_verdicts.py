@@ -1,4 +1,4 @@
-"""What became of a run's memory, in words and tones: for the head, the plot of memory and the strip."""
+"""The memory verdicts of a run in words and tones: for the header, the memory plot, the strip and the tab Memory."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ TONES = {
     Verdict.UNEXPLAINED: "bad",
     Verdict.HELD_BY_RUN: "bad",
 }
-"""Roles of the theme, by badness."""
+"""Colour names of the theme by verdict."""
 SHORT = {
     Verdict.CANNOT_BE_JUDGED: "memory cannot be judged",
-    Verdict.HELD_BY_OTHERS: "memory was held by others",
-    Verdict.UNEXPLAINED: "memory had not come back, unexplained",
-    Verdict.HELD_BY_RUN: "memory was not given back",
+    Verdict.HELD_BY_OTHERS: "memory used by others",
+    Verdict.UNEXPLAINED: "memory not released, cause unknown",
+    Verdict.HELD_BY_RUN: "memory not released",
 }
-"""Of a run that is over, perhaps for long: what was so when the watch ended."""
-TO_BE_SAID = (Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN)
-"""These are told across the window; the others only where they are looked for."""
-WATCHING = "watching whether the memory comes back …"
+"""Short texts for a run that is over: the state at the end of the memory check."""
+REPORTED = (Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN)
+"""Verdicts that the strip across the window shows."""
+WATCHING = "checking that the memory is released …"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What was found out about one device, ready to be shown."""
+class VerdictRow:
+    """The verdict on one device, ready to be shown."""
 
     label: str
     colour: str
-    fall: str
-    """`0.4 → 9.1 → 0.4 GB`: before, at most, after."""
+    usage: str
+    """`0.4 → 9.1 → 0.4 GB`: before, peak, after."""
     took: str
     """`1.2 s`."""
     verdict: str
@@ -50,8 +50,8 @@ class Finding:
     sentence: str
 
 
-def head_words(facts: RunFacts) -> tuple[str, str]:
-    """`memory released in 1.2 s` and its tone, once the run is over; no words where nothing was found out."""
+def released_words(facts: RunFacts) -> tuple[str, str]:
+    """Return `memory released in 1.2 s` and its tone, once the run is over; empty strings without a verdict."""
     found = worst(facts.releases.values())
     if found is None or not state_info(facts.state).over:
         return "", ""
@@ -61,14 +61,14 @@ def head_words(facts: RunFacts) -> tuple[str, str]:
 
 
 def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
-    """`✓ released in 1.8 s on both devices` and its tone: what stands beside the end of the plot of memory."""
+    """Return `✓ released in 1.8 s on both devices` and its tone, for the head of the memory plot."""
     found = worst(facts.releases.values())
     if _is_watched(facts):
-        return WATCHING, "muted"  # what is waited for stands on the page about memory, where it has room
+        return WATCHING, "muted"  # the tab Memory has the details
     if found is None:
         return "", ""
     if found.verdict is Verdict.RELEASED:
-        return f"✓ released in {seconds(found.seconds)}{_everywhere(len(facts.releases))}", "good"
+        return f"✓ released in {seconds(found.seconds)}{_on_all_devices(len(facts.releases))}", "good"
     where = [
         labels.get(each.device_id, each.device_id)
         for each in facts.releases.values()
@@ -78,9 +78,9 @@ def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
 
 
 def sentences(facts: RunFacts) -> tuple[list[str], str]:
-    """What must be told of memory that is not back, the worst first, and the tone of it; nothing while all is well."""
+    """Return the sentences about memory that was not released, worst first, and their tone."""
     found = sorted(
-        (each for each in facts.releases.values() if each.verdict in TO_BE_SAID),
+        (each for each in facts.releases.values() if each.verdict in REPORTED),
         key=lambda each: BADNESS.index(each.verdict),
         reverse=True,
     )
@@ -88,12 +88,12 @@ def sentences(facts: RunFacts) -> tuple[list[str], str]:
 
 
 def seen_words(facts: RunFacts, now: float) -> str:
-    """`as of 18:04`: when what is said of the memory of a run that is over was seen; no text while it is not over."""
+    """Return `as of 18:04`, the time of the verdicts of a run that is over; the empty string before."""
     return f"as of {moment(facts.ended, now)}" if state_info(facts.state).over and facts.ended is not None else ""
 
 
-def findings(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[Finding]:
-    """All findings of a run, in the order of its devices."""
+def verdict_rows(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[str, str]) -> list[VerdictRow]:
+    """Return the verdicts of a run in the order of its devices."""
     order = [*facts.devices, *(device for device in facts.releases if device not in facts.devices)]
     return [
         _finding(facts.releases[device], labels.get(device, device), colours.get(device, ""))
@@ -103,49 +103,49 @@ def findings(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[str, s
 
 
 def ended_words(facts: RunFacts) -> str:
-    """Who had to be ended, in a sentence; no text when nobody had."""
+    """Return a sentence on the processes that were terminated; the empty string if there were none."""
     ended = [
         f"{each.name or 'a process'} (pid {each.pid}, {each.signal}, by the {each.by})"
         for each in facts.ended_processes
     ]
     verb = "was" if len(ended) == 1 else "were"
-    return f"What outlived the training {verb} ended: {join_names(ended)}." if ended else ""
+    return f"Processes left after training {verb} ended: {join_names(ended)}." if ended else ""
 
 
-def nothing_words(facts: RunFacts, *, looked_at: bool) -> str:
-    """Why there are no findings, or not those of all devices yet; no text when they are all there."""
-    if not looked_at:
-        return "No run is shown. What became of a run's memory is told here."
+def nothing_words(facts: RunFacts, *, shown: bool) -> str:
+    """Return why verdicts are missing; the empty string if they are complete."""
+    if not shown:
+        return "No run is shown. The memory check of a run appears here."
     if _is_watched(facts):
         return facts.waiting or f"Training has ended: {WATCHING}"
     if facts.releases:
         return ""
     if facts.state is RunState.LOST:
-        return "Nobody watched the memory of this run: its supervisor ended before that."
+        return "Memory was not monitored for this run: its supervisor exited first."
     if state_info(facts.state).over:
-        return "The memory of this run was not watched: nothing is claimed."
-    return "When training ends, the memory is watched until it is back; what is found out is told here."
+        return "Memory was not monitored for this run."
+    return "After training, Trainyard checks that the memory is released. The result appears here."
 
 
 def _is_watched(facts: RunFacts) -> bool:
-    """Whether a device is still waited for: what is found out is told of each at once."""
+    """True if the check still waits for a device."""
     return facts.state is RunState.RELEASING and (not facts.releases or len(facts.releases) < len(facts.devices))
 
 
-def _everywhere(devices: int) -> str:
+def _on_all_devices(devices: int) -> str:
     if devices == 1:
         return ""
     return " on both devices" if devices == 2 else f" on all {devices} devices"
 
 
-def _finding(release: Release, label: str, colour: str) -> Finding:
+def _finding(release: Release, label: str, colour: str) -> VerdictRow:
     before, peak, after = (
         fine_gigabytes(each) for each in (release.before_bytes, release.peak_bytes, release.after_bytes)
     )  # fmt: skip
-    return Finding(
+    return VerdictRow(
         label=label,
         colour=colour,
-        fall=f"{before} → {peak} → {after} GB",
+        usage=f"{before} → {peak} → {after} GB",
         took=seconds(release.seconds),
         verdict=release.verdict.value,
         tone=TONES[release.verdict],

@@ -1,4 +1,4 @@
-"""How far a run is, how fast it goes and how long it will take: from its facts, its losses and what a script tells."""
+"""The progress of a run: share done, speed and time left, from its facts, losses and a script's reports."""
 
 from __future__ import annotations
 
@@ -12,51 +12,50 @@ from core.metrics.common.reading import IN_EPOCH
 from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
-    from core.runs.facts import Plan, RunFacts
-    from core.runs.facts import RunProgress as Told
+    from core.runs.facts import Plan, RunFacts, RunProgress
     from core.schema.events import Event
     from core.series.min_max_tree import Floats
     from core.series.series import Series
 
 PACE_S = 5.0
-"""The throughput is that of the last so many seconds."""
+"""Seconds over which to measure the throughput."""
 FORECAST_S = 60.0
-"""The time left goes by the last so many, which hold validation and other pauses as well."""
+"""Seconds over which to estimate the time left, long enough to include validation."""
 MIN_S = 1.0
-"""Of a shorter run there is no saying how fast it went: steps are reported in batches."""
+"""Minimum seconds of a run to state its speed: steps are reported in batches."""
 MIN_STEPS = 4
-"""Slow steps are looked at over as many, however long they take."""
-MAX_TOLD = 600
-"""A script tells where it is about once a second: this is more than the longest time that is looked at."""
+"""Minimum steps to measure a speed over, however long they take."""
+MAX_REPORTS = 600
+"""Maximum reports of a script to keep. It reports about once a second, so they cover more than `FORECAST_S`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressView:
-    """Where a run stands. None where there is nothing to go by."""
+    """The progress of a run. None means unknown."""
 
     done: float
     total: float
     unit: str
-    """What is counted: `epochs`, of which `done` is the one that is under way; of a script, whatever it tells."""
+    """What is counted: `epochs`, where `done` is the current one; for a script, the unit that it reports."""
     fraction: float
     samples_per_s: float | None
     steps_per_s: float | None
-    """Of a script that tells its steps, in place of samples."""
+    """Only for a script that reports steps."""
     left_s: float | None
     took_s: float | None
-    """Only of a run that is over."""
+    """Only for a run that is over."""
 
 
 class ScriptProgress:
-    """When a script told how far it is. It may begin anew: another epoch's bar, another count."""
+    """The progress reports of a script. A new epoch or another unit starts a new count."""
 
     def __init__(self) -> None:
         self._counted: tuple[float, str] | None = None
         self._first: tuple[float, float] = (0.0, 0.0)
-        self._latest: deque[tuple[float, float]] = deque(maxlen=MAX_TOLD)
+        self._latest: deque[tuple[float, float]] = deque(maxlen=MAX_REPORTS)
 
-    def take_in(self, event: Event) -> None:
-        """What `progress` events tell; of those that cannot be read, the run's facts tell."""
+    def add(self, event: Event) -> None:
+        """Add a `progress` event; ignore an invalid one, which the run's facts report."""
         try:
             time, done, counted = float(event["t"]), float(event["done"]), (float(event["total"]), str(event["unit"]))
         except (KeyError, TypeError, ValueError):
@@ -64,39 +63,39 @@ class ScriptProgress:
         if counted != self._counted or done < self._latest[-1][1]:
             self._counted, self._first = counted, (time, done)
             self._latest.clear()
-        if not self._latest or done > self._latest[-1][1]:  # told again, it is no step
+        if not self._latest or done > self._latest[-1][1]:  # a repeated report is not a step
             self._latest.append((time, done))
 
-    def forget(self) -> None:
-        """Another leg begins."""
+    def clear(self) -> None:
+        """Start over when the run is started or resumed."""
         self._counted = None
         self._latest.clear()
 
-    def leg(self) -> _Leg:
-        """What was counted, and when; the first, and the latest."""
-        told = list(self._latest)
-        if told and told[0] != self._first:
-            told = [self._first, *told]
-        times, done = np.array(told).reshape(-1, 2).T
-        return _Leg(steps=done, times=times)
+    def steps(self) -> _Steps:
+        """Return the counts and their times: the first and the latest."""
+        reports = list(self._latest)
+        if reports and reports[0] != self._first:
+            reports = [self._first, *reports]
+        times, done = np.array(reports).reshape(-1, 2).T
+        return _Steps(steps=done, times=times)
 
 
 def progress_view(
-    facts: RunFacts, losses: Series | None, now: float, strides: ScriptProgress | None = None
+    facts: RunFacts, losses: Series | None, now: float, script: ScriptProgress | None = None
 ) -> ProgressView | None:
-    """The progress of a run at `now`, unix seconds; None until it is known how much there is to do."""
+    """Return the progress of a run at `now` (unix seconds); None while the total is unknown."""
     if facts.plan is not None and facts.plan.steps > 0:
         return _of_plan(facts, facts.plan, losses, now)
     if facts.progress is not None and facts.progress.total > 0:
-        return _of_script(facts, facts.progress, strides.leg() if strides else _NO_LEG, now)
+        return _of_script(facts, facts.progress, script.steps() if script else _NO_STEPS, now)
     return None
 
 
 def _of_plan(facts: RunFacts, plan: Plan, losses: Series | None, now: float) -> ProgressView:
     over = state_info(facts.state).over
-    leg = _last_leg(facts, losses)
-    pace = leg.whole_pace() if over else leg.pace(PACE_S, now)
-    forecast = leg.pace(FORECAST_S, now) if facts.state is RunState.RUNNING else None
+    recent = _steps_since_start(facts, losses)
+    pace = recent.whole_pace() if over else recent.pace(PACE_S, now)
+    forecast = recent.pace(FORECAST_S, now) if facts.state is RunState.RUNNING else None
     return ProgressView(
         done=epoch_of(plan, facts.step, over=over),
         total=plan.epochs,
@@ -109,34 +108,36 @@ def _of_plan(facts: RunFacts, plan: Plan, losses: Series | None, now: float) -> 
     )
 
 
-def _of_script(facts: RunFacts, told: Told, leg: _Leg, now: float) -> ProgressView | None:
-    """As it tells. Whoever has begun the last of ten epochs may tell that ten are done: then there is no forecast."""
+def _of_script(facts: RunFacts, reported: RunProgress, recent: _Steps, now: float) -> ProgressView | None:
+    """Return what the script reports. It may report a total as done when it begins its last part: no forecast then."""
     over = state_info(facts.state).over
-    if over and told.unit == IN_EPOCH:
-        return None  # where it was in its last epoch says nothing of the whole
-    pace = leg.whole_pace() if over else leg.pace(PACE_S, now)
-    forecast = leg.pace(FORECAST_S, now) if facts.state is RunState.RUNNING and told.done < told.total else None
-    since_s = max(now - float(leg.times[-1]), 0.0) if len(leg.times) else 0.0
+    if over and reported.unit == IN_EPOCH:
+        return None  # progress within an epoch does not describe the whole run
+    pace = recent.whole_pace() if over else recent.pace(PACE_S, now)
+    forecast = (
+        recent.pace(FORECAST_S, now) if facts.state is RunState.RUNNING and reported.done < reported.total else None
+    )
+    since_s = max(now - float(recent.times[-1]), 0.0) if len(recent.times) else 0.0
     return ProgressView(
-        done=told.done,
-        total=told.total,
-        unit=told.unit,
-        fraction=min(max(told.done / told.total, 0.0), 1.0),
+        done=reported.done,
+        total=reported.total,
+        unit=reported.unit,
+        fraction=min(max(reported.done / reported.total, 0.0), 1.0),
         samples_per_s=None,
-        steps_per_s=pace if told.unit == "steps" else None,
-        left_s=max((told.total - told.done) / forecast - since_s, 0.0) if forecast else None,
+        steps_per_s=pace if reported.unit == "steps" else None,
+        left_s=max((reported.total - reported.done) / forecast - since_s, 0.0) if forecast else None,
         took_s=took_s(facts) if over else None,
     )
 
 
 def epoch_of(plan: Plan, step: int, *, over: bool) -> int:
-    """The epoch that is under way, or the last that was begun."""
+    """Return the current epoch, or the last one begun if the run is over."""
     begun = -(-step // plan.steps_per_epoch) if over else step // plan.steps_per_epoch + 1
     return min(begun, plan.epochs)
 
 
 def took_s(facts: RunFacts) -> float | None:
-    """How long the run was under way, all its legs together: while it was paused, it took no time."""
+    """Return the seconds that the run was active, pauses excluded; None if unknown."""
     took, began = 0.0, None
     for time, state in facts.history:
         if state is RunState.STARTING:
@@ -147,14 +148,14 @@ def took_s(facts: RunFacts) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Leg:
-    """The steps since the run was started or resumed for the last time."""
+class _Steps:
+    """The steps since the run was last started or resumed."""
 
     steps: Floats
     times: Floats
 
     def pace(self, window_s: float, now: float) -> float | None:
-        """Steps a second over the last `window_s`; None when there is no saying, or nothing has come for long."""
+        """Return steps per second over the last `window_s`; None if unknown or outdated."""
         times = self.times
         if len(times) < 2:
             return None
@@ -166,18 +167,18 @@ class _Leg:
         return float(self.steps[-1] - self.steps[first]) / took
 
     def whole_pace(self) -> float | None:
-        """Steps a second over all of it."""
+        """Return steps per second over all steps; None if unknown."""
         if len(self.times) < 2 or self.times[-1] - self.times[0] < MIN_S:
             return None
         return float(self.steps[-1] - self.steps[0]) / float(self.times[-1] - self.times[0])
 
 
-def _last_leg(facts: RunFacts, losses: Series | None) -> _Leg:
+def _steps_since_start(facts: RunFacts, losses: Series | None) -> _Steps:
     if losses is None:
-        return _NO_LEG
+        return _NO_STEPS
     began = max((time for time, state in facts.history if state is RunState.STARTING), default=0.0)
     first = int(np.searchsorted(losses.times, began))
-    return _Leg(steps=losses.steps[first:], times=losses.times[first:])
+    return _Steps(steps=losses.steps[first:], times=losses.times[first:])
 
 
-_NO_LEG = _Leg(steps=np.empty(0), times=np.empty(0))
+_NO_STEPS = _Steps(steps=np.empty(0), times=np.empty(0))

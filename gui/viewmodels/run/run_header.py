@@ -1,4 +1,4 @@
-"""The head of the window: which run is looked at, in which state, how far it is."""
+"""The header of the window: name, state, progress and buttons of the shown run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.runs.states import RunState, state_info
 from core.schema.settings import StopTimeouts, escalation_steps
 from gui.style.formatting import DASH, duration, number, rate, step_rate
 
-from .memory_verdicts import head_words
+from .memory_verdicts import released_words
 from .pause_button import NO_RUN, PauseButtonState, pause_button_state, saved_words
 from .progress import took_s
 from .run_rows import state_sentence
@@ -26,49 +26,51 @@ if TYPE_CHECKING:
     from .progress import ProgressView
 
 SECOND_THOUGHT_S = 0.8
-"""Nothing can be forced sooner: the second half of a double click is no decision."""
+"""Seconds before a stop can be forced, so that a double click on Stop does not force it."""
 FRESH_S = 5.0
-"""So long it is said that a checkpoint was written which somebody asked for."""
-RUNG_NAMES = tuple(name for name, _, _ in escalation_steps(StopTimeouts()))
+"""Seconds to show that a requested checkpoint was written."""
+STEP_NAMES = tuple(name for name, _, _ in escalation_steps(StopTimeouts()))
+STEP_WORDS = {"asked": "stopping politely", "SIGINT": "interrupt", "SIGTERM": "terminate", "SIGKILL": "kill"}
+"""What the header calls the steps of a stop."""
 
 
 class Forcing(Enum):
-    """What the button for stopping is for, once there is nothing more to stop."""
+    """What the stop button forces when there is nothing to stop."""
 
     WORKERS = "workers"
-    """To end them at once: they were asked to stop."""
+    """Kill the workers: they were asked to stop."""
     WAITING = "waiting"
-    """To wait no longer for the devices' memory: training has ended."""
+    """Skip the memory check: training has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """All that the head shows; without a run, as its defaults say."""
+    """Everything that the header shows; the defaults are for no run."""
 
     label: str = "No run"
     tone: str = "muted"
-    sentence: str = "No run is shown. Start one, or choose one from the list."
+    sentence: str = "No run is shown. Start one or select one in the list."
     name: str = ""
     what: str = "Tick devices, choose what to train, and press Start"
     epoch: str = ""
-    """Which epoch, or step, of how many."""
+    """The current epoch or step and their total."""
     fraction: float | None = None
     detail: str = ""
-    """How fast it goes; while it is stopped, the rungs of the ladder; when it was just saved, where."""
+    """Speed and time left; while stopping, the steps of the stop; after saving, the step saved."""
     released: str = ""
-    """What became of the memory, once the run is over."""
+    """The memory verdict once the run is over."""
     released_tone: str = ""
     saved: str = ""
-    """What the last checkpoint is."""
+    """The last checkpoint in words."""
     can_stop: bool = False
     can_force: bool = False
     stopping: Forcing | None = None
-    """Stop has been asked for, or training has ended: the button is for forcing this."""
+    """What the stop button forces after a stop request or after training."""
     pause: PauseButtonState = NO_RUN
     can_save: bool = False
     saving: bool = False
     save_refusal: str = ""
-    """Why it cannot be asked to save; no text where it can."""
+    """Why it cannot save on request; the empty string if it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +106,14 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
     progress = run.progress
     since_asked = time.monotonic() - run.stop_asked if run.stop_asked is not None else None
     forcing = _forcing(facts, now, asked=since_asked is not None)
-    released, released_tone = head_words(facts)
+    released, released_tone = released_words(facts)
     return RunHeader(
         label=state.label,
         tone=state.colour,
         sentence=state_sentence(facts.state, is_script=run.is_script),
         name=run.spec.name if run.spec else run.id,
-        what=_what(run.spec) if run.spec else "",
-        epoch=_place(progress) if progress else "",
+        what=_description(run.spec) if run.spec else "",
+        epoch=_position(progress) if progress else "",
         fraction=progress.fraction if progress else None,
         detail="resuming …" if resuming else _detail(run, now),
         released="" if resuming else released,
@@ -135,29 +137,29 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
 
 
 def _forcing(facts: RunFacts, now: float, *, asked: bool) -> Forcing | None:
-    """What there is to force; `asked`: whether this window has asked the run to stop."""
+    """Return what can be forced; `asked`: this window has asked the run to stop."""
     state = state_info(facts.state)
     if facts.state is RunState.RELEASING:
         since_s = now - facts.history[-1][0] if facts.history else SECOND_THOUGHT_S
-        # Mostly it is over sooner. Less than 0: the clock was set back, and is not waited for.
+        # The check usually ends sooner. A negative time means that the clock was set back.
         return None if 0 <= since_s < SECOND_THOUGHT_S else Forcing.WAITING
     return Forcing.WORKERS if state.can_force or (state.can_stop and asked) else None
 
 
-def _what(spec: RunSpec) -> str:
-    """`PyTorch, data parallel (DDP) on 2 devices`, `Keras, one device`, `Script, one process on 2 devices`."""
+def _description(spec: RunSpec) -> str:
+    """Return `PyTorch, data parallel (DDP) on 2 devices` or `Script, one process on 2 devices`."""
     count = f" on {len(spec.devices)} device{'s' if len(spec.devices) != 1 else ''}"
     try:
-        cell = strategies.strategy_of(spec)
+        strategy = strategies.strategy_of(spec)
         what = "Script" if spec.script else frameworks.framework(spec.framework).title
-    except ValueError:  # a run of a version that had it
+    except ValueError:  # a run of another version
         return f"{spec.framework}, {spec.strategy}{count}"
-    how = f"{cell.title[0].lower()}{cell.title[1:]}"
-    return f"{what}, {how}{'' if cell.parallel == 'one' else count}"
+    how = f"{strategy.title[0].lower()}{strategy.title[1:]}"
+    return f"{what}, {how}{'' if strategy.parallel == 'one' else count}"
 
 
-def _place(progress: ProgressView) -> str:
-    """`epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, `epoch 2.34 of 3`, `91 of 100 in this epoch`."""
+def _position(progress: ProgressView) -> str:
+    """Return `epoch 3 of 10`, `step 340 of 1 000`, `340 of 1 000`, or `91 of 100 in this epoch`."""
     done, total = (number(value, 1 if value == int(value) else 0.01) for value in (progress.done, progress.total))
     if progress.unit == IN_EPOCH:
         return f"{done} of {total} {IN_EPOCH}"
@@ -167,10 +169,10 @@ def _place(progress: ProgressView) -> str:
 def _detail(run: RunSnapshot, now: float) -> str:
     facts, progress = run.facts, run.progress
     if facts.state is RunState.STOPPING and facts.stop_steps:
-        return ladder_text(facts, now)
+        return stop_progress(facts, now)
     if state_info(facts.state).can_save and run.asked == "save":
         return "saving …"
-    if _tells_where_saved(facts, now):
+    if _shows_checkpoint(facts, now):
         return saved_words(facts.checkpoint, now)
     if progress is not None:
         return _pace(facts, progress)
@@ -178,8 +180,8 @@ def _detail(run: RunSnapshot, now: float) -> str:
     return "" if took is None else f"took {duration(took)}"
 
 
-def _tells_where_saved(facts: RunFacts, now: float) -> bool:
-    """What was asked for is answered: for as long as it is news, or for as long as the run is paused."""
+def _shows_checkpoint(facts: RunFacts, now: float) -> bool:
+    """True for some seconds after a requested checkpoint, and while the run is paused."""
     written = facts.checkpoint
     if written is None:
         return False
@@ -188,13 +190,13 @@ def _tells_where_saved(facts: RunFacts, now: float) -> bool:
 
 
 def _pace(facts: RunFacts, progress: ProgressView) -> str:
-    verdict_stands_beside = bool(facts.releases) and progress.took_s is not None
+    has_verdict = bool(facts.releases) and progress.took_s is not None
     speed = ""
     if progress.samples_per_s is not None:
         speed = rate(progress.samples_per_s)
     elif progress.steps_per_s is not None:
         speed = step_rate(progress.steps_per_s)
-    parts = ["" if verdict_stands_beside else speed]
+    parts = ["" if has_verdict else speed]
     if progress.took_s is not None:
         parts.append(f"took {duration(progress.took_s)}")
     elif facts.state is RunState.RUNNING:
@@ -203,12 +205,12 @@ def _pace(facts: RunFacts, progress: ProgressView) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def ladder_text(facts: RunFacts, now: float) -> str:
-    """The rungs that were taken, and when the next follows: `asked · SIGINT in 7 s`."""
-    taken = [rung.name for rung in facts.stop_steps]
+def stop_progress(facts: RunFacts, now: float) -> str:
+    """Return the steps of the stop so far and when the next follows: `stopping politely · interrupt in 7 s`."""
+    taken = [STEP_WORDS.get(step.name, step.name) for step in facts.stop_steps]
     last = facts.stop_steps[-1]
-    following = RUNG_NAMES[RUNG_NAMES.index(last.name) + 1 :] if last.name in RUNG_NAMES else ()
+    following = STEP_NAMES[STEP_NAMES.index(last.name) + 1 :] if last.name in STEP_NAMES else ()
     if last.grace_s is None or not following:
         return " · ".join(taken)
     wait_s = max(0, round(last.time + last.grace_s - now))
-    return " · ".join([*taken, f"{following[0]} in {wait_s} s"])
+    return " · ".join([*taken, f"{STEP_WORDS[following[0]]} in {wait_s} s"])

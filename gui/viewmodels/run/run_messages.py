@@ -1,4 +1,4 @@
-"""What the strip across the window says about the run that is looked at."""
+"""The message across the window about the shown run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message; no text says nothing."""
+    """One message; the empty string means no message."""
 
     text: str
     tone: str
     details: bool
-    """Whether there is more to read."""
+    """True if there are details to show."""
 
 
 def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Message:
@@ -31,7 +31,7 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
     error = _error(facts, spec_problem)
     held, held_tone = sentences(facts) if state_info(facts.state).over else ([], "")
     seen = seen_words(facts, now)
-    since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # it may be long ago
+    since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # the run may have ended long ago
     unticked = [use.sentence for use in facts.unticked_device_uses]
     stalled = [facts.stalled] if facts.stalled else []
     notices = [] if error else [*stalled, *facts.notices]
@@ -41,7 +41,7 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
 
 
 def _error(facts: RunFacts, spec_problem: str | None) -> str:
-    """A run whose spec cannot be used comes to nothing for that reason, whatever else is known of it."""
-    never_came_up = facts.supervisor is None
-    told = (spec_problem, None if spec_problem and never_came_up else facts.error)
-    return " ".join(text for text in told if text)
+    """Return the error of a run. If it never started because of its spec, only the problem of the spec counts."""
+    never_started = facts.supervisor is None
+    texts = (spec_problem, None if spec_problem and never_started else facts.error)
+    return " ".join(text for text in texts if text)

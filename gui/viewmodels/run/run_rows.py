@@ -33,19 +33,19 @@ class RunRow:
     outcome: str
     """`finished · loss 0.214`."""
     tone: str
-    """A role of the theme."""
+    """Name of a colour of the theme."""
     tip: str
 
 
 def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
-    """The rows, in the order of the summaries; `now` in unix seconds."""
+    """Return the rows in the order of the summaries; `now` in unix seconds."""
     return [
         RunRow(
             dir=each.dir,
             title=run_title(each, now),
             outcome=outcome(each),
             tone=tone(each),
-            tip="\n".join(text for text in (each.dir.name, _sentence(each), each.error, _doubt(each)) if text),
+            tip="\n".join(text for text in (each.dir.name, _sentence(each), each.error, _loss_problem(each)) if text),
         )
         for each in summaries
     ]
@@ -56,23 +56,23 @@ def _sentence(summary: RunSummary) -> str:
 
 
 def run_title(summary: RunSummary, now: float) -> str:
-    """`18:03 digits_cnn`."""
+    """Return `18:03 digits_cnn`."""
     return f"{moment(summary.started, now)} {summary.name}" if summary.started else summary.name
 
 
 def tone(summary: RunSummary) -> str:
-    """A role of the theme: that of the state, but no good one for a run whose loss came to be no number."""
-    return "warn" if _doubt(summary) else state_info(summary.state).colour
+    """Return the colour name of the state, or `warn` for a finished run whose loss is not a number."""
+    return "warn" if _loss_problem(summary) else state_info(summary.state).colour
 
 
-def _doubt(summary: RunSummary) -> str:
-    """Why a run that went through to its end is not a good one all the same."""
-    void = summary.last_loss is not None and not math.isfinite(summary.last_loss)
-    return "Its last loss is not a number." if void and summary.state is RunState.FINISHED else ""
+def _loss_problem(summary: RunSummary) -> str:
+    """Return why a finished run did not succeed, or the empty string."""
+    is_nan = summary.last_loss is not None and not math.isfinite(summary.last_loss)
+    return "Its last loss is not a number." if is_nan and summary.state is RunState.FINISHED else ""
 
 
 def outcome(summary: RunSummary) -> str:
-    """What a run came to, or where it is."""
+    """Return the state of a run with its loss, error or position."""
     label = state_info(summary.state).label.lower()
     match summary.state:
         case RunState.FINISHED:
@@ -89,34 +89,34 @@ def outcome(summary: RunSummary) -> str:
 
 
 def short_reason(sentence: str) -> str:
-    """The first words of a sentence on what went wrong."""
+    """Return the first words of an error."""
     first = WORKER.sub("", sentence.partition("\n")[0])
     return first if len(first) <= SHORT_REASON else first[:SHORT_REASON].rstrip() + "…"
 
 
 def _epoch(summary: RunSummary) -> str:
-    """As the head of the window counts; no text before it is known how many there are."""
+    """Return the epoch as the header counts it; the empty string if the total is unknown."""
     if summary.plan is None:
         return ""
     return f"epoch {epoch_of(summary.plan, summary.step, over=state_info(summary.state).over)} of {summary.plan.epochs}"
 
 
 def _step(summary: RunSummary) -> str:
-    """Of a script, which tells of no epochs; no text before its first step was seen."""
+    """Return the step of a script without epochs; the empty string before its first step."""
     return f"step {summary.step}" if summary.step else ""
 
 
-OF_SCRIPT = {
-    RunState.STARTING: "The script is being started.",
+SCRIPT_SENTENCES = {
+    RunState.STARTING: "The script is starting.",
     RunState.RUNNING: "The script is running.",
-    RunState.FINISHED: "The script went through to its end.",
+    RunState.FINISHED: "The script has finished.",
     RunState.STOPPED: "The script was stopped on request.",
     RunState.FAILED: "The script ended with an error.",
     RunState.LOST: "The run's supervisor exited unexpectedly.",
 }
-"""Where it is not the same: a script is not resumed."""
+"""Sentences that differ for a script, which cannot be resumed."""
 
 
 def state_sentence(state: RunState, *, is_script: bool) -> str:
-    """The sentence for a state."""
-    return OF_SCRIPT.get(state, state_info(state).sentence) if is_script else state_info(state).sentence
+    """Return the sentence for a state."""
+    return SCRIPT_SENTENCES.get(state, state_info(state).sentence) if is_script else state_info(state).sentence

@@ -1,1 +1,1 @@
-"""Fields of forms, and boxes to choose from."""
+"""Fields of forms: creation, layout, editors, groups, and the strategy box."""

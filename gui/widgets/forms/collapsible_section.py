@@ -1,4 +1,4 @@
-"""A part of a form that is folded away until it is wanted."""
+"""A part of a form that is hidden until the user expands it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 
 class CollapsibleSection(QWidget):
-    """A small button above the part it unfolds."""
+    """A small button above the part that it expands."""
 
     def __init__(self, title: str, part: QWidget) -> None:
         super().__init__()
@@ -29,11 +29,11 @@ class CollapsibleSection(QWidget):
 
     @property
     def unfolded(self) -> bool:
-        """Whether the part can be seen."""
+        """True if the part is visible."""
         return self._button.isChecked()
 
     def unfold(self, unfolded: bool) -> None:
-        """Unfold the part, or fold it away."""
+        """Show or hide the part."""
         self._button.setChecked(unfolded)
         self._button.setArrowType(Qt.ArrowType.DownArrow if unfolded else Qt.ArrowType.RightArrow)
         self._part.setVisible(unfolded)

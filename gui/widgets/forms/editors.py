@@ -1,4 +1,4 @@
-"""Editors: a field together with how it is read and set, whatever kind of field it is."""
+"""Editors: form fields with one interface to read and set their value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
 
-from .fields import MOST, ROW_PX, choice, field, line, select, whole_number
+from .fields import MAX_NUMBER, ROW_PX, choice, field, line, select, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from core.schema.settings import SettingValue
 
 MAX_CHARACTERS = 40
-"""No number that was typed is longer: it is not brought back."""
+"""Maximum characters of a number; longer values are not restored."""
 MAX_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Editor:
-    """A field, and how it is read and set. What does not fit a field is not set."""
+    """A field with functions to read and set its value. Setting an invalid value does nothing."""
 
     widget: QWidget
     value: Callable[[], SettingValue]
@@ -29,7 +29,7 @@ class Editor:
 
 
 def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text: str = "") -> Editor:
-    """For yes or no; `text` stands beside the box."""
+    """Return a check box; `text` is its label."""
     box = QCheckBox(text)
     field(box, name, title, tip)
     box.setMinimumHeight(ROW_PX)
@@ -39,10 +39,10 @@ def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text:
 
 def whole(
     name: str, title: str, tip: str, changed: Callable[[], None], *,
-    least: int = -MOST, arrows: bool = True, suffix: str = "",
+    minimum: int = -MAX_NUMBER, arrows: bool = True, suffix: str = "",
 ) -> Editor:  # fmt: skip
-    """For a whole number; `suffix`: its unit."""
-    box: QSpinBox = whole_number(name, title, tip, least=least, value=max(least, 0), arrows=arrows)
+    """Return a field for a whole number; `suffix`: its unit."""
+    box: QSpinBox = whole_number(name, title, tip, minimum=minimum, value=max(minimum, 0), arrows=arrows)
     box.setSuffix(suffix)
     box.valueChanged.connect(lambda _: changed())
 
@@ -54,7 +54,7 @@ def whole(
 
 
 def one_of(name: str, title: str, tip: str, changed: Callable[[], None], items: Iterable[tuple[str, str]]) -> Editor:
-    """For one of several; `items`: what is read, and the id behind it."""
+    """Return a box to choose one of `items`: pairs of title and id."""
     box: QComboBox = choice(name, title, tip, items)
     box.currentIndexChanged.connect(lambda _: changed())
 
@@ -67,9 +67,9 @@ def one_of(name: str, title: str, tip: str, changed: Callable[[], None], items: 
 def text(
     name: str, title: str, tip: str, changed: Callable[[], None], *, empty: str = "", empty_is_none: bool = False
 ) -> Editor:
-    """For a text; `empty`: what it means that there is none, in some words.
+    """Return a field for a string; `empty`: what an empty field means, as a placeholder.
 
-    Numbers with a point are texts too, where whether one fits is for somebody else to say.
+    It also serves decimal numbers that are checked later.
     """
     edit: QLineEdit = line(name, title, tip)
     edit.setPlaceholderText(empty or ("none" if empty_is_none else ""))
@@ -82,7 +82,7 @@ def text(
 
 
 def number(name: str, title: str, tip: str, changed: Callable[[], None], *, empty: str) -> Editor:
-    """For a number that may be left out; `empty`: what that means, in a word."""
+    """Return a field for an optional number; `empty`: what an empty field means, as a placeholder."""
     edit: QLineEdit = line(name, title, tip)
     edit.setPlaceholderText(empty)
     edit.textChanged.connect(lambda _: changed())
@@ -98,7 +98,7 @@ def number(name: str, title: str, tip: str, changed: Callable[[], None], *, empt
 
 
 def typed_number(typed: str) -> float | str | None:
-    """What was typed as a number; a decimal comma is one too. What is none stays a text, to be complained of."""
+    """Return the entered number; a decimal comma is accepted. Return other text unchanged, to be reported later."""
     typed = typed.strip()
     if not typed:
         return None

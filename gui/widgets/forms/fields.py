@@ -1,4 +1,4 @@
-"""What the fields of the training card share."""
+"""Create and lay out the fields of a form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH_PX = 128
 ROW_PX = 30
-MOST = 2**31 - 1
+MAX_NUMBER = 2**31 - 1
 NO_ARROWS = """
 QSpinBox::up-button, QSpinBox::down-button { width: 0px; }
 QSpinBox::up-arrow, QSpinBox::down-arrow { image: none; width: 0px; height: 0px; }
@@ -36,10 +36,10 @@ QSpinBox::up-arrow, QSpinBox::down-arrow { image: none; width: 0px; height: 0px;
 
 
 class NoWheel(QObject):
-    """Keeps the wheel from changing a field that merely lies under the mouse while the form is scrolled."""
+    """Stops the wheel from changing a field under the mouse while the user scrolls the form."""
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Swallow the wheel for a field without the focus."""
+        """Ignore the wheel for a field without focus."""
         if event.type() == QEvent.Type.Wheel and isinstance(watched, QWidget) and not watched.hasFocus():
             event.ignore()
             return True
@@ -47,7 +47,7 @@ class NoWheel(QObject):
 
 
 def field(widget: QWidget, name: str, accessible: str, tip: str) -> None:
-    """Give a field its names and manners."""
+    """Set the names, tooltip, size policy and wheel behaviour of a field."""
     widget.setObjectName(name)
     widget.setAccessibleName(accessible)
     widget.setToolTip(tip)
@@ -58,15 +58,15 @@ def field(widget: QWidget, name: str, accessible: str, tip: str) -> None:
         widget.installEventFilter(NoWheel(widget))
 
 
-def whole_number(name: str, accessible: str, tip: str, *, least: int, value: int, arrows: bool = True) -> QSpinBox:
-    """A field for a whole number."""
+def whole_number(name: str, accessible: str, tip: str, *, minimum: int, value: int, arrows: bool = True) -> QSpinBox:
+    """Return a field for a whole number."""
     box = QSpinBox()
-    box.setRange(least, MOST)
+    box.setRange(minimum, MAX_NUMBER)
     box.setValue(value)
     box.setAccelerated(True)
     box.setKeyboardTracking(True)
     if not arrows:
-        # Not `NoButtons`: under a style sheet Qt then leaves no room for the number either.
+        # Not `NoButtons`: with a style sheet Qt would then leave no room for the number.
         box.setStyleSheet(NO_ARROWS)
     inset(box)
     field(box, name, accessible, tip)
@@ -74,11 +74,11 @@ def whole_number(name: str, accessible: str, tip: str, *, least: int, value: int
 
 
 def choice(name: str, accessible: str, tip: str, items: Iterable[tuple[str, str]] = ()) -> QComboBox:
-    """A field for one of several; `items`: what is read, and the id behind it."""
+    """Return a box to choose one of `items`: pairs of title and id."""
     box = QComboBox()
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     box.setMinimumContentsLength(4)
-    box.setItemDelegate(QStyledItemDelegate(box))  # a combo box's own pays no heed to the style sheet
+    box.setItemDelegate(QStyledItemDelegate(box))  # the default delegate ignores the style sheet
     for title, data in items:
         box.addItem(title, data)
     field(box, name, accessible, tip)
@@ -86,7 +86,7 @@ def choice(name: str, accessible: str, tip: str, items: Iterable[tuple[str, str]
 
 
 def select(box: QComboBox, data: str | None) -> bool:
-    """Choose the item with this id; whether there is one."""
+    """Select the item with this id; return False if there is none."""
     row = box.findData(data)
     if row >= 0:
         box.setCurrentIndex(row)
@@ -94,14 +94,14 @@ def select(box: QComboBox, data: str | None) -> bool:
 
 
 def line(name: str, accessible: str, tip: str) -> QLineEdit:
-    """A field for a text."""
+    """Return a field for a string."""
     edit = QLineEdit()
     field(edit, name, accessible, tip)
     return edit
 
 
 def form(parent: QWidget) -> QFormLayout:
-    """Rows of a label and a field, aligned with those of the other forms."""
+    """Return a layout with rows of label and field, aligned with other forms."""
     layout = QFormLayout(parent)
     layout.setContentsMargins(0, 0, 0, 0)
     layout.setHorizontalSpacing(8)
@@ -112,7 +112,7 @@ def form(parent: QWidget) -> QFormLayout:
 
 
 def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> QLabel:
-    """The label of a field; `&` before a letter makes Alt and it go there."""
+    """Return the label of a field; Alt with the letter after `&` focuses the field."""
     made = QLabel(text)
     made.setProperty("role", "small")
     made.setFixedWidth(width_px)
@@ -123,7 +123,7 @@ def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> QLabel:
 
 
 def stacked(*parts: QWidget) -> QWidget:
-    """Parts of a form, one above the other."""
+    """Return a widget with the parts stacked vertically."""
     stack = QWidget()
     layout = QVBoxLayout(stack)
     layout.setContentsMargins(0, 0, 0, 0)
@@ -134,7 +134,7 @@ def stacked(*parts: QWidget) -> QWidget:
 
 
 def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
-    """Fields in one row; `shares`: of its width, the same for all where none are given."""
+    """Return fields in one row; `shares`: their shares of the width, equal by default."""
     row = QWidget()
     layout = QHBoxLayout(row)
     layout.setContentsMargins(0, 0, 0, 0)
@@ -146,8 +146,8 @@ def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
     return row
 
 
-def beside(field: QWidget, button: QWidget) -> QWidget:
-    """A field that takes the room, and a button right of it."""
+def with_button(field: QWidget, button: QWidget) -> QWidget:
+    """Return a row of a field that takes the width, and a button."""
     row = QWidget()
     layout = QHBoxLayout(row)
     layout.setContentsMargins(0, 0, 0, 0)
@@ -159,7 +159,7 @@ def beside(field: QWidget, button: QWidget) -> QWidget:
 
 
 class FormScroll(QScrollArea):
-    """As high as its content where there is room, and scrolled where there is not."""
+    """A scroll area as high as its content if there is room."""
 
     def __init__(self, content: QWidget) -> None:
         super().__init__()
@@ -172,15 +172,15 @@ class FormScroll(QScrollArea):
         self.setWidget(content)
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """That of the content."""
+        """Return the size of the content."""
         return self._content.sizeHint()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
-        """Two rows or so."""
+        """Return the height of about two rows."""
         return QSize(240, 80)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Notice that the content has become another size."""
+        """Follow a change of the content's size."""
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return super().eventFilter(watched, event)

@@ -1,6 +1,6 @@
-"""The strategy box: what can be used with the ticked devices, and below a line the rest, with its reasons.
+"""A box of strategies: first the usable ones, then below a line the others with their reasons.
 
-The boxes for the ways to launch a script, and for its Python, are others of its kind.
+It also serves the launch modes and the Pythons of a script.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from gui.style.theme import Theme
     from gui.viewmodels.setup.strategy_rows import StrategyRow
 
-TIP = "How the training is spread over the devices"
+TIP = "How to spread the training over the devices"
 
 
 class StrategyBox(QComboBox):
-    """The data of an item is the strategy's id. A strategy that cannot be used any more stays chosen."""
+    """The data of an item is the id of the strategy. A chosen strategy stays chosen if it becomes unusable."""
 
     chosen = Signal()
-    """Somebody has made a choice, be it the same one."""
+    """The user has made a choice, possibly the same one."""
 
     def __init__(self, theme: Theme, name: str = "strategyBox", accessible: str = "Strategy", tip: str = TIP) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ class StrategyBox(QComboBox):
         self.setItemDelegate(self._delegate)
         self.view().setMinimumWidth(WIDTH_PX)
         self.view().setTextElideMode(Qt.TextElideMode.ElideNone)
-        self.currentIndexChanged.connect(lambda _: self._tell())
+        self.currentIndexChanged.connect(lambda _: self._update_tooltip())
         self.currentIndexChanged.connect(lambda _: self.chosen.emit())
         self.activated.connect(lambda _: self.chosen.emit())
 
     def show_rows(self, rows: Sequence[StrategyRow]) -> None:
-        """Offer these, the ones that can be used first; what is chosen stays so, if it is among them."""
+        """Offer these rows, usable ones first; a chosen row stays chosen if it is among them."""
         if rows == self._rows:
             return
         before, self._rows = self.currentData(), list(rows)
@@ -57,33 +57,33 @@ class StrategyBox(QComboBox):
             self._add(row)
         select(self, before)
         self.blockSignals(False)
-        self._tell()
+        self._update_tooltip()
 
     def show_strategy(self, strategy: str) -> bool:
-        """Show this one without its being anybody's choice; whether there is one."""
+        """Select this row without emitting `chosen`; return False if there is none."""
         self.blockSignals(True)
         found = select(self, strategy)
         self.blockSignals(False)
-        self._tell()
+        self._update_tooltip()
         self.update()
         return found
 
     def set_theme(self, theme: Theme) -> None:
-        """Wear a theme."""
+        """Apply a theme."""
         self._delegate.set_theme(theme)
 
     def _add(self, row: StrategyRow) -> None:
         self.addItem(row.title, row.strategy)
-        place = self.count() - 1
-        self.setItemData(place, row.obstacle or row.summary, SECOND_LINE)
-        self.setItemData(place, row.obstacle or row.summary, Qt.ItemDataRole.ToolTipRole)
+        index = self.count() - 1
+        self.setItemData(index, row.obstacle or row.summary, SECOND_LINE)
+        self.setItemData(index, row.obstacle or row.summary, Qt.ItemDataRole.ToolTipRole)
         spoken = f"{row.title}, not available: {row.obstacle}" if row.obstacle else f"{row.title}: {row.summary}"
-        self.setItemData(place, spoken, Qt.ItemDataRole.AccessibleTextRole)
+        self.setItemData(index, spoken, Qt.ItemDataRole.AccessibleTextRole)
         model = self.model()
         assert isinstance(model, QStandardItemModel)
-        model.item(place).setEnabled(not row.obstacle)
+        model.item(index).setEnabled(not row.obstacle)
 
-    def _tell(self) -> None:
-        """What is chosen, in full: the box may be too narrow for it."""
+    def _update_tooltip(self) -> None:
+        """Describe the chosen row in the tooltip, because the box may cut its title."""
         row = next((row for row in self._rows if row.strategy == self.currentData()), None)
         self.setToolTip(f"{row.title}: {row.obstacle or row.summary}" if row else self._tip)

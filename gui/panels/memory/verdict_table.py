@@ -1,4 +1,4 @@
-"""What was found out about the memory of a run: before, at most, after, and the verdict, for each of its devices."""
+"""The memory verdicts of a run: before, peak, after and verdict of each device."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gui.style.theme import mark
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gui.viewmodels.run.memory_verdicts import Finding
+    from gui.viewmodels.run.memory_verdicts import VerdictRow
 
-COLUMNS = ("Device", "Before → most → after", "Took", "Verdict")
-FALL, VERDICT = 1, len(COLUMNS) - 1
+COLUMNS = ("Device", "Before → peak → after", "Took", "Verdict")
+USAGE, VERDICT = 1, len(COLUMNS) - 1
 MIN_PX = 150
 
 
 class VerdictTable(QWidget):
-    """A row of labels for each device, and a sentence below it; nothing is seen where there are none."""
+    """A row of labels and a sentence for each device; hidden while it is empty."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,14 +30,14 @@ class VerdictTable(QWidget):
         self.ended = _label("", "")
         self.ended.setObjectName("endedLabel")
         self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(9, 6, 6, 2)  # as far in as what the table below it says
+        self._layout.setContentsMargins(9, 6, 6, 2)  # aligned with the table below
         self._layout.setSpacing(4)
         for part in (self._grid, self.ended):
             self._layout.addWidget(part)
         self.show_findings((), "")
 
-    def show_findings(self, findings: Sequence[Finding], ended: str, seen: str = "") -> None:
-        """Show these; `ended`: who had to be ended; `seen`: when that was so, in words."""
+    def show_findings(self, findings: Sequence[VerdictRow], ended: str, seen: str = "") -> None:
+        """Show these verdicts; `ended`: which processes were terminated; `seen`: when, in words."""
         if (list(findings), ended, seen) == self._shown:
             return
         self._shown = (list(findings), ended, seen)
@@ -46,7 +46,7 @@ class VerdictTable(QWidget):
         self.ended.setVisible(bool(ended))
         self._show_grid(findings, seen)
 
-    def _show_grid(self, findings: Sequence[Finding], seen: str) -> None:
+    def _show_grid(self, findings: Sequence[VerdictRow], seen: str) -> None:
         fresh = QWidget()
         self._layout.replaceWidget(self._grid, fresh)
         self._grid.deleteLater()
@@ -64,20 +64,20 @@ class VerdictTable(QWidget):
         for number, finding in enumerate(findings):
             for column, label in enumerate(_labels(finding)):
                 grid.addWidget(label, 2 * number + 1, column)
-            grid.addWidget(_sentence(finding), 2 * number + 2, FALL, 1, len(COLUMNS) - FALL)
+            grid.addWidget(_sentence(finding), 2 * number + 2, USAGE, 1, len(COLUMNS) - USAGE)
 
 
-def _labels(finding: Finding) -> tuple[QLabel, ...]:
+def _labels(finding: VerdictRow) -> tuple[QLabel, ...]:
     device = QLabel(f'<span style="color:{finding.colour}">\u25a0</span>&nbsp; {finding.label}')
-    fall, took, verdict = (_label(text, "") for text in (finding.fall, finding.took, finding.verdict))
+    usage, took, verdict = (_label(text, "") for text in (finding.usage, finding.took, finding.verdict))
     mark(verdict, tone=finding.tone)
-    for label in (fall, took, verdict):
+    for label in (usage, took, verdict):
         label.setWordWrap(False)
-    return device, fall, took, verdict
+    return device, usage, took, verdict
 
 
-def _sentence(finding: Finding) -> QLabel:
-    """Across all columns but the first: beside its device, and not in a narrow column of its own."""
+def _sentence(finding: VerdictRow) -> QLabel:
+    """Return the sentence, which spans all columns except the first."""
     label = _label(finding.sentence, "")
     label.setMinimumWidth(MIN_PX)
     return label

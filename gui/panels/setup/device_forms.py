@@ -1,0 +1,46 @@
+"""The groups of fields for recipes and scripts alike: GPU names, and the memory check after the end."""
+
+from __future__ import annotations
+
+from core.schema.settings import CUDA_IDS, ReleaseWatch
+from gui.widgets.forms import editors
+from gui.widgets.forms.field_group import FieldGroup
+
+TITLES = {"uuid": "by UUID", "integer": "by number"}
+
+
+class GpuNamesForm(FieldGroup):
+    """How GPUs are named to CUDA: `cuda_ids` of `RunSpec`."""
+
+    def __init__(self) -> None:
+        super().__init__("GPUs")
+        self._add(
+            "&GPU names",
+            cuda_ids=editors.one_of(
+                "cudaIdsBox", "How GPUs are named to CUDA",
+                "Use numbers if a library (such as vLLM) cannot read UUIDs; they are looked up at the start",
+                self.changed.emit, [(TITLES.get(name, name), name) for name in CUDA_IDS],
+            ),
+        )  # fmt: skip
+
+
+class MemoryCheckForm(FieldGroup):
+    """How memory is checked after training: fields of `ReleaseWatch`."""
+
+    def __init__(self) -> None:
+        super().__init__("Memory after the end")
+        changed = self.changed.emit
+        self._add(
+            "Tole&rance · wait (s)", shares=(5, 5),
+            tolerance_mb=editors.whole(
+                "releaseToleranceBox", "Tolerance of the memory check, in MB",
+                "A device counts as released when it uses at most this much more memory than before the run", changed,
+                minimum=0, arrows=False, suffix=" MB",
+            ),
+            wait_s=editors.number(
+                "releaseWaitEdit", "Maximum time of the memory check, in seconds",
+                "Maximum seconds to wait for the memory; it is usually released within one", changed,
+                empty=f"{ReleaseWatch().wait_s:g} s",
+            ),
+        )  # fmt: skip
+        self._set_defaults(ReleaseWatch())

@@ -1,0 +1,83 @@
+"""The button with the saved presets: load one, save the current settings, remove one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QMenu, QToolButton
+
+from core.config import presets
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import SignalInstance
+    from PySide6.QtGui import QAction
+
+    from core.config.presets import Preset
+
+NO_PRESETS = "No presets yet"
+
+
+class PresetsButton(QToolButton):
+    """Reads the list each time it opens: presets are files that other programs may add or remove."""
+
+    fill_asked = Signal(str)
+    """The file of the preset to load."""
+    remove_asked = Signal(str)
+    keep_asked = Signal()
+    """The current settings shall be saved as a preset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("setupsButton")
+        self.setText("Presets ")
+        self.setAccessibleName("Presets")
+        self.setToolTip("Load a preset, save the current settings as one, or remove one")
+        self.setProperty("compact", True)
+        self.setProperty("unfolds", True)
+        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self)
+        menu.setObjectName("setupsMenu")
+        menu.setToolTipsVisible(True)
+        menu.aboutToShow.connect(self.list_presets)
+        self._removing = QMenu("Remove", menu)
+        self.setMenu(menu)
+
+    def list_presets(self) -> None:
+        """Update the list."""
+        menu = self.menu()
+        menu.clear()
+        found = presets.read_all(presets.default_root())
+        for preset in found:
+            _describe(self._offer(menu, preset.name, preset, self.fill_asked), preset)
+        if not found:
+            menu.addAction(NO_PRESETS).setEnabled(False)
+        menu.addSeparator()
+        menu.addAction("Save current settings…", self.keep_asked.emit)
+        if found:
+            self._removing.clear()
+            menu.addMenu(self._removing)
+            for preset in found:
+                self._offer(self._removing, f"{preset.name}…", preset, self.remove_asked)
+
+    @staticmethod
+    def _offer(menu: QMenu, text: str, preset: Preset, signal: SignalInstance) -> QAction:
+        action = menu.addAction(text)
+        action.triggered.connect(lambda: signal.emit(str(preset.path)))
+        return action
+
+
+def _describe(action: QAction, preset: Preset) -> None:
+    action.setEnabled(preset.spec is not None)
+    action.setToolTip(preset.problem if preset.spec is None else summary(preset))
+
+
+def summary(preset: Preset) -> str:
+    """Return what a preset trains, in one line; its problem if it cannot be used."""
+    spec = preset.spec
+    if spec is None:
+        return preset.problem
+    count = f"{len(spec.devices)} device{'' if len(spec.devices) == 1 else 's'}"
+    if spec.script is not None:
+        return f"{spec.script.name} {' '.join(spec.script.arguments)}".strip() + f", on {count}"
+    return f"{spec.own_recipe.name}, {spec.framework} {spec.strategy}, on {count}"

@@ -1,0 +1,66 @@
+"""Painting that widgets and delegates share: cards, highlighted rows, elided and small text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPen
+from PySide6.QtWidgets import QStyle
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
+
+    from gui.style.theme import Theme
+
+RADIUS_PX = 8.0
+SMALL_PX = 12
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+def paint_card(widget: QWidget, fill: str, border: str, *, below: int = 0) -> None:
+    """Paint a round-cornered card over a widget, from inside its paintEvent; `below`: pixels left free."""
+    painter = QPainter(widget)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setPen(QPen(QColor(border), 1))
+    painter.setBrush(QColor(fill))
+    inside = QRectF(widget.rect()).adjusted(0.5, 0.5, -0.5, -0.5 - below)
+    painter.drawRoundedRect(inside, RADIUS_PX, RADIUS_PX)
+    painter.end()
+
+
+def paint_row_background(painter: QPainter, option: QStyleOptionViewItem, theme: Theme) -> None:
+    """Paint the background of a row that is selected or under the mouse, and a frame if it has the focus."""
+    state: QStyle.StateFlag = option.state
+    rect = QRectF(option.rect)
+    selected = state & QStyle.StateFlag.State_Selected
+    if selected or state & QStyle.StateFlag.State_MouseOver:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(theme.accent_soft if selected else theme.button))
+        painter.drawRoundedRect(rect.adjusted(1, 1, -1, -1), 6, 6)
+    if state & QStyle.StateFlag.State_HasFocus:
+        painter.setPen(QPen(QColor(theme.accent), 1))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(rect.adjusted(1.5, 1.5, -1.5, -1.5), 6, 6)
+
+
+def draw_elided(
+    painter: QPainter, line: QRect, text: str, colour: str, *, font: QFont | None = None, right: bool = False
+) -> None:
+    """Draw one line of text, cut with an ellipsis if it is too long."""
+    before = painter.font()
+    if font is not None:
+        painter.setFont(font)
+    painter.setPen(QColor(colour))
+    side = Qt.AlignmentFlag.AlignRight if right else Qt.AlignmentFlag.AlignLeft
+    shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, line.width())
+    painter.drawText(line, side | Qt.AlignmentFlag.AlignVCenter, shown)
+    painter.setFont(before)
+
+
+def small_font(font: QFont) -> QFont:
+    """Return the font in the size for secondary text."""
+    small = QFont(font)
+    small.setPixelSize(SMALL_PX)
+    return small
