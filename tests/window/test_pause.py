@@ -54,7 +54,7 @@ def test_pause_resume_and_on_to_the_end(drive, runs_root, tmp_path):
     start_slow(panel, tmp_path)
     run, button = panel.run, press(panel, "pauseButton")
     assert (button.text(), button.isEnabled()) == ("Pausing…", False)
-    assert "saves first" in button.toolTip()
+    assert "saves a checkpoint" in button.toolTip()
     panel.until_state("Paused")
     step = run.facts.step
     assert 0 < step < STEPS
