@@ -22,29 +22,29 @@ TIMEOUT_S = 20.0
 ASK = "import sys; from importlib.util import find_spec; sys.exit(find_spec(sys.argv[1]) is None)"
 
 
-def interpreter(row: Framework) -> str:
+def interpreter(framework: Framework) -> str:
     """Return the Python that runs a framework's workers.
 
     It is the one named by an environment variable (`TRAINYARD_PYTHON_TENSORFLOW`, also used for Keras); else that of
     the framework's environment next to our own (`.venv-tensorflow`), if the framework is installed there; else our own.
     The one next to ours comes first, because it has the build that uses GPUs.
     """
-    named = _named(row)
+    named = _named(framework)
     if named:
         return named
-    beside = f"{sys.prefix}-{row.extra}/bin/python"
-    return beside if _on_disk(beside, row.module) else sys.executable
+    beside = f"{sys.prefix}-{framework.extra}/bin/python"
+    return beside if _on_disk(beside, framework.module) else sys.executable
 
 
 def has(python: str, module: str) -> bool:
     """Return whether a Python has a module, without importing it; False if the Python cannot be started."""
     if python == sys.executable:
         return importlib.util.find_spec(module) is not None
-    return _on_disk(python, module) or _asked(python, module, int(time.monotonic() / CACHED_S))
+    return _on_disk(python, module) or _ask(python, module, int(time.monotonic() / CACHED_S))
 
 
-def _named(row: Framework) -> str:
-    for name in (row.id, row.extra):
+def _named(framework: Framework) -> str:
+    for name in (framework.id, framework.extra):
         python = os.environ.get(f"TRAINYARD_PYTHON_{name.upper()}", "").strip()
         if python:
             return str(Path(python).expanduser())
@@ -60,7 +60,7 @@ def _on_disk(python: str, module: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _asked(python: str, module: str, period: int) -> bool:
+def _ask(python: str, module: str, period: int) -> bool:
     """Ask the interpreter itself, which also finds packages outside its own environment."""
     del period  # only a part of the cache's key: a later period asks again
     try:

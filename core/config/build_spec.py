@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from core.catalog import frameworks, recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import presets
-from core.pythons.discovery import locate
+from core.pythons.discovery import locate_python
 from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Training
 from core.schema.spec import RunSpec
 
@@ -41,7 +41,7 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
         checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so does this
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
         cuda_ids=choices.cuda_ids,
-        python=locate(choices.python) if choices.python else interpreter(row),
+        python=locate_python(choices.python) if choices.python else interpreter(row),
         working_dir=check_folder(absolute_folder(choices.working_dir)),
     )
 

@@ -10,7 +10,7 @@ from core.catalog.strategies import find_launch_mode
 from core.config.build_spec import absolute_folder, check_folder, resolve
 from core.config.choices import INTERRUPT_S, ScriptChoices
 from core.metrics.text.expression import compile_expression
-from core.pythons.discovery import for_script
+from core.pythons.discovery import python_for_script
 from core.schema.settings import ReleaseWatch, Script, StopTimeouts
 from core.schema.spec import SCRIPT, RunSpec
 from core.scripts.analysis import analyse_script
@@ -87,9 +87,9 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
         folder = absolute_folder(request.working_dir)
         path = Path(folder, Path(request.script).expanduser()) if request.script else None
         near = path.parent if path else folder
-        usual = for_script(None, near)
+        usual = python_for_script(None, near)
         check_folder(folder)
-        python = for_script(request.python, near) if request.python else usual
+        python = python_for_script(request.python, near) if request.python else usual
         script = Script(path=str(path or ""), module=request.module, environment=variables)
         look = analyse_script(
             script.path, module=request.module or None, cwd=str(folder), python=python, variables=variables

@@ -45,7 +45,7 @@ class Found:
     """The place in words for users."""
 
 
-def find(near: Path | None = None, *, variables: Mapping[str, str] = os.environ) -> Iterator[Found]:
+def find_pythons(near: Path | None = None, *, variables: Mapping[str, str] = os.environ) -> Iterator[Found]:
     """Yield the Pythons of this machine, each once; `near` is a script or a folder to search first.
 
     A virtual environment is another Python than the one that its `bin/python` links to; other links are followed.
@@ -67,7 +67,7 @@ def identity_of(python: Path) -> str:
     return os.path.realpath(environment if os.path.isfile(environment / MARK) else python)
 
 
-def locate(text: str, environment: Mapping[str, str] = os.environ) -> str:
+def locate_python(text: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return the absolute path of a Python, named by a path, an environment's folder, or a command on PATH.
 
     Links are not followed: an environment's `bin/python` is one, and is another Python than its target. A path need
@@ -86,15 +86,15 @@ def locate(text: str, environment: Mapping[str, str] = os.environ) -> str:
     return str(inside if os.path.exists(inside) else path)  # noqa: PTH110 (pathlib raises)
 
 
-def for_script(named: str | None, near: Path) -> str:
+def python_for_script(named: str | None, near: Path) -> str:
     """Return the Python for a script in the folder `near`.
 
-    It is the one that was named (see `locate`); else that of the shell's active environment (VIRTUAL_ENV,
+    It is the one that was named (see `locate_python`); else that of the shell's active environment (VIRTUAL_ENV,
     CONDA_PREFIX); else that of an environment beside the script or in a folder above it (`.venv`, `venv`); else our
     own. Raises `ValueError` with a sentence for an unknown name.
     """
     if named:
-        return locate(named)
+        return locate_python(named)
     active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
     beside = [str(folder / name) for folder in (near, *near.parents) for name in (".venv", "venv")]
     pythons = [f"{environment}/bin/python" for environment in (*active, *beside) if environment]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.pythons.cache import ProbeCache, default_file
-from core.pythons.discovery import Found, find, identity_of
+from core.pythons.discovery import Found, find_pythons, identity_of
 from core.pythons.python_info import TIMEOUT_S, PythonInfo, PythonProbe, parse_info
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class PythonSearch:
         """Start, or restart near another folder; answers so far are kept."""
         self._stop()
         self._entries = {}
-        self._finding = find(near, variables=self._variables)
+        self._finding = find_pythons(near, variables=self._variables)
 
     def add(self, path: str) -> None:
-        """Also ask the Python at a path that the user chose (see `discovery.locate`)."""
+        """Also ask the Python at a path that the user chose (see `discovery.locate_python`)."""
         self._add(Found(path=path, place="chosen", title="chosen"))
 
     def poll(self) -> list[FoundPython]:

@@ -38,7 +38,10 @@ def exit_code(pid: int) -> int | None:
 
     The child is not reaped, so its pid and the id of its group stay its own.
     """
-    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return 0  # unknown, as in `subprocess`: this process inherited that SIGCHLD is ignored
     if found is None:
         return None
     return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status

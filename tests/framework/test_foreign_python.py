@@ -13,7 +13,7 @@ import pytest
 import core
 from core.cli import __main__
 from core.config.validation import recipe_problems
-from core.pythons.discovery import find
+from core.pythons.discovery import find_pythons
 from core.pythons.python_info import MIN_FOR_RECIPES
 from core.runs.states import RunState
 from tests.support.pythons import ask, install, make_environment, of_version, packages_of, write_program
@@ -40,7 +40,9 @@ json.dump({"version": sys.version_info[:2], "ours": core is not None, "path": sy
 @pytest.fixture(scope="module")
 def foreign() -> str:
     """The oldest other Python of this machine under which recipes may run, without PyTorch."""
-    found = sorted((facts.version, facts.path) for facts in map(_facts, find(None)) if facts and _is_foreign(facts))
+    found = sorted(
+        (facts.version, facts.path) for facts in map(_facts, find_pythons(None)) if facts and _is_foreign(facts)
+    )
     if not found:
         pytest.skip("This machine has no Python of another version from 3.10 on.")
     return found[0][1]
@@ -52,7 +54,7 @@ def foreign_with() -> Callable[[str], str]:
 
     It is one of this machine's, or lies beside the project.
     """
-    told = [each for each in map(_facts, find(Path(core.__file__).parent)) if each is not None]
+    told = [each for each in map(_facts, find_pythons(Path(core.__file__).parent)) if each is not None]
 
     def choose(framework: str) -> str:
         module = {"pytorch": "torch"}.get(framework, framework)

@@ -12,7 +12,7 @@ import pytest
 
 from core.cli import __main__
 from core.pythons.cache import ProbeCache
-from core.pythons.discovery import find, locate
+from core.pythons.discovery import find_pythons, locate_python
 from core.pythons.python_info import MIN_FOR_RECIPES, Package
 from core.pythons.search import PythonSearch
 from tests.support.pythons import (
@@ -48,7 +48,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def found_paths(near: Path | None, **variables: str) -> list[str]:
     """What is found, but for what the machine itself has."""
-    return [each.path for each in find(near, variables={"HOME": "/nowhere", "PATH": "", **variables})]
+    return [each.path for each in find_pythons(near, variables={"HOME": "/nowhere", "PATH": "", **variables})]
 
 
 def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
@@ -99,7 +99,9 @@ class TestFinding:
             write_program(folder / "bin" / "python", str(folder))
         (tmp_path / ".conda").mkdir()
         (tmp_path / ".conda" / "environments.txt").write_text(f"{listed}\n{tmp_path}/gone\n\n", encoding="utf-8")
-        found = [each for each in find(variables={"HOME": str(tmp_path)}) if each.path.startswith(str(tmp_path))]
+        found = [
+            each for each in find_pythons(variables={"HOME": str(tmp_path)}) if each.path.startswith(str(tmp_path))
+        ]
         assert [(each.path, each.place) for each in found] == [
             (str(folder / "bin" / "python"), "conda") for folder in environments
         ]
@@ -120,7 +122,7 @@ class TestFinding:
             "CONDA_EXE": f"{conda}/bin/conda", "PYENV_ROOT": str(pyenv), "UV_PYTHON_INSTALL_DIR": str(uv),
             "PATH": f"{pyenv}/shims", "HOME": "/nowhere",
         }  # fmt: skip
-        found = [each for each in find(variables=variables) if each.path.startswith(str(tmp_path))]
+        found = [each for each in find_pythons(variables=variables) if each.path.startswith(str(tmp_path))]
         assert [each.place for each in found] == ["conda", "pyenv", "uv"]
         assert {os.path.realpath(each.path) for each in found} == set(map(str, made.values()))
 
@@ -130,18 +132,20 @@ class TestFinding:
         python = write_program(root / "versions" / "3.12.1" / "bin" / "python", "ELF")
         write_program(root / "shims" / "python3", "#!/bin/sh\n")
         plugin = write_program(root / "plugins" / "virtualenv" / "shims" / "python3", "#!/bin/sh\n")
-        found = find(variables={"HOME": "/nowhere", "PATH": f"{plugin.parent}:{root}/shims/"})
+        found = find_pythons(variables={"HOME": "/nowhere", "PATH": f"{plugin.parent}:{root}/shims/"})
         assert [(each.path, each.place) for each in found if each.place != "own"] == [(str(python), "pyenv")]
 
     def test_the_home_folders_pyenv_is_found_beside_the_one_that_the_variable_names(self, tmp_path: Path) -> None:
         named, usual = tmp_path / "named", tmp_path / "home" / ".pyenv"
         made = [write_program(root / "versions" / "3.12.1" / "bin" / "python", str(root)) for root in (named, usual)]
         variables = {"HOME": str(tmp_path / "home"), "PYENV_ROOT": str(named), "PATH": f"{usual}/shims:{named}/shims"}
-        assert [each.path for each in find(variables=variables) if each.place == "pyenv"] == list(map(str, made))
+        assert [each.path for each in find_pythons(variables=variables) if each.place == "pyenv"] == list(
+            map(str, made)
+        )
 
     def test_versions_of_asdf_are_found_behind_its_shims(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "installs" / "python" / "3.12.1" / "bin" / "python", "ELF")
-        found = find(variables={"HOME": "/nowhere", "PATH": f"{tmp_path}/shims"})
+        found = find_pythons(variables={"HOME": "/nowhere", "PATH": f"{tmp_path}/shims"})
         assert [each.path for each in found if each.place == "managed"] == [str(python)]
 
     def test_a_shim_is_no_python_under_any_name(self, tmp_path: Path) -> None:
@@ -156,20 +160,20 @@ class TestFinding:
         assert found == [str(real)]
 
     def test_this_applications_own_comes_first(self) -> None:
-        first = next(find(variables={"PATH": ""}))
+        first = next(find_pythons(variables={"PATH": ""}))
         assert (first.path, first.place) == (sys.executable, "own")
 
 
 class TestLocating:
     def test_a_folder_of_an_environment_stands_for_its_interpreter(self, bare: Path) -> None:
-        assert locate(str(bare.parent.parent)) == str(bare)
+        assert locate_python(str(bare.parent.parent)) == str(bare)
 
     def test_a_command_is_looked_up(self, bare: Path) -> None:
-        assert locate("python", {"PATH": str(bare.parent)}) == str(bare)
+        assert locate_python("python", {"PATH": str(bare.parent)}) == str(bare)
 
     def test_a_command_that_is_not_there(self) -> None:
         with pytest.raises(ValueError, match=r"no Python called 'python3\.99' on PATH"):
-            locate("python3.99", {"PATH": "/bin"})
+            locate_python("python3.99", {"PATH": "/bin"})
 
 
 class TestAsking:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.pythons.discovery import find
+from core.pythons.discovery import find_pythons
 from core.pythons.python_info import TIMEOUT_S, PythonProbe, parse_info
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def copy_of_python(path: Path) -> Path:
 
 def other_versions() -> Iterator[tuple[tuple[int, int], str]]:
     """The Pythons that pyenv has here, by version; each version's folder is named after it."""
-    for found in find():
+    for found in find_pythons():
         version = Path(found.path).parent.parent.name.split(".")
         if found.place == "pyenv" and len(version) == 3 and all(map(str.isdecimal, version)):
             yield (int(version[0]), int(version[1])), found.path
