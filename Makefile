@@ -1,6 +1,7 @@
 # make run         set everything up and open the window
 # make test        set everything up and run all tests
 # make test-fast   run the tests without the slow end-to-end ones
+# make soak        run what takes minutes for a single test
 # make lint        check style, types and imports
 # make bench       measure; results go to tests/benchmarks/results
 # make clean       remove what these commands made
@@ -14,16 +15,22 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 BUILDS := $(if $(filter 1,$(shell CUDA='$(CUDA)' sh resources/install/nvidia_driver.sh)),cuda,plain)
 
-.PHONY: run test test-fast lint bench clean
+.PHONY: run test test-fast soak lint bench clean
 
 run: $(VENV)/run-$(BUILDS)
 	@$(BIN)/trainyard
 
+# Three processes on two cores: much of a test is waiting. The tests of a framework stay together (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+
 test: $(VENV)/test
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(PYTEST)
 
 test-fast: $(VENV)/test
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m 'not slow'
+	$(PYTEST) -m 'not e2e and not soak'
+
+soak: $(VENV)/test
+	$(BIN)/python -m pytest -m soak
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
