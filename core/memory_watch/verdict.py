@@ -78,11 +78,7 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     if evidence.own:
         return _held_by_run(evidence) if evidence.due else None
     if evidence.device.kind == "cpu":
-        return (
-            _cannot(evidence, f"{evidence.label}: {BLIND}")
-            if evidence.blind
-            else (Verdict.RELEASED, _released_cpu(evidence))
-        )
+        return _cannot(evidence, f"{evidence.label}: {BLIND}") if evidence.blind else _released_cpu(evidence)
     if (why := _unreadable(evidence)) is not None:
         return _cannot(evidence, why)
     if evidence.after is None:
@@ -92,7 +88,7 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     return _judge_change(evidence, compare_usage(evidence))
 
 
-BLIND = "what is left of the run could not be looked for, since this machine has no /proc."
+BLIND = "remaining processes of the run could not be searched, since this machine has no /proc."
 
 
 def _unreadable(evidence: MemoryEvidence) -> str | None:
@@ -109,7 +105,7 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
         sentence = f"{label} has not answered since the run's end, so whether its memory came back is not known."
         return f"{sentence} {evidence.lost}"
     if evidence.after is None and (evidence.due or not evidence.patient):
-        wait = waited(evidence)
+        wait = _waited(evidence)
         return f"The memory of {label} could not be read after the run's end{wait}: whether it came back is not known."
     if evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
         return (
@@ -120,7 +116,7 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
 
 
 def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
-    return Verdict.CANNOT_BE_JUDGED, joined(sentence, ended(evidence), evidence.trouble)
+    return Verdict.CANNOT_BE_JUDGED, _joined(sentence, _ended(evidence), evidence.trouble)
 
 
 # -- memory that came back ---------------------------------------------------------------------
@@ -128,17 +124,18 @@ def _cannot(evidence: MemoryEvidence, sentence: str) -> Judgement:
 
 def _released(evidence: MemoryEvidence) -> Judgement:
     before = "" if evidence.before is None else f"{size(evidence.before)} were used before the run, "
-    used = f"{before}{size(evidence.peak)} at most, {size(evidence.after)} {when(evidence)}"
+    used = f"{before}{size(evidence.peak)} at most, {size(evidence.after)} {_when(evidence)}"
     sentence = f"The memory of {evidence.label} came back: {used}."
-    return Verdict.RELEASED, joined(sentence, ended(evidence), evidence.trouble if evidence.blind else None)
+    return Verdict.RELEASED, _joined(sentence, _ended(evidence), evidence.trouble if evidence.blind else None)
 
 
-def _released_cpu(evidence: MemoryEvidence) -> str:
+def _released_cpu(evidence: MemoryEvidence) -> Judgement:
     most = f" It held {size(evidence.peak)} at most." if evidence.peak is not None else ""
-    return joined(f"Nothing of this run is left on {evidence.label}: its memory came back.{most}", ended(evidence))
+    sentence = f"Nothing of this run is left on {evidence.label}: its memory came back.{most}"
+    return Verdict.RELEASED, _joined(sentence, _ended(evidence))
 
 
-# -- memory that others came by, or let go of --------------------------------------------------
+# -- memory that others have taken or released -------------------------------------------------
 
 
 def _judge_change(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement | None:
@@ -160,8 +157,8 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
         used = f"{evidence.label} uses {size(evidence.after)}, no more than the {size(evidence.before)} before the run"
         what = f"{used}; but of these"
     else:
-        took = enumerated(with_run(process) for process, _ in delta.grown)
-        what = f"{more(evidence)}, which others have: {took}; but of what was used before"
+        took = enumerated(_with_run(process) for process, _ in delta.grown)
+        what = f"{_excess(evidence)}, which others have: {took}; but of what was used before"
     return (
         f"{what} some belonged to processes that seem to have released it ({names}): whether all of this run's memory "
         "came back is not known."
@@ -175,7 +172,7 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     """Judge a device that uses more than before, and more than visible other processes have taken."""
     if evidence.hurried:
         return _cannot(
-            evidence, f"{more(evidence)}, and the waiting was cut short: whether the rest comes back is not known."
+            evidence, f"{_excess(evidence)}, and the waiting was cut short: whether the rest comes back is not known."
         )
     if delta.unsure or (delta.strange and delta.beyond_strange <= evidence.tolerance_bytes):
         return _perhaps_held_by_others(evidence, delta)
@@ -183,16 +180,18 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
 
 
 def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
-    names = enumerated(with_run(process) for process, _ in delta.grown)
-    sentence = f"{more(evidence)}, but this run let go of it; others have it: {names}. {_left_alone(len(delta.grown))}."
-    return Verdict.HELD_BY_OTHERS, joined(sentence, ended(evidence), evidence.trouble)
+    names = enumerated(_with_run(process) for process, _ in delta.grown)
+    sentence = (
+        f"{_excess(evidence)}, but this run released it; others have it: {names}. {_left_alone(len(delta.grown))}."
+    )
+    return Verdict.HELD_BY_OTHERS, _joined(sentence, _ended(evidence), evidence.trouble)
 
 
 def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     others = [*(process for process, _ in (*delta.grown, *delta.strange)), *delta.unsure]
-    names = enumerated(map(with_run, others))
+    names = enumerated(map(_with_run, others))
     sentence = (
-        f"{more(evidence)}. No process of this run is left; others may have it"
+        f"{_excess(evidence)}. No process of this run is left; others may have it"
         f"{', how much is not known' if delta.unsure else ''}: {names}. {_left_alone(len(others))}, "
         "and see whether the memory comes back."
     )
@@ -202,7 +201,7 @@ def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judg
         if any(process.name is None for process in (*(process for process, _ in delta.strange), *delta.unsure))
         else None
     )
-    return Verdict.HELD_BY_OTHERS, joined(sentence, strange, ended(evidence), evidence.trouble)
+    return Verdict.HELD_BY_OTHERS, _joined(sentence, strange, _ended(evidence), evidence.trouble)
 
 
 def _left_alone(count: int) -> str:
@@ -214,8 +213,8 @@ def _left_alone(count: int) -> str:
 def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Judgement:
     what = "all of it" if partly else "it"
     have = "has" if len(partly) == 1 else "have"
-    others = f"{enumerated(map(with_run, partly))} {have} a part of it." if partly else None
-    dead = enumerated(with_size(process) for process in evidence.gone)
+    others = f"{enumerated(map(_with_run, partly))} {have} a part of it." if partly else None
+    dead = enumerated(_with_size(process) for process in evidence.gone)
     books = f"The driver attributes it to {dead}, of this run, which ended." if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
     remedies = (
@@ -223,27 +222,26 @@ def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Jud
         f"reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
         "reboot. Trainyard does none of these by itself."
     )
-    nothing = f"{more(evidence)}, and nothing was found that holds {what}."
-    return Verdict.UNEXPLAINED, joined(nothing, others, books, ended(evidence), evidence.trouble, remedies)
+    nothing = f"{_excess(evidence)}, and no process was found that holds {what}."
+    return Verdict.UNEXPLAINED, _joined(nothing, others, books, _ended(evidence), evidence.trouble, remedies)
 
 
 # -- processes of the run that are left ---------------------------------------------------------
 
 
 def _held_by_run(evidence: MemoryEvidence) -> Judgement:
-    names = enumerated(map(with_size, evidence.own))
+    names = enumerated(map(_with_size, evidence.own))
     stuck: dict[str | None, list[ProcessInfo]] = {}
     for process in evidence.own:
         if process.state == STUCK:
             stuck.setdefault(evidence.sent.get(process.key), []).append(process)
     advice = [_on_stuck(evidence, some, sent) for sent, some in stuck.items()]
     if others := [process for process in evidence.own if process.state != STUCK]:
-        names = "it" if len(evidence.own) == 1 else _pids(others)
+        subject = "it" if len(evidence.own) == 1 else _pids(others)
         stays, them = ("stays", "it") if len(others) == 1 else ("stay", "them")
-        advice.append(f"Look again in a moment; if {names} {stays}, end {them} by hand (kill -9).")
-    return Verdict.HELD_BY_RUN, joined(
-        f"{evidence.label} is still held by this run: {names}.", *advice, ended(evidence)
-    )
+        advice.append(f"Look again in a moment; if {subject} {stays}, end {them} by hand (kill -9).")
+    sentence = f"{evidence.label} is still held by this run: {names}."
+    return Verdict.HELD_BY_RUN, _joined(sentence, *advice, _ended(evidence))
 
 
 def _on_stuck(evidence: MemoryEvidence, some: Sequence[ProcessInfo], sent: str | None) -> str:
@@ -270,62 +268,58 @@ def waiting(evidence: MemoryEvidence) -> str:
     """Return what the watch is waiting for on a device."""
     if evidence.own:
         names = enumerated(f"{process.words}{_doing(process)}" for process in evidence.own)
-        one = len(evidence.own) == 1
-        return (
-            f"{evidence.label}: {names} outlived {'its worker and is' if one else 'their worker and are'} being ended."
-        )
+        what = "its worker and is" if len(evidence.own) == 1 else "their worker and are"
+        return f"{evidence.label}: {names} outlived {what} being terminated."
     if evidence.lost is not None:
         return f"{evidence.label} does not answer; its memory is read as soon as it does."
     if evidence.after is None:
-        return f"The memory of {evidence.label} has not been read since the end; it is waited for."
+        return f"The memory of {evidence.label} has not been read since the end; waiting for a reading."
     if evidence.excess <= evidence.tolerance_bytes:
         return (
-            f"{evidence.label} uses no more than before the run, but others have let go of it since; it is waited for."
+            f"{evidence.label} uses no more than before the run, but others have released memory since; waiting for it."
         )
-    return f"{more(evidence)}; it is waited for."
+    return f"{_excess(evidence)}; waiting for it."
 
 
 def _doing(process: ProcessInfo) -> str:
     return ", which is reading or writing," if process.state == STUCK else ""
 
 
-def more(evidence: MemoryEvidence) -> str:
+def _excess(evidence: MemoryEvidence) -> str:
     """Word how much more the device uses than before the run."""
     return (
         f"{evidence.label} uses {size(evidence.excess)} more than before the run ({size(evidence.before)} before, "
-        f"{size(evidence.peak)} at most, {size(evidence.after)} {when(evidence)})"
+        f"{size(evidence.peak)} at most, {size(evidence.after)} {_when(evidence)})"
     )
 
 
-def when(evidence: MemoryEvidence) -> str:
+def _when(evidence: MemoryEvidence) -> str:
     """Word when the last reading was made."""
     return f"{evidence.seconds:.0f} s after its end" if evidence.seconds >= 1.5 else "after its end"
 
 
-def waited(evidence: MemoryEvidence) -> str:
+def _waited(evidence: MemoryEvidence) -> str:
     """Word how long the watch waited for a reading."""
     if evidence.hurried:
         return ", as the waiting was cut short"
     return f", in {evidence.seconds:.0f} s" if evidence.seconds >= 1.5 else ""
 
 
-def ended(evidence: MemoryEvidence) -> str | None:
+def _ended(evidence: MemoryEvidence) -> str | None:
     """Word which processes outlived their worker and were terminated; None if there were none."""
     if not evidence.ended:
         return None
-    one = len(evidence.ended) == 1
-    return (
-        f"{enumerated(evidence.ended)} had outlived {'its worker and was' if one else 'their worker and were'} ended."
-    )
+    what = "its worker and was" if len(evidence.ended) == 1 else "their worker and were"
+    return f"{enumerated(evidence.ended)} had outlived {what} terminated."
 
 
-def with_run(process: ProcessInfo) -> str:
+def _with_run(process: ProcessInfo) -> str:
     """Word a process of another program: its run, if it belongs to a run of this user, and its memory."""
     run = f" of run {process.run_id}" if process.run_id and process.ours else ""
     return f"{process.words}{run}{_size_of(process)}"
 
 
-def with_size(process: ProcessInfo) -> str:
+def _with_size(process: ProcessInfo) -> str:
     """Word a process of this run and its memory."""
     # A process of this run is in this pid namespace: if it is unknown, it has exited.
     return (process.words if process.name else f"pid {process.pid}") + _size_of(process)
@@ -340,7 +334,7 @@ def enumerated(words: Iterable[str]) -> str:
     return "; ".join(words)
 
 
-def joined(*sentences: str | None) -> str:
+def _joined(*sentences: str | None) -> str:
     """Join sentences; None and empty ones are left out."""
     return " ".join(sentence for sentence in sentences if sentence)
 

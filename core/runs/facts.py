@@ -222,12 +222,8 @@ def _device(facts: RunFacts, event: Event) -> RunFacts:
 
 
 def _plan(facts: RunFacts, event: Event) -> RunFacts:
-    plan = Plan(
-        epochs=int(event["epochs"]),
-        steps_per_epoch=int(event["steps_per_epoch"]),
-        samples_per_epoch=int(event["samples_per_epoch"]),
-    )
-    return replace(facts, plan=plan)
+    counts = {name: int(event[name]) for name in ("epochs", "steps_per_epoch", "samples_per_epoch")}
+    return replace(facts, plan=Plan(**counts))
 
 
 def _metrics(facts: RunFacts, event: Event) -> RunFacts:

@@ -149,17 +149,9 @@ class _SummaryReader:
         self._plan = self._plan or _plan(self._path)
         name, is_script = _name_and_kind(self._path)
         return RunSummary(
-            dir=self._path,
-            name=name,
-            is_script=is_script,
-            state=facts.state,
-            started=facts.started,
-            ended=facts.ended,
-            error=facts.error,
-            last_loss=loss,
-            step=step,
-            plan=self._plan,
-        )
+            dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
+            ended=facts.ended, error=facts.error, last_loss=loss, step=step, plan=self._plan,
+        )  # fmt: skip
 
 
 def _name_and_kind(path: Path) -> tuple[str, bool]:

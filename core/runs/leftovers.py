@@ -113,13 +113,9 @@ def _read(pid: int, proc: Path) -> _Tagged | None:
         return None
     run_dir = procfs.variable(environment, RUN_DIR)
     return _Tagged(
-        process=ProcessId(pid=pid, created=stat.created),
-        run_id=run_id,
-        run_dir=Path(run_dir) if run_dir else None,
-        user=about.user,
-        words=procfs.words(pid, proc),
-        stat=stat,
-    )
+        process=ProcessId(pid=pid, created=stat.created), run_id=run_id, run_dir=Path(run_dir) if run_dir else None,
+        user=about.user, words=procfs.words(pid, proc), stat=stat,
+    )  # fmt: skip
 
 
 # -- decide which are orphaned -------------------------------------------------------------------
@@ -188,14 +184,8 @@ def _ancestry(pid: int, group: Mapping[int, _Tagged]) -> set[int]:
 def _orphan(seen: _Tagged, run_dir: Path | None, why: str, proc: Path) -> OrphanedProcess:
     name = process_info.printable(seen.stat.name)
     return OrphanedProcess(
-        process=seen.process,
-        run_id=seen.run_id,
-        run_dir=run_dir,
-        name=name,
+        process=seen.process, run_id=seen.run_id, run_dir=run_dir, name=name, age_s=seen.stat.age_s, user=seen.user,
         command=process_info.printable(" ".join(seen.words))
         or f"[{name}]",  # as ps(1) shows a process without a command line
-        age_s=seen.stat.age_s,
-        user=seen.user,
-        memory_bytes=procfs.resident_bytes(seen.process.pid, proc),
-        why=why,
-    )
+        memory_bytes=procfs.resident_bytes(seen.process.pid, proc), why=why,
+    )  # fmt: skip

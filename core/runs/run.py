@@ -16,14 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.runs.directory import (
-    cannot_make,
-    cannot_start,
-    cannot_write,
-    last_lines,
-    launch_supervisor,
-    new_directory,
-)
+from core.runs import directory
 from core.runs.facts import RunFacts, fold
 from core.runs.lock import cannot_resume
 from core.runs.requests import REQUESTS
@@ -74,14 +67,14 @@ class Run:
         """
         run_dir = None
         try:
-            run_dir = new_directory(runs_root, spec.name)
+            run_dir = directory.new_directory(runs_root, spec.name)
             make_reserve(run_dir / EVENTS)
             write_spec(run_dir, spec)  # last: a folder with this file is a run
-            return cls(run_dir, coming_up=launch_supervisor(run_dir))
+            return cls(run_dir, coming_up=directory.launch_supervisor(run_dir))
         except (OSError, subprocess.CalledProcessError) as error:
             if run_dir is not None:
                 shutil.rmtree(run_dir, ignore_errors=True)
-            raise RunError(cannot_make(runs_root, error)) from error
+            raise RunError(directory.cannot_make(runs_root, error)) from error
 
     @classmethod
     def resume(cls, run_dir: Path) -> Run:
@@ -102,11 +95,11 @@ class Run:
             raise ValueError(cannot_resume(run_dir, run.facts.state))
         if not os.access(run_dir / EVENTS, os.W_OK):
             number = errno.EACCES if (run_dir / EVENTS).is_dir() else errno.ENOENT
-            raise RunError(cannot_write(run_dir, OSError(number, os.strerror(number), str(run_dir / EVENTS))))
+            raise RunError(directory.cannot_write(run_dir, OSError(number, os.strerror(number), str(run_dir / EVENTS))))
         try:
-            launched = launch_supervisor(run_dir, "--resume")
+            launched = directory.launch_supervisor(run_dir, "--resume")
         except (OSError, subprocess.CalledProcessError) as error:
-            raise RunError(cannot_start(run_dir, error)) from error
+            raise RunError(directory.cannot_start(run_dir, error)) from error
         _wait_until_resumed(run, launched)
         return cls(run_dir)
 
@@ -173,11 +166,11 @@ class Run:
                     f"Run {self.id} cannot receive requests, since {control} is not there. Make that folder (mkdir), "
                     "then try again."
                 ) from error
-            raise RunError(cannot_write(self.dir, error)) from error
+            raise RunError(directory.cannot_write(self.dir, error)) from error
 
     def log_end(self, max_bytes: int = 4000) -> str:
         """Return the last whole lines of the workers' output; of a single longer line, its end."""
-        return last_lines(self.dir / LOG_FILE, max_bytes)
+        return directory.last_lines(self.dir / LOG_FILE, max_bytes)
 
     def _supervisor_is_alive(self) -> bool:
         known = self.facts.supervisor or self._coming_up

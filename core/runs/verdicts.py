@@ -23,12 +23,8 @@ class Verdict(Enum):
 
 
 BADNESS = (
-    Verdict.RELEASED,
-    Verdict.CANNOT_BE_JUDGED,
-    Verdict.HELD_BY_OTHERS,
-    Verdict.UNEXPLAINED,
-    Verdict.HELD_BY_RUN,
-)
+    Verdict.RELEASED, Verdict.CANNOT_BE_JUDGED, Verdict.HELD_BY_OTHERS, Verdict.UNEXPLAINED, Verdict.HELD_BY_RUN
+)  # fmt: skip
 """From the best to the worst."""
 
 
@@ -58,27 +54,18 @@ def worst(releases: Iterable[Release]) -> Release | None:
 def release_fields(release: Release) -> dict[str, Any]:
     """Return the fields of the event of a finding."""
     return {
-        "device": release.device_id,
-        "verdict": release.verdict.value,
-        "before_bytes": release.before_bytes,
-        "peak_bytes": release.peak_bytes,
-        "after_bytes": release.after_bytes,
-        "seconds": round(release.seconds, 3),
-        "sentence": release.sentence,
-        "holders": [process_fields(holder) for holder in release.holders],
-    }
+        "device": release.device_id, "verdict": release.verdict.value, "before_bytes": release.before_bytes,
+        "peak_bytes": release.peak_bytes, "after_bytes": release.after_bytes, "seconds": round(release.seconds, 3),
+        "sentence": release.sentence, "holders": [process_fields(each) for each in release.holders],
+    }  # fmt: skip
 
 
 def read_release(event: dict[str, Any]) -> Release:
     """Read a finding from its event. Raises `KeyError`, `TypeError` or `ValueError` when the event is damaged."""
     device = str(event["device"])
     return Release(
-        device_id=device,
-        verdict=Verdict(event["verdict"]),
-        before_bytes=whole_or_none(event.get("before_bytes")),
-        peak_bytes=whole_or_none(event.get("peak_bytes")),
-        after_bytes=whole_or_none(event.get("after_bytes")),
-        seconds=finite(event["seconds"]),
-        sentence=str(event["sentence"]),
+        device_id=device, verdict=Verdict(event["verdict"]), before_bytes=whole_or_none(event.get("before_bytes")),
+        peak_bytes=whole_or_none(event.get("peak_bytes")), after_bytes=whole_or_none(event.get("after_bytes")),
+        seconds=finite(event["seconds"]), sentence=str(event["sentence"]),
         holders=tuple(read_process(each, device) for each in event.get("holders", ())),
-    )
+    )  # fmt: skip

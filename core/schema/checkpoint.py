@@ -187,12 +187,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _position(manifest: Mapping[str, Any]) -> TrainingPosition:
     value = manifest["value"]
+    counts = {name: int(manifest[name]) for name in ("step", "epoch", "steps_per_epoch")}
     return TrainingPosition(
-        step=int(manifest["step"]),
-        epoch=int(manifest["epoch"]),
-        steps_per_epoch=int(manifest["steps_per_epoch"]),
-        value=None if value is None else float(value),
-        progress=dict(manifest["progress"]),
+        **counts, value=None if value is None else float(value), progress=dict(manifest["progress"])
     )
 
 

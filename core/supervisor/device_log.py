@@ -88,11 +88,6 @@ def _not_listed(names: Sequence[str], banner: str | None) -> str:
 
 
 def _fields(sample: Sample) -> dict[str, object]:
-    fields: dict[str, object] = {
-        "device": sample.device_id,
-        "utilisation_percent": sample.utilisation_percent,
-        "memory_used_bytes": sample.memory_used_bytes,
-        "temperature_celsius": sample.temperature_celsius,
-        "power_watts": sample.power_watts,
-    }
+    names = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
+    fields: dict[str, object] = {"device": sample.device_id, **{name: getattr(sample, name) for name in names}}
     return {**fields, "lost": sample.lost} if sample.lost else fields

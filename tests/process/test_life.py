@@ -397,7 +397,7 @@ def test_a_run_whose_folder_is_removed_ends(runs_root: Path, tmp_path: Path) -> 
 
 
 def test_a_start_that_fails_leaves_nothing(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.runs.run.launch_supervisor", _raise_no_space)
+    monkeypatch.setattr("core.runs.directory.launch_supervisor", _raise_no_space)
     with pytest.raises(RunError, match="is full"):
         Run.start(make_spec("digits_mlp"), runs_root)
     assert list(runs_root.iterdir()) == []

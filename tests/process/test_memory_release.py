@@ -159,7 +159,7 @@ def test_what_does_not_come_back_is_told_as_far_as_it_is_known(
     nobody, untold, strange, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
 
     assert (nobody.verdict, nobody.after_bytes, nobody.holders) == (Verdict.UNEXPLAINED, BUSY, ())
-    assert "and nothing was found that holds it." in nobody.sentence
+    assert "and no process was found that holds it." in nobody.sentence
     assert "nvidia-smi --gpu-reset" in nobody.sentence
     text = shown(followed, capsys)
     assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text
@@ -265,7 +265,7 @@ def test_a_survivor_that_ignores_term_is_ended_and_named(
     assert processes.tagged(followed.run.id) == []
     (found,) = followed.run.facts.releases.values()
     assert found.verdict is Verdict.RELEASED
-    assert "had outlived their worker and were ended." in found.sentence
+    assert "had outlived their worker and were terminated." in found.sentence
     ended = {each.signal: each for each in followed.run.facts.ended_processes}
     assert ended.keys() == {"SIGTERM", "SIGKILL"}
     assert (ended["SIGTERM"].name, ended["SIGTERM"].command, ended["SIGTERM"].by) == (

@@ -42,7 +42,7 @@ def test_memory_that_falls_slowly_is_waited_for_and_that_is_said(machine: Played
         assert read(watch, machine, reading(9 * GB)) == []
     assert watch.waiting() == (
         "GPU 0 uses 8.5 GB more than before the run (512 MB before, 9.0 GB at most, 9.0 GB 5 s after its end); "
-        "it is waited for."
+        "waiting for it."
     )
     assert watch.waiting() is None  # once
     (found,) = read(watch, machine, reading(GB // 2))
@@ -80,7 +80,7 @@ def test_survivors_are_ended_and_named(machine: Played) -> None:
     found = over(watch, machine, GB // 2)
     assert machine.sent == [(200, "SIGTERM")]
     assert found[0].verdict is Verdict.RELEASED
-    assert found[0].sentence.endswith("pid 200 python had outlived its worker and was ended.")
+    assert found[0].sentence.endswith("pid 200 python had outlived its worker and was terminated.")
     assert [(each.pid, each.name, each.signal, each.by) for each in watch.ended()] == [
         (200, "python", "SIGTERM", "supervisor")
     ]
@@ -161,6 +161,22 @@ def test_one_that_left_its_group_before_that_was_killed_is_killed_after_all(mach
     assert read(watch, machine)[0].verdict is Verdict.RELEASED
 
 
+def test_a_process_that_outlives_both_signals_is_named_with_what_to_do(machine: Played) -> None:
+    machine.leave(200, immune="SIGTERM SIGKILL")
+    found = over(trained(machine, wait_s=10), machine, 4 * GB)
+    assert found[0].sentence == (
+        "GPU 0 is still held by this run: pid 200 python (anna), 1.0 GB. "
+        "Look again in a moment; if it stays, end it by hand (kill -9)."
+    )
+    machine.leave(202, immune="SIGTERM SIGKILL", state="D")
+    found = over(trained(machine, wait_s=10), machine, 4 * GB)
+    assert found[0].sentence == (
+        "GPU 0 is still held by this run: pid 200 python (anna), 1.0 GB; pid 202 python (anna), 1.0 GB. "
+        "pid 202 was sent SIGKILL and waits inside the kernel (state D), where no signal reaches it: only a driver "
+        "reload or a reboot helps. Look again in a moment; if pid 200 stays, end it by hand (kill -9)."
+    )
+
+
 def test_on_a_cpu_device_no_driver_is_to_be_reloaded_for_it(machine: Played) -> None:
     machine.leave(200, immune="SIGTERM SIGKILL", state="D")
     watch = trained(machine, device=CPU, before=None, wait_s=5)
@@ -181,7 +197,7 @@ def test_one_that_waits_for_a_disk_is_said_to_while_it_is_waited_for(machine: Pl
     assert watch.waiting() is None  # mostly it takes a moment
     read(watch, machine, seconds=2)
     assert watch.waiting() == (
-        "GPU 0: pid 200 python (anna), which is reading or writing, outlived its worker and is being ended."
+        "GPU 0: pid 200 python (anna), which is reading or writing, outlived its worker and is being terminated."
     )
 
 
@@ -191,7 +207,7 @@ def test_one_that_only_takes_its_time_is_not_said_to_write(machine: Played) -> N
     watch = trained(machine)
     read(watch, machine, seconds=2)
     assert watch.waiting() == (
-        "GPU 0: pid 200 python (anna); pid 202 python (anna) outlived their worker and are being ended."
+        "GPU 0: pid 200 python (anna); pid 202 python (anna) outlived their worker and are being terminated."
     )
 
 
@@ -206,7 +222,7 @@ def test_of_a_zombie_and_its_living_child_the_child_is_ended(machine: Played) ->
     machine.others = []
     (found,) = over(watch, machine, GB // 2)
     assert (found.verdict, found.holders) == (Verdict.RELEASED, ())
-    assert found.sentence.endswith("pid 200 python had outlived its worker and was ended.")
+    assert found.sentence.endswith("pid 200 python had outlived its worker and was terminated.")
 
 
 def test_one_that_still_lives_at_the_deadline_is_to_be_ended_by_hand(machine: Played) -> None:
@@ -227,7 +243,7 @@ def test_others_that_explain_the_excess_are_named_at_once(machine: Played) -> No
     assert (found.verdict, found.seconds) == (Verdict.HELD_BY_OTHERS, 1.0)
     assert found.sentence == (
         "GPU 0 uses 4.0 GB more than before the run (512 MB before, 9.0 GB at most, 4.5 GB after its end), but this "
-        "run let go of it; others have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
+        "run released it; others have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
         "20260101-other, 1.0 GB. They were left alone; end them yourself where they are not needed."
     )
     assert [holder.pid for holder in found.holders] == [4711, 812]
@@ -278,7 +294,7 @@ def test_memory_that_nobody_holds_is_unexplained_and_the_ladder_is_told(machine:
     assert (found[0].verdict, found[0].seconds, found[0].after_bytes) == (Verdict.UNEXPLAINED, 10, 4 * GB)
     assert found[0].sentence == (
         "GPU 0 uses 3.5 GB more than before the run (512 MB before, 9.0 GB at most, 4.0 GB 10 s after its end), and "
-        "nothing was found that holds it. What to do, mildest first: find what uses this GPU "
+        "no process was found that holds it. What to do, mildest first: find what uses this GPU "
         "(fuser -v /dev/nvidia*, as root) and end it; reset it (nvidia-smi --gpu-reset -i 0000:01:00.0, as "
         "root); reload the driver (modprobe -r, then modprobe); reboot. Trainyard does none of these by itself."
     )
@@ -315,7 +331,7 @@ def test_shared_memory_is_not_judged(machine: Played) -> None:
     assert found[0].verdict is Verdict.CANNOT_BE_JUDGED
     assert found[0].sentence == (
         "GPU 0 shares its memory with the host: no reading tells whose it is. No process of this run is left. "
-        "pid 200 python had outlived its worker and was ended."
+        "pid 200 python had outlived its worker and was terminated."
     )
 
 
@@ -421,7 +437,10 @@ def test_without_proc_a_cpu_device_is_not_judged(machine: Played) -> None:
     machine.blind = True
     (found,) = trained(machine, device=CPU, before=None).step()
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert found.sentence == "CPU 0: what is left of the run could not be looked for, since this machine has no /proc."
+    assert (
+        found.sentence
+        == "CPU 0: remaining processes of the run could not be searched, since this machine has no /proc."
+    )
 
 
 def test_without_proc_a_gpu_is_judged_by_its_driver_alone_and_that_is_said(machine: Played) -> None:

@@ -33,7 +33,7 @@ def test_a_neighbour_that_left_meanwhile_hides_no_leak(machine: Played) -> None:
     assert found == []
     machine.now += 2
     assert watch.waiting() == (
-        "GPU 0 uses no more than before the run, but others have let go of it since; it is waited for."
+        "GPU 0 uses no more than before the run, but others have released memory since; waiting for it."
     )
     (found,) = read(watch, machine, reading(4 * GB), seconds=60)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
@@ -112,7 +112,7 @@ def test_a_dead_pid_that_nobody_knows_is_not_said_to_be_another_s(machine: Playe
         trained(machine, wait_s=10), machine, GB // 2 + 4 * GB, pids=[Process(pid=4711, memory_used_bytes=4 * GB)]
     )
     assert (found[0].verdict, found[0].seconds) == (Verdict.HELD_BY_OTHERS, 10)
-    assert "let go of it" not in found[0].sentence
+    assert "released it" not in found[0].sentence
     assert "It was left alone; end it yourself where it is not needed, and see whether" in found[0].sentence
     assert (
         "No process of this run is left; others may have it: pid 4711 (of another namespace, or gone), 4.0 GB."
