@@ -127,7 +127,7 @@ def _sample(packed: dict[str, Any]) -> Sample:
 def start_command(target: str, options: Options, intervals: ReadIntervals) -> list[str]:
     """Return the command line of a helper that reads a kind; its working folder must be the one that holds `core`."""
     only = None if options.only is None else sorted(options.only)
-    terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "intervals": asdict(intervals)}
+    terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "pace": asdict(intervals)}
     return [sys.executable, "-m", __name__, target, json.dumps(terms)]
 
 
@@ -208,7 +208,7 @@ def main(arguments: Collection[str]) -> None:
     target, text = arguments
     terms = json.loads(text)
     only = None if terms["only"] is None else frozenset(terms["only"])
-    requests, output = HelperInput(ReadIntervals(**terms["intervals"])), HelperOutput()
+    requests, output = HelperInput(ReadIntervals(**terms["pace"])), HelperOutput()
     requests.start()
     options = Options(
         only=only, retry_s=terms["retry_s"], wake=frozenset(terms["wake"]), report_alive=output.report_alive
