@@ -91,12 +91,12 @@ def train(recipe, context):
         for step in range(controller.done_in_epoch, task.steps):
             loss = task.loss(state.step(rate), task.batch(step))
             time.sleep(STEP_S)
-            if controller.stepped(loss, 1 / context.world_size):
+            if controller.after_step(loss, 1 / context.world_size):
                 return
-        controller.epoch_trained(rate)
-        if controller.validated(task.validation(state.weight, epoch)):
+        controller.after_epoch_steps(rate)
+        if controller.after_epoch(task.validation(state.weight, epoch)):
             return
-    controller.end()
+    controller.finish()
 
 
 class Task:
