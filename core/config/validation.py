@@ -174,9 +174,9 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
             f"{framework(strategy.framework).title} loads data in threads and has no data-loader workers. "
             "Set their number to 0."
         )
-    if strategy.name == "pipeline" and spec.training.micro_batches < len(spec.devices):
+    if strategy.name == "pipeline" and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(
-            f"{spec.training.micro_batches} micro-batches cannot fill a pipeline of {len(spec.devices)} stages. "
+            f"{count} micro-batch{'es' if count > 1 else ''} cannot fill a pipeline of {len(spec.devices)} stages. "
             "Choose at least as many micro-batches as devices."
         )
     if strategy.name == "placement" and strategy.framework != "pytorch" and spec.training.compile:

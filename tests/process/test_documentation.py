@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
 def test_every_command_shown_succeeds(page: Path, folder: Path) -> None:
     runs = folder / "runs"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
     for arguments in trainyard_commands(page):
         words = [_newest(runs) if word == "RUN" else re.sub(r"gpu:(\d)", r"cpu:\1", word) for word in arguments]
         done = subprocess.run(
