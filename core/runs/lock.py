@@ -1,4 +1,4 @@
-"""The lock of a run directory: its supervisor holds it, and whoever must keep the run from being resumed.
+"""The lock of a run directory: held by its supervisor, and by a process that must keep the run from being resumed.
 
 Two folders are locked. The supervisor holds the run directory itself; the supervisor and its guard hold the events
 folder, so that the events folder is free only when the guard has left, too.

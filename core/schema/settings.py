@@ -6,6 +6,7 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 import signal
+import sys
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Union
 
@@ -193,7 +194,7 @@ def check_whole(what: str, value: object, minimum: int) -> None:
 
 def check_positive(what: str, value: object) -> None:
     """Raise `ValueError` with a sentence unless this is a finite number above 0."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
         raise ValueError(f"The {what} is {value!r}. Give a number greater than 0.")
 
 

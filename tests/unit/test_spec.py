@@ -66,6 +66,7 @@ def test_a_spec_from_before_the_memory_watch_is_read(data: dict[str, Any]) -> No
         ({"training": {"batch_size": True}}, "Its field training.batch_size is True where a whole number is expected."),
         ({"training": None}, "Its field training is None where an object is expected."),
         ({"training": {"learning_rate": -1}}, "The learning rate is -1. Give a number greater than 0."),
+        ({"release": {"wait_s": 10**400}}, "The time that the memory watch waits is 1"),
         ({"ladder": {"ask_s": 0}}, "The stop timeout ask_s is 0."),
         ({"release": {"wait_s": 0}}, "The time that the memory watch waits is 0. Give a number greater than 0."),
         ({"release": {"tolerance_mb": -1}}, "The tolerance of the memory watch in MB is -1. Give a whole number of at"),
