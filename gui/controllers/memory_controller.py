@@ -13,7 +13,7 @@ from core.system.procfs import available_bytes
 from core.text import join_names
 from gui.style.device_colours import device_colours, device_labels
 from gui.viewmodels.devices.device_rows import OnDevices
-from gui.viewmodels.devices.memory_bars import MemoryKnowledge, memory_rows
+from gui.viewmodels.devices.memory_bars import MemoryKnowledge, memory_bars
 from gui.viewmodels.devices.process_rows import (
     confirmation,
     leftovers_confirmation,
@@ -102,7 +102,7 @@ class MemoryController(QObject):
             other_runs_on=self._other_runs_on(),
         )
         page = self._details.memory
-        page.show_rows(memory_rows(survey, colours, known))
+        page.show_rows(memory_bars(survey, colours, known))
         page.show_findings(
             verdict_rows(facts, device_labels(survey.devices, facts), colours),
             ended_words(facts),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ReuseController(QObject):
-    """Does what the menu of a run and the list of setups ask for."""
+    """Does what the menu of a run and the list of presets ask for."""
 
     def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
         super().__init__()
@@ -38,10 +38,10 @@ class ReuseController(QObject):
             menu.edit_asked.connect(lambda run_dir: self._with_spec(run_dir, self._fill))
             menu.copy_asked.connect(self._copy)
             menu.keep_asked.connect(lambda run_dir: self._with_spec(run_dir, self._ask_name))
-        setups = panels.setup.presets
-        setups.fill_asked.connect(lambda path: self._attempt(lambda: self._fill(presets.read(Path(path)))))
-        setups.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
-        setups.keep_asked.connect(self._keep_choices)
+        preset_button = panels.setup.presets
+        preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._fill(presets.read(Path(path)))))
+        preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
+        preset_button.keep_asked.connect(self._keep_choices)
 
     def _fill(self, spec: RunSpec) -> None:
         """Choose everything that the spec says, and name the devices that this machine does not have."""
@@ -75,9 +75,7 @@ class ReuseController(QObject):
             self._ask_name(check.spec)
 
     def _ask_name(self, spec: RunSpec) -> None:
-        dialog = NameDialog(
-            self._panels.window, question="Keep this as a setup called", name=spec.name, yes="Keep", judge=_judge
-        )
+        dialog = NameDialog(self._panels.window, question="Preset name", name=spec.name, yes="Save", judge=_judge)
         dialog.named.connect(lambda name: self._attempt(lambda: self._keep(spec, name)))
         dialog.open()
 
@@ -86,16 +84,16 @@ class ReuseController(QObject):
         try:
             presets.save(spec, path)
         except OSError as error:
-            raise ValueError(f"{path} cannot be written: {error.strerror}. Nothing was kept.") from error
+            raise ValueError(f"{path} cannot be written: {error.strerror}. No preset was saved.") from error
         self._message.show_passing(
-            f"Kept as {name}: choose it under Setups, or start it with: trainyard run --setup {name!r}"
+            f"Saved as {name}. Choose it under Presets, or start it with: trainyard run --setup {name!r}"
         )
 
     def _ask_to_remove(self, path: Path) -> None:
         ask(
             self._panels.window,
             lambda: self._remove(path),
-            question=f"Remove the setup {path.stem}?",
+            question=f"Remove the preset {path.stem}?",
             words=f"Its file is deleted: {path}. Runs that were started from it stay as they are.",
             yes="Remove it",
         )
@@ -106,7 +104,7 @@ class ReuseController(QObject):
         except OSError as error:
             self._message.show_message(f"{path} cannot be removed: {error.strerror}.", "bad")
         else:
-            self._message.show_passing(f"The setup {path.stem} is removed.")
+            self._message.show_passing(f"Removed the preset {path.stem}.")
 
     def _with_spec(self, run_dir: str, action: Callable[[RunSpec], object]) -> None:
         self._attempt(lambda: action(Run.attach(Path(run_dir)).spec()))
@@ -119,9 +117,9 @@ class ReuseController(QObject):
 
 
 def _path_of(name: str) -> Path:
-    """The file of a setup. Raises `ValueError` for what is a path: what is kept here is kept by name."""
+    """Return the file of a preset. Raise `ValueError` for a name that is a path."""
     if "/" in name:
-        raise ValueError(f"A setup cannot be called {name!r}. Use letters, digits, spaces and . + - _.")
+        raise ValueError(f"A preset cannot be called {name!r}. Use letters, digits, spaces and . + - _.")
     return presets.path_of(name.removesuffix(presets.SUFFIX), presets.default_root())
 
 

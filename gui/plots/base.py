@@ -271,8 +271,8 @@ class Plot(QFrame):
     def _build(self, title: str) -> None:
         self.title = QLabel(f"{title}  {self.unit}".rstrip())
         self.title.setProperty("role", "title")
-        self._values = _beside_title(ReadoutLabel())
-        self._note = _beside_title(ElidedLabel())  # text may be cut, numbers may not
+        self._values = _prepare_side_label(ReadoutLabel())
+        self._note = _prepare_side_label(ElidedLabel())  # text may be cut, numbers may not
         self._note.hide()
         self.empty = QLabel(self.no_run)
         self.empty.setProperty("role", "empty")
@@ -308,7 +308,7 @@ class Plot(QFrame):
         return button
 
 
-def _beside_title(label: QLabel) -> QLabel:
+def _prepare_side_label(label: QLabel) -> QLabel:
     label.setProperty("role", "muted")
     label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
     return label

@@ -14,7 +14,7 @@ from core.config import validation
 from core.devices.device import Device, Sample, Survey
 from core.runs.index import directories
 from core.runs.states import RunState
-from gui.panels.devices.device_delegate import ROW, DeviceDelegate, beside_label
+from gui.panels.devices.device_delegate import ROW, DeviceDelegate, without_label
 from gui.panels.devices.device_table import DeviceTable
 from gui.services.device_monitor import DeviceMonitor
 from gui.style.theme import DARK
@@ -313,8 +313,8 @@ def test_what_can_be_ticked_beside_a_mig_device_is_what_the_catalogue_allows(tic
 
 
 def test_the_reason_says_nothing_that_stands_above_it():
-    assert beside_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
-    assert beside_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
+    assert without_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
+    assert without_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
 
 
 @pytest.mark.parametrize("held_by", [None, "blender (anna)"])

@@ -89,12 +89,12 @@ def test_styles_are_what_the_escapes_ask_for():
     text = "\x1b[1;31mA\x1b[22;4mB\x1b[0mC\x1b[38;5;208;48;2;1;2;3mD\x1b[39;49mE\x1b[91;103mF\x1b[mG"
     chunks = terminal.feed(text).lines[0].chunks
     assert chunks == [
-        ("A", Style(ink=1, bold=True)),
-        ("B", Style(ink=1, underlined=True)),
+        ("A", Style(foreground=1, bold=True)),
+        ("B", Style(foreground=1, underlined=True)),
         ("C", PLAIN),
-        ("D", Style(ink=208, ground=(1, 2, 3))),
+        ("D", Style(foreground=208, background=(1, 2, 3))),
         ("E", PLAIN),
-        ("F", Style(ink=9, ground=11)),
+        ("F", Style(foreground=9, background=11)),
         ("G", PLAIN),
     ]
 
@@ -106,7 +106,7 @@ def test_what_no_terminal_knows_changes_nothing(numbers):
 
 def test_a_colour_that_is_written_over_keeps_the_rest():
     terminal = Terminal()
-    assert terminal.feed("\x1b[32mgreen\x1b[0m\r12").lines[0].chunks == [("12", PLAIN), ("een", Style(ink=2))]
+    assert terminal.feed("\x1b[32mgreen\x1b[0m\r12").lines[0].chunks == [("12", PLAIN), ("een", Style(foreground=2))]
 
 
 def test_bytes_that_are_no_text_do_not_become_letters_of_all_scripts():
@@ -124,9 +124,9 @@ def test_bytes_that_are_no_text_do_not_become_letters_of_all_scripts():
 def test_every_colour_can_be_read(theme):
     panel = QColor(theme.panel).getRgb()[:3]
     for number in range(256):
-        ink = char_format(Style(ink=number), theme).foreground().color().getRgb()[:3]
+        ink = char_format(Style(foreground=number), theme).foreground().color().getRgb()[:3]
         assert contrast(ink, panel) >= MIN_CONTRAST, number
-        on_ground = char_format(Style(ground=number), theme)
+        on_ground = char_format(Style(background=number), theme)
         ink, ground = on_ground.foreground().color().getRgb()[:3], on_ground.background().color().getRgb()[:3]
         assert contrast(ink, ground) >= MIN_CONTRAST, number
 
@@ -284,7 +284,7 @@ def test_colours_are_shown_and_change_with_the_theme(qtbot, tmp_path, view):
     for theme in (DARK, LIGHT, DARK):
         view.set_theme(theme)
         red = looks(6)
-        assert red.foreground() == char_format(Style(ink=1, bold=True), theme).foreground()
+        assert red.foreground() == char_format(Style(foreground=1, bold=True), theme).foreground()
         assert red.fontWeight() == 700
         assert looks(10).background().color() == QColor(0, 0, 255)
 

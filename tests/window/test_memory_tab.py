@@ -29,7 +29,7 @@ from gui.viewmodels.devices.memory_bars import (
     UNCLAIMED,
     MemoryBar,
     MemoryKnowledge,
-    memory_rows,
+    memory_bars,
 )
 from gui.viewmodels.run import memory_verdicts
 from tests.support.acting import played
@@ -59,20 +59,20 @@ def survey(device=GPU, **sample):
 
 def test_a_bar_is_made_of_this_run_other_runs_others_and_what_nobody_owns_up_to():
     held = known(holder(4 * GB, "this"), holder(3 * GB, "another"), holder(2 * GB), holder(1 * GB))
-    (row,) = memory_rows(survey(memory_used_bytes=12 * GB, processes=(Process(pid=1),)), COLOURS, held)
+    (row,) = memory_bars(survey(memory_used_bytes=12 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert [part // GB for part in row.parts] == [4, 3, 3, 2, 12]
     assert sum(row.shares) == pytest.approx(1)
 
 
 def test_what_is_not_known_is_none_and_never_zero():
     held = known(holder(None, "this"))
-    (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
+    (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert (row.parts[THIS_RUN], row.parts[OTHERS], row.parts[UNCLAIMED]) == (None, 0, None)
     assert row.shares == pytest.approx((0, 0, 0, 5 / 24, 19 / 24)), "what is in use is never drawn as free"
     held = known(holder(None), holder(2 * GB))  # some unknown part of the rest is the first one's
-    (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
+    (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert (row.parts[OTHERS], row.parts[UNCLAIMED]) == (2 * GB, None)
-    (row,) = memory_rows(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, known())
+    (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, known())
     assert row.parts[:FREE] == (None, None, None, None)
 
 
@@ -86,28 +86,28 @@ def test_what_is_not_known_is_none_and_never_zero():
     ],
 )
 def test_where_there_is_no_bar_there_are_words(device, sample, old_s, words):
-    (row,) = memory_rows(survey(device, **sample), COLOURS, known(old_s=old_s))
+    (row,) = memory_bars(survey(device, **sample), COLOURS, known(old_s=old_s))
     assert words in row.words
     assert row.shares == (0, 0, 0, 0, 0)
 
 
 def test_shared_memory_is_nobodys():
     device = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
-    (row,) = memory_rows(survey(device, memory_used_bytes=GB), COLOURS, known())
+    (row,) = memory_bars(survey(device, memory_used_bytes=GB), COLOURS, known())
     assert row.words == "shared memory: its users are unknown"
 
 
 def test_a_cpu_device_shares_the_memory_of_the_machine():
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
     held = known(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
-    (row,) = memory_rows(survey(cpu), COLOURS, held)
+    (row,) = memory_bars(survey(cpu), COLOURS, held)
     assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
 
 
 def test_what_another_run_holds_of_a_cpu_device_is_not_counted_as_somebody_elses():
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
     held = known(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
-    (row,) = memory_rows(survey(cpu), COLOURS, held)
+    (row,) = memory_bars(survey(cpu), COLOURS, held)
     assert row.parts == (0, None, None, None, 20 * GB)
     assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
 

@@ -60,7 +60,7 @@ def test_pause_resume_and_on_to_the_end(drive, runs_root, tmp_path):
     assert 0 < step < STEPS
     assert detail(panel).startswith(f"saved at step {step}, ")
     assert button.text() == "Resume"
-    assert f"step {step}, " in button.toolTip()
+    assert f"step {step} (" in button.toolTip()
     panel.until(lambda: panel.runs.item(0).text().endswith(f"paused · epoch {step} of {STEPS}"), "the list")
     panel.until(panel.start_button.isEnabled, "its device to be free")
     press(panel, "pauseButton")

@@ -254,10 +254,10 @@ def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_ho
         panel.until(lambda: panel.verdict.text() == "Checking train.py …", "that it is looked at")
         read = panel.window.services.device_monitor.survey.samples
         panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
-        assert box.itemText(0) == "Usual"
+        assert box.itemText(0) == "Automatic"
     finally:
         answers.set()
-    panel.until(lambda: box.itemText(0) == "Usual: .venv", "the usual Python")
+    panel.until(lambda: box.itemText(0) == "Automatic: .venv", "the usual Python")
     assert threading.main_thread() not in asked_by
     ready(panel)
     assert spec_of(panel).python == str(usual)

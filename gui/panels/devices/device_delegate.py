@@ -78,7 +78,7 @@ class DeviceDelegate(QStyledItemDelegate):
         obstacle = str(index.data(OBSTACLE) or "")
         in_use = bool(row.held_by or row.used_by)
         if obstacle and not row.lost and (row.blocked or (row.is_mig and not in_use)):
-            self._paint_reason(painter, beside_label(row.label, obstacle), rect)
+            self._paint_reason(painter, without_label(row.label, obstacle), rect)
         elif self.dense:
             self._paint_dense(painter, row, rect)
         else:
@@ -111,9 +111,7 @@ class DeviceDelegate(QStyledItemDelegate):
         painter.fillRect(square, QColor(theme.disabled if off else row.colour))
         line = QRect(rect.left() + NAME_PX, top, rect.width() - NAME_PX - RIGHT_PX, LINE_PX)
         tone = getattr(theme, row.urgent or "muted")
-        side = (
-            row.status.removeprefix("blocked · ") or row.temperature_and_power
-        )  # the reason below says that it is blocked
+        side = row.status.removeprefix("blocked · ") or row.temperature_and_power
         label = _bold(painter.font())
         label_width = _width(painter, row.label, label) + 10
         small = small_font(painter.font())
@@ -134,7 +132,7 @@ class DeviceDelegate(QStyledItemDelegate):
         if self.dense:
             shown = painter.fontMetrics().elidedText(reason, Qt.TextElideMode.ElideRight, room.width())
         else:
-            shown = _fitted(painter, reason, room)
+            shown = _fit_text(painter, reason, room)
         painter.drawText(room, REASON_FLAGS, shown)
         painter.setFont(before)
 
@@ -170,7 +168,7 @@ class DeviceDelegate(QStyledItemDelegate):
             painter.drawRoundedRect(track, BAR_PX / 2, BAR_PX / 2)
 
 
-def beside_label(label: str, sentence: str) -> str:
+def without_label(label: str, sentence: str) -> str:
     """Drop the label from a sentence shown beside it: `GPU 0 is hidden by ...` becomes `Hidden by ...`."""
     rest = sentence.removeprefix(f"{label} is ")
     return f"{rest[:1].upper()}{rest[1:]}"
@@ -189,7 +187,7 @@ def _toggles(event: QEvent, rect: QRect) -> bool:
     return False
 
 
-def _fitted(painter: QPainter, text: str, room: QRect) -> str:
+def _fit_text(painter: QPainter, text: str, room: QRect) -> str:
     """Cut a wrapped text to the room, with an ellipsis."""
     words, cut = text.split(), ""
     while (

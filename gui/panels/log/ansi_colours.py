@@ -31,11 +31,11 @@ def char_format(style: Style, theme: Theme) -> QTextCharFormat:
     result = QTextCharFormat()
     if style == PLAIN:
         return result
-    ink, ground = _shown(style, theme)
-    if ink:
-        result.setForeground(QColor(*ink))
-    if ground:
-        result.setBackground(QColor(*ground))
+    foreground, background = _shown(style, theme)
+    if foreground:
+        result.setForeground(QColor(*foreground))
+    if background:
+        result.setBackground(QColor(*background))
     if style.bold:
         result.setFontWeight(QFont.Weight.Bold)
     result.setFontItalic(style.italic)
@@ -45,14 +45,14 @@ def char_format(style: Style, theme: Theme) -> QTextCharFormat:
 
 def _shown(style: Style, theme: Theme) -> tuple[Rgb | None, Rgb | None]:
     """Return foreground and background; None for the default."""
-    panel, text = _parsed(theme.panel), _parsed(theme.muted if style.faint else theme.text)
-    ink, ground = rgb(style.ink), rgb(style.ground)
-    if ink is None and ground is None and not (style.inverse or style.faint):
+    panel, text = _parse_hex(theme.panel), _parse_hex(theme.muted if style.faint else theme.text)
+    foreground, background = rgb(style.foreground), rgb(style.background)
+    if foreground is None and background is None and not (style.inverse or style.faint):
         return None, None
     if style.inverse:
-        behind = ink or text
-        return legible(ground or panel, behind), behind
-    return legible(ink or text, ground or panel), ground
+        behind = foreground or text
+        return legible(background or panel, behind), behind
+    return legible(foreground or text, background or panel), background
 
 
 def rgb(colour: Colour) -> Rgb | None:
@@ -69,13 +69,13 @@ def rgb(colour: Colour) -> Rgb | None:
 
 
 @lru_cache(maxsize=4096)
-def legible(ink: Rgb, ground: Rgb) -> Rgb:
+def legible(foreground: Rgb, background: Rgb) -> Rgb:
     """Return the foreground, made lighter or darker until it is readable on the background."""
-    pole = 255 if contrast((255, 255, 255), ground) > contrast((0, 0, 0), ground) else 0
+    pole = 255 if contrast((255, 255, 255), background) > contrast((0, 0, 0), background) else 0
     for tenth in range(10):
-        mixed = tuple(round(part + (pole - part) * tenth / 10) for part in ink)
+        mixed = tuple(round(part + (pole - part) * tenth / 10) for part in foreground)
         tried = (mixed[0], mixed[1], mixed[2])
-        if contrast(tried, ground) >= MIN_CONTRAST:
+        if contrast(tried, background) >= MIN_CONTRAST:
             return tried
     return pole, pole, pole
 
@@ -93,5 +93,5 @@ def _luminance(colour: Rgb) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _parsed(colour: str) -> Rgb:
+def _parse_hex(colour: str) -> Rgb:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)

@@ -205,9 +205,7 @@ class LogView(QPlainTextEdit):
     def _visible_matches(self) -> Iterator[QTextCursor]:
         for block in self._visible():
             found = QTextCursor(block)
-            for _ in range(
-                block.text().lower().count(self._query.lower())
-            ):  # otherwise the search continues to the end of the document
+            for _ in range(block.text().lower().count(self._query.lower())):  # else find() goes on to the end
                 found = self.document().find(self._query, found)
                 yield QTextCursor(found)
 

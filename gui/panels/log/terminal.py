@@ -41,8 +41,8 @@ Colour = int | Rgb | None
 class Style:
     """The look of characters, set by escape sequences (SGR, ECMA-48 8.3.117)."""
 
-    ink: Colour = None
-    ground: Colour = None
+    foreground: Colour = None
+    background: Colour = None
     bold: bool = False
     faint: bool = False
     italic: bool = False
@@ -69,16 +69,16 @@ def restyled(style: Style, numbers: str) -> Style:
         elif code in _SWITCHES:
             style = replace(style, **_SWITCHES[code])
         elif 30 <= code <= 37 or 90 <= code <= 97:
-            style = replace(style, ink=code - 30 if code < 90 else code - 82)
+            style = replace(style, foreground=code - 30 if code < 90 else code - 82)
         elif 40 <= code <= 47 or 100 <= code <= 107:
-            style = replace(style, ground=code - 40 if code < 100 else code - 92)
+            style = replace(style, background=code - 40 if code < 100 else code - 92)
         elif code in {38, 48}:
             colour = _extended(codes)
-            style = replace(style, ink=colour) if code == 38 else replace(style, ground=colour)
+            style = replace(style, foreground=colour) if code == 38 else replace(style, background=colour)
         elif code == 39:
-            style = replace(style, ink=None)
+            style = replace(style, foreground=None)
         elif code == 49:
-            style = replace(style, ground=None)
+            style = replace(style, background=None)
     return style
 
 

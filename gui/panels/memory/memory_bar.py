@@ -67,7 +67,7 @@ def part_brushes(colour: str, theme: Theme) -> tuple[QBrush, ...]:
     """Return the brush of each of `PARTS` for a device of this colour."""
     brushes = [QBrush()] * len(PARTS)
     brushes[THIS_RUN] = QBrush(QColor(colour))
-    brushes[OTHER_RUNS] = QBrush(_mixed(colour, theme.panel))
+    brushes[OTHER_RUNS] = QBrush(_mix(colour, theme.panel))
     brushes[OTHERS] = QBrush(QColor(theme.muted))
     brushes[UNCLAIMED] = QBrush(QColor(theme.disabled), Qt.BrushStyle.Dense4Pattern)
     brushes[FREE] = QBrush(QColor(theme.field if theme.name == "dark" else theme.button_hover))
@@ -89,7 +89,7 @@ def swatch(brush: QBrush, border: str, scale: float) -> QPixmap:
     return pixmap
 
 
-def _mixed(colour: str, ground: str) -> QColor:
+def _mix(colour: str, ground: str) -> QColor:
     one, other = QColor(colour), QColor(ground)
     parts = (
         round(PALE * a + (1 - PALE) * b)

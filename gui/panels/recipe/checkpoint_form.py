@@ -28,14 +28,14 @@ class CheckpointForm(FieldGroup):
             "Automatic: at the end of an epoch, using at most 1 % of the time. "
             "Pause and Save now always write one", changed, UNITS,
         )  # fmt: skip
-        self._every = editors.whole(
+        self._every = editors.integer(
             "checkpointEveryBox", "Interval of checkpoints", "Epochs, steps or minutes between two checkpoints",
             changed, minimum=1, arrows=False,
         )  # fmt: skip
         self._add("&Save · every", shares=(7, 5), unit=self._unit, every=self._every)
         self._add(
             "&Keep latest · best", shares=(5, 7),
-            keep=editors.whole(
+            keep=editors.integer(
                 "checkpointKeepBox", "Checkpoints to keep", "Number of latest checkpoints to keep", changed,
                 minimum=1, arrows=False,
             ),

@@ -95,7 +95,7 @@ def _editor(setting: Setting, recipe: str, changed: Callable[[], None]) -> Edito
     if isinstance(default, bool):
         field = editors.check(name, setting.name, tip, changed)
     elif isinstance(default, int) and abs(default) <= MAX_NUMBER:
-        field = editors.whole(name, setting.name, tip, changed)
+        field = editors.integer(name, setting.name, tip, changed)
     else:
         field = editors.text(name, setting.name, tip, changed, empty_is_none=default is None)
     field.set_value(default)

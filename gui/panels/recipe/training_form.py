@@ -126,7 +126,7 @@ class LearningForm(FieldGroup):
                 "Constant, or half a cosine down to 0 at the last step", changed,
                 [(name, name) for name in SCHEDULES],
             ),
-            warmup_steps=editors.whole(
+            warmup_steps=editors.integer(
                 "warmupBox", "Warm-up steps",
                 "Optimizer steps in which the learning rate rises to its full value", changed,
                 minimum=0, arrows=False,
@@ -152,7 +152,7 @@ class EndingForm(FieldGroup):
     """Early stopping: fields of `Training`."""
 
     def __init__(self) -> None:
-        super().__init__("Early stop")
+        super().__init__("Early stopping")
         changed = self.changed.emit
         self._add(
             "S&top early · on NaN", shares=(5, 7),
@@ -185,28 +185,28 @@ class ComputingForm(FieldGroup):
         )  # fmt: skip
         self._add(
             "Acc&umulation",
-            accumulation=editors.whole(
+            accumulation=editors.integer(
                 "accumulationBox", "Accumulation", "Parts per device and optimizer step, computed one after the other; "
                 "more parts need less memory", changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
             "&Micro-batches",
-            micro_batches=editors.whole(
+            micro_batches=editors.integer(
                 "microBatchesBox", "Micro-batches", "Parts of a batch that the stages of the pipeline compute "
                 "at the same time", changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
             "&Loader workers",
-            loader_workers=editors.whole(
+            loader_workers=editors.integer(
                 "workersBox", "Data-loader workers",
                 "Processes per device that load data; 0: the training process loads them", changed, minimum=0,
             ),
         )  # fmt: skip
         self._add(
             "S&eed",
-            seed=editors.whole(
+            seed=editors.integer(
                 "seedBox", "Seed", "Seed of shuffling, splitting and initial weights", changed, minimum=0
             ),
         )

@@ -25,9 +25,7 @@ class ProgressLine(QWidget):
         self.bar.setAccessibleName("Progress of the run")
         self.bar.setMinimumWidth(50)
         self.bar.setMaximumWidth(170)
-        self.bar.setSizePolicy(
-            QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed
-        )  # takes the space that the texts leave
+        self.bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # takes the rest of the space
         self.detail = QLabel()
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
@@ -61,7 +59,7 @@ class ProgressLine(QWidget):
         keep_width = bool(detail) and steady
         if not keep_width and self.detail.minimumWidth():
             self.detail.setMinimumWidth(0)
-            self.detail.clear()  # otherwise the label keep_width the width it has cached
+            self.detail.clear()  # otherwise the label keeps its cached width
         self.detail.setText(detail)
         if keep_width:
             self.detail.setMinimumWidth(

@@ -32,7 +32,7 @@ class MemoryCheckForm(FieldGroup):
         changed = self.changed.emit
         self._add(
             "Tole&rance · wait (s)", shares=(5, 5),
-            tolerance_mb=editors.whole(
+            tolerance_mb=editors.integer(
                 "releaseToleranceBox", "Tolerance of the memory check, in MB",
                 "A device counts as released when it uses at most this much more memory than before the run", changed,
                 minimum=0, arrows=False, suffix=" MB",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PX = 48
 """Height of two lines."""
-LABEL_PX = 84
+LABEL_PX = 94
 """Width of labels: narrower than usual, to leave room for paths."""
 AUTOMATIC = "Automatic"
 BRIEF = {"one": "one process", "per-device": "per device"}
@@ -230,9 +230,11 @@ class ScriptForm(QWidget):
 
     def _lay_out(self) -> None:
         rows = form(self)
-        open_script = _opener("scriptButton", "Choose a script", "Choose a Python script", self._browse_script)
-        open_folder = _opener("workingDirButton", "Choose the working folder", "Choose a folder", self._browse_folder)
-        open_python = _opener(
+        open_script = _browse_button("scriptButton", "Choose a script", "Choose a Python script", self._browse_script)
+        open_folder = _browse_button(
+            "workingDirButton", "Choose the working folder", "Choose a folder", self._browse_folder
+        )
+        open_python = _browse_button(
             "openPythonButton", "Choose another Python", "Choose a Python by its file", self._browse_python
         )
         rows.addRow(label("&Script", self._script, LABEL_PX), with_button(self._script, open_script))
@@ -268,7 +270,7 @@ class ScriptForm(QWidget):
         dialog.open()
 
 
-def _opener(name: str, accessible: str, tip: str, pressed: Callable[[], None]) -> QPushButton:
+def _browse_button(name: str, accessible: str, tip: str, pressed: Callable[[], None]) -> QPushButton:
     button = QPushButton("…")
     button.setObjectName(name)
     button.setAccessibleName(accessible)

@@ -74,7 +74,7 @@ class MemoryKnowledge:
     """Devices of active runs other than the shown one."""
 
 
-def memory_rows(survey: Survey, colours: Mapping[str, str], known: MemoryKnowledge) -> list[MemoryBar]:
+def memory_bars(survey: Survey, colours: Mapping[str, str], known: MemoryKnowledge) -> list[MemoryBar]:
     """Return a bar for each device, in the order of the survey."""
     samples = {sample.device_id: sample for sample in survey.samples}
     return [_row(device, samples.get(device.id), colours[device.id], known) for device in survey.devices]
@@ -86,9 +86,9 @@ def _row(device: Device, sample: Sample | None, colour: str, known: MemoryKnowle
     if words or sample is None:
         parts: tuple[Bytes, ...] = (None,) * len(PARTS)
     elif device.kind == "cpu":
-        parts = _of_machine(device, known)
+        parts = _cpu_parts(device, known)
     else:
-        parts = _of_gpu(device, sample, known)
+        parts = _gpu_parts(device, sample, known)
     return MemoryBar(id=device.id, label=device.label, colour=colour, total_bytes=total, parts=parts, words=words)
 
 
@@ -108,11 +108,11 @@ def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -
     return next((words for applies, words in reasons if applies), "")
 
 
-def _of_gpu(device: Device, sample: Sample, known: MemoryKnowledge) -> tuple[Bytes, ...]:
+def _gpu_parts(device: Device, sample: Sample, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     used, total = sample.memory_used_bytes or 0, device.memory_total_bytes or 0
-    on_it = _on(device, known)
-    mine = _sum([each for each in on_it if _is_this(each, known)])
-    runs = _sum([each for each in on_it if each.run_id is not None and not _is_this(each, known)])
+    on_it = _processes_on(device, known)
+    mine = _sum([each for each in on_it if _is_of_shown_run(each, known)])
+    runs = _sum([each for each in on_it if each.run_id is not None and not _is_of_shown_run(each, known)])
     others = _sum([each for each in on_it if each.run_id is None])
     if sample.processes is None:  # the driver lists no processes: the owner of the used memory is unknown
         mine, runs, others = (part or None for part in (mine, runs, others))
@@ -122,11 +122,17 @@ def _of_gpu(device: Device, sample: Sample, known: MemoryKnowledge) -> tuple[Byt
     return mine, runs, others, unclaimed, max(total - used, 0)
 
 
-def _of_machine(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
+def _cpu_parts(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     """Return the parts of a CPU device, whose memory is that of the whole machine."""
     own = known.memory_of_run.get(device.id)
-    mine = int(own) if own is not None else _sum([each for each in _on(device, known) if _is_this(each, known)])
-    runs = _sum([each for each in _on(device, known) if each.run_id is not None and not _is_this(each, known)])
+    mine = (
+        int(own)
+        if own is not None
+        else _sum([each for each in _processes_on(device, known) if _is_of_shown_run(each, known)])
+    )
+    runs = _sum(
+        [each for each in _processes_on(device, known) if each.run_id is not None and not _is_of_shown_run(each, known)]
+    )
     if known.available_bytes is None or device.memory_total_bytes is None:
         return mine, runs, None, None, None
     if device.id in known.other_runs_on and not runs:  # only the other runs know how much they use
@@ -135,11 +141,11 @@ def _of_machine(device: Device, known: MemoryKnowledge) -> tuple[Bytes, ...]:
     return mine, runs, others, None, known.available_bytes
 
 
-def _on(device: Device, known: MemoryKnowledge) -> list[ProcessInfo]:
+def _processes_on(device: Device, known: MemoryKnowledge) -> list[ProcessInfo]:
     return [process for process in known.processes if process.device_id == device.id]
 
 
-def _is_this(process: ProcessInfo, known: MemoryKnowledge) -> bool:
+def _is_of_shown_run(process: ProcessInfo, known: MemoryKnowledge) -> bool:
     return process.run_id is not None and process.run_id == known.run_id
 
 

@@ -101,10 +101,10 @@ def why_not_end(entry: ProcessEntry, runs: KnownRuns) -> str:
         return "It is part of Trainyard."
     if info.state == "Z":
         return "It has already ended; its parent process has not noticed yet."
-    return "" if entry.leftover is not None else _of_a_run(info, runs)
+    return "" if entry.leftover is not None else _why_not_run(info, runs)
 
 
-def _of_a_run(info: ProcessInfo, runs: KnownRuns) -> str:
+def _why_not_run(info: ProcessInfo, runs: KnownRuns) -> str:
     if info.run_id is None:
         return ""
     name = runs.names.get(info.run_id, info.run_id)

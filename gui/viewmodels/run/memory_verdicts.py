@@ -63,12 +63,12 @@ def released_words(facts: RunFacts) -> tuple[str, str]:
 def note(facts: RunFacts, labels: Mapping[str, str]) -> tuple[str, str]:
     """Return `✓ released in 1.8 s on both devices` and its tone, for the head of the memory plot."""
     found = worst(facts.releases.values())
-    if _is_watched(facts):
+    if _is_being_checked(facts):
         return WATCHING, "muted"  # the tab Memory has the details
     if found is None:
         return "", ""
     if found.verdict is Verdict.RELEASED:
-        return f"✓ released in {seconds(found.seconds)}{_on_all_devices(len(facts.releases))}", "good"
+        return f"✓ released in {seconds(found.seconds)}{_device_count_words(len(facts.releases))}", "good"
     where = [
         labels.get(each.device_id, each.device_id)
         for each in facts.releases.values()
@@ -96,7 +96,7 @@ def verdict_rows(facts: RunFacts, labels: Mapping[str, str], colours: Mapping[st
     """Return the verdicts of a run in the order of its devices."""
     order = [*facts.devices, *(device for device in facts.releases if device not in facts.devices)]
     return [
-        _finding(facts.releases[device], labels.get(device, device), colours.get(device, ""))
+        _verdict_row(facts.releases[device], labels.get(device, device), colours.get(device, ""))
         for device in order
         if device in facts.releases
     ]
@@ -116,7 +116,7 @@ def nothing_words(facts: RunFacts, *, shown: bool) -> str:
     """Return why verdicts are missing; the empty string if they are complete."""
     if not shown:
         return "No run is shown. The memory check of a run appears here."
-    if _is_watched(facts):
+    if _is_being_checked(facts):
         return facts.waiting or f"Training has ended: {WATCHING}"
     if facts.releases:
         return ""
@@ -127,18 +127,18 @@ def nothing_words(facts: RunFacts, *, shown: bool) -> str:
     return "After training, Trainyard checks that the memory is released. The result appears here."
 
 
-def _is_watched(facts: RunFacts) -> bool:
+def _is_being_checked(facts: RunFacts) -> bool:
     """True if the check still waits for a device."""
     return facts.state is RunState.RELEASING and (not facts.releases or len(facts.releases) < len(facts.devices))
 
 
-def _on_all_devices(devices: int) -> str:
+def _device_count_words(devices: int) -> str:
     if devices == 1:
         return ""
     return " on both devices" if devices == 2 else f" on all {devices} devices"
 
 
-def _finding(release: Release, label: str, colour: str) -> VerdictRow:
+def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:
     before, peak, after = (
         fine_gigabytes(each) for each in (release.before_bytes, release.peak_bytes, release.after_bytes)
     )  # fmt: skip

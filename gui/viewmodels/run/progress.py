@@ -85,13 +85,13 @@ def progress_view(
 ) -> ProgressView | None:
     """Return the progress of a run at `now` (unix seconds); None while the total is unknown."""
     if facts.plan is not None and facts.plan.steps > 0:
-        return _of_plan(facts, facts.plan, losses, now)
+        return _plan_progress(facts, facts.plan, losses, now)
     if facts.progress is not None and facts.progress.total > 0:
-        return _of_script(facts, facts.progress, script.steps() if script else _NO_STEPS, now)
+        return _script_progress(facts, facts.progress, script.steps() if script else _NO_STEPS, now)
     return None
 
 
-def _of_plan(facts: RunFacts, plan: Plan, losses: Series | None, now: float) -> ProgressView:
+def _plan_progress(facts: RunFacts, plan: Plan, losses: Series | None, now: float) -> ProgressView:
     over = state_info(facts.state).over
     recent = _steps_since_start(facts, losses)
     pace = recent.whole_pace() if over else recent.pace(PACE_S, now)
@@ -108,7 +108,7 @@ def _of_plan(facts: RunFacts, plan: Plan, losses: Series | None, now: float) -> 
     )
 
 
-def _of_script(facts: RunFacts, reported: RunProgress, recent: _Steps, now: float) -> ProgressView | None:
+def _script_progress(facts: RunFacts, reported: RunProgress, recent: _Steps, now: float) -> ProgressView | None:
     """Return what the script reports. It may report a total as done when it begins its last part: no forecast then."""
     over = state_info(facts.state).over
     if over and reported.unit == IN_EPOCH:

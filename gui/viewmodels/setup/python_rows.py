@@ -40,11 +40,11 @@ def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list
 def usual_row(entries: Sequence[FoundPython], usual: str) -> StrategyRow:
     """The row for no choice: with what it comes to, once that is known."""
     if not usual:
-        return StrategyRow(strategy="", title="Usual", summary=AUTOMATIC, obstacle="")
+        return StrategyRow(strategy="", title="Automatic", summary=AUTOMATIC, obstacle="")
     entry = next((each for each in entries if each.found.path == usual), None)
     own = entry is not None and entry.found.place == "own"
     has = f"{AUTOMATIC}.\nNow: {_summary(entry) if entry else short(usual)}"
-    return StrategyRow(strategy="", title=f"Usual: {_title(usual, None, own=own)}", summary=has, obstacle="")
+    return StrategyRow(strategy="", title=f"Automatic: {_title(usual, None, own=own)}", summary=has, obstacle="")
 
 
 def short(path: str) -> str:

@@ -37,7 +37,7 @@ def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text:
     return Editor(widget=box, value=box.isChecked, set_value=lambda value: box.setChecked(value is True))
 
 
-def whole(
+def integer(
     name: str, title: str, tip: str, changed: Callable[[], None], *,
     minimum: int = -MAX_NUMBER, arrows: bool = True, suffix: str = "",
 ) -> Editor:  # fmt: skip
