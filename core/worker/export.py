@@ -1,4 +1,4 @@
-"""The exporter's outer border: no run, no devices; one answer, or one sentence on what went wrong."""
+"""Export a trained model in a process of its own: write the model, its recipe and settings, and answer in JSON."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from ..schema.spec import RunSpec
 
 PACKAGES = {"pytorch": "pytorch", "tensorflow": "keras", "keras": "keras"}
-"""By framework, the package that has its exporter: one for both that train Keras models."""
-GONE = "Checkpoint {} gave way to newer ones before it was read. Export again, or pause the run first."
-"""A run that goes on keeps so many and no more, and a framework takes its time to load."""
+"""The package that exports a framework's models. TensorFlow and Keras both train Keras models."""
+GONE = "Checkpoint {} was replaced by newer ones before it could be read. Export again, or pause the run first."
+"""An active run keeps only its last checkpoints, and a framework takes seconds to load."""
 MIN_BYTES = 64 * 1024
-"""A disk that does not take so much more is full."""
+"""A disk with fewer free bytes counts as full."""
 RECIPE, SETTINGS = "recipe.py", "settings.json"
 
 
 def main(request_json: str) -> int:
-    """Do what the request says; returns the exit code."""
+    """Run the export that the JSON request describes, write the answer file and return the exit code."""
     deadman.hold()
     request = json.loads(request_json)
     answer = Path(request["answer"])
     try:
-        told = _export(request)
+        reply = _export(request)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (the outer border: user code may raise anything)
         traceback.print_exception(error)
         source = Path(request["checkpoint"])
         sentence = _sentence(error) if source.exists() else GONE.format(source.name)
-        told = {"error": sentence, "full": _is_full(Path(request["folder"]), error)}
-    answer.write_text(json.dumps(told), encoding="utf-8")
-    return 1 if "error" in told else 0
+        reply = {"error": sentence, "full": _is_full(Path(request["folder"]), error)}
+    answer.write_text(json.dumps(reply), encoding="utf-8")
+    return 1 if "error" in reply else 0
 
 
 def _export(request: dict[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_full(folder: Path, error: BaseException) -> bool:
-    """Whether it went wrong because the disk is full: frameworks tell it in words of their own, or not at all."""
+    """Return whether the error's cause is a full disk, which frameworks report in different ways or not at all."""
     if isinstance(error, OSError):
         return error.errno in FULL
     probe = folder / ".probe"
@@ -85,7 +85,7 @@ def _sentence(error: BaseException) -> str:
 def _write_bundle(
     recipe: LoadedRecipe, spec: RunSpec, position: TrainingPosition, checkpoint: str, folder: Path
 ) -> None:
-    """Put recipe and settings into `folder`."""
+    """Write the recipe, the modules that it imports from its folder, and the settings. Other files are left out."""
     source = Path(spec.own_recipe.path)
     shutil.copyfile(source, folder / RECIPE)
     for name, module in _neighbours(source.parent):
@@ -100,14 +100,14 @@ def _write_bundle(
 
 
 def _arguments(recipe: LoadedRecipe, spec: RunSpec) -> dict[str, Any]:
-    """What the recipe's `model` was called with."""
+    """Return the arguments of the recipe's `model`."""
     of_run = {name: getattr(spec.training, name) for name in RUN_KEYWORDS}
     values = {**spec.own_recipe.settings, **{name: value for name, value in of_run.items() if value is not None}}
     return {name: value for name, value in values.items() if recipe.takes("model", name)}
 
 
 def _neighbours(home: Path) -> list[tuple[str, ModuleType]]:
-    """The modules of the recipe's own folder that it imported, with what is inside them."""
+    """Return the modules that the recipe imported from its own folder, with their submodules."""
     loaded = [(name, module) for name, module in sys.modules.items() if getattr(module, "__file__", None)]
     own = {name for name, module in loaded if "." not in name and _is_in(home, module)}
     return [(name, module) for name, module in loaded if name.partition(".")[0] in own]
@@ -119,7 +119,7 @@ def _is_in(home: Path, module: ModuleType) -> bool:
 
 
 def _copy_module(name: str, module: ModuleType, folder: Path) -> None:
-    """Under the name by which it is imported: a package's own code into its `__init__.py`."""
+    """Copy a module under the name by which it is imported; a package's own code goes into its `__init__.py`."""
     source, target = Path(str(module.__file__)), folder.joinpath(*name.split("."))
     target = target / "__init__.py" if hasattr(module, "__path__") else target.with_suffix(".py")
     if source.suffix == ".py" and target != folder / RECIPE:

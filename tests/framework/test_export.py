@@ -226,4 +226,6 @@ def test_a_checkpoint_that_gave_way_meanwhile_is_said_to_have(tmp_path: Path) ->
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.wait(60) == 1
     told = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
-    assert told["error"].startswith("Checkpoint step-00000007 gave way to newer ones before it was read. Export again")
+    assert told["error"].startswith(
+        "Checkpoint step-00000007 was replaced by newer ones before it could be read. Export again"
+    )

@@ -272,7 +272,7 @@ def test_what_cannot_be_trained_is_told_in_a_sentence(runs_root: Path, tmp_path:
     )
     assert [followed.state for followed in refused] == [RunState.FAILED] * 2
     label, own_schedule = (str(followed.run.facts.error) for followed in refused)
-    assert "A label is 3, which is not among the model's 3 outputs" in label
+    assert "A label is 3, but the model has 3 outputs" in label
     assert "has a learning rate schedule of its own" in own_schedule
 
 
@@ -308,11 +308,11 @@ def test_what_train_data_may_not_return_is_told_with_what_it_may() -> None:
     expected = [
         "train_data() returned NoneType. Return a tuple of arrays",
         "train_data() returned (ndarray). Return a tuple of arrays",
-        "train_data() returned arrays of [8, 7] items. Return as many targets as inputs, and some.",
+        "train_data() returned arrays of [8, 7] items. Return as many targets as inputs, at least one.",
         "train_data() returned arrays of [0, 0] items.",
         "Each item must be a tuple of two or more tensors",
-        "returned an endless tf.data.Dataset. Leave repeat() out",
-        "does not know how many items it has. Tell it: dataset.apply(tf.data.experimental.assert_cardinality(items)).",
+        "returned an endless tf.data.Dataset. Remove repeat()",
+        "of unknown size. Set it: dataset.apply(tf.data.experimental.assert_cardinality(items)).",
         "returned an empty tf.data.Dataset.",
         "train_data() returned (ndarray, list). Return a tuple of arrays",
     ]

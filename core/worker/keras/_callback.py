@@ -1,4 +1,4 @@
-"""What `fit` tells the run, and the run tells `fit`."""
+"""Connect `fit` with the run's controller by callbacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ControllerCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras has no types
-    """Tells the controller each step and each epoch, and ends `fit` when the controller says so."""
+    """Reports each step and epoch to the controller, and ends `fit` when the controller decides to."""
 
     def __init__(self, controller: TrainingController, task: Task, context: Context) -> None:
         super().__init__()
@@ -33,24 +33,24 @@ class ControllerCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Ker
         self._due = 0.0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (Keras' signature)
-        """The learning rate of this step, where it is another than the last one's."""
+        """Set the learning rate of this step, where it differs from the last one's."""
         self._set_rate()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
-        """Count the step; a resumed epoch ends when all its steps are done, though `fit` has not counted as many."""
+        """Count the step. A resumed epoch ends when all its steps are done, though `fit` has counted fewer."""
         self.over = self._controller.after_step(logs["loss"])
         epoch_done = self._controller.done_in_epoch == self._steps
         if self.over or epoch_done:
-            self.model.stop_training = True  # looked at after each batch, and again after the validation
+            self.model.stop_training = True  # read after each batch and after the validation
         if epoch_done and not self.over:
             self._controller.after_epoch_steps(learning_rate(self._optimizer))
 
     def on_test_begin(self, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
-        """Nothing is asked for yet."""
+        """Start a validation that no request has cut short."""
         self._cut_short = False
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
-        """Leave a validation when asked to stop or to pause."""
+        """End the validation if a stop or a pause is requested."""
         now = time.monotonic()
         if now >= self._due:
             self._due = now + REPORT_EVERY_S
@@ -58,13 +58,13 @@ class ControllerCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Ker
             self.model.stop_evaluating = self._cut_short
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ANN401, ARG002 (as above)
-        """The end of an epoch, and of the training when the controller says so: `fit` goes on only if neither."""
+        """End the epoch, and with it the training if a request or the controller ends it."""
         if not self.over:
             self.validated(logs)
             self.model.stop_training = self.over or self.finished
 
     def validated(self, logs: Mapping[str, float]) -> None:
-        """Tell what a validation measured, if it was not cut short."""
+        """Report the means of a validation, if it was not cut short."""
         values = {name: [value] for name, value in logs.items() if name.startswith("val_")}
         self.over = self._controller.after_epoch({} if self._cut_short else values)
 
@@ -75,7 +75,7 @@ class ControllerCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Ker
 
 
 class Validations(list[int]):
-    """What `fit` takes for the epochs after which to validate: all but one that was left in the middle."""
+    """The epochs after which `fit` validates: all but one that ended in the middle."""
 
     def __init__(self, callback: ControllerCallback) -> None:
         super().__init__()
@@ -86,19 +86,19 @@ class Validations(list[int]):
 
 
 class Callbacks(keras.callbacks.CallbackList):  # type: ignore[misc]  # Keras has no types
-    """Keras' list of callbacks, which would fetch each batch's logs from the device before passing them on."""
+    """Keras' list of callbacks, without fetching each batch's logs from the device."""
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401 (as above)
-        """Pass it on."""
+        """Call each callback."""
         for callback in self.callbacks:
             callback.on_train_batch_begin(batch, logs)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401 (as above)
-        """Pass it on as it is."""
+        """Call each callback with the logs as they are."""
         for callback in self.callbacks:
             callback.on_train_batch_end(batch, logs)
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ANN401 (as above)
-        """Pass it on as it is."""
+        """Call each callback with the logs as they are."""
         for callback in self.callbacks:
             callback.on_test_batch_end(batch, logs)

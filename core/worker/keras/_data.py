@@ -1,4 +1,4 @@
-"""The data as `fit` reads them: one stream of batches over all epochs, cut for the replicas of a strategy."""
+"""The data for `fit`: one stream of batches over all epochs, cut for the replicas of a strategy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Cut(NamedTuple):
-    """Into how many parts a global batch goes."""
+    """The number of parts of a global batch."""
 
     replicas: int = 1
     passes: int = 1
@@ -21,15 +21,15 @@ class Cut(NamedTuple):
 
     @property
     def needed(self) -> bool:
-        """Whether it is cut at all."""
+        """Whether batches are cut at all."""
         return self.replicas * self.passes > 1
 
 
 def training(batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:
-    """All batches from a step of an epoch on, epoch after epoch, each in its own order.
+    """Return all batches from step `skip` of an epoch on, epoch after epoch, each in its own order.
 
-    Elements are (inputs, target), or where batches are cut, a replica's (inputs, target, weights): the
-    replicas' in turn, their weights adding up to 1 over a global batch.
+    Elements are (inputs, target). Where batches are cut, they are (inputs, target, weights) of one replica after the
+    other; the weights of a global batch add up to 1.
     """
     if batches.dataset is None:
         feeds = _shuffled_arrays(batches, cut, epoch=epoch, epochs=epochs, skip=skip)
@@ -40,11 +40,11 @@ def training(batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int) 
 
 
 def validation(batches: Batches, replicas: int) -> tuple[tf.data.Dataset, int]:
-    """The data set as it stands, over and over, and the steps that it takes to see it once.
+    """Return the data set, repeated without end, and the steps that see it once.
 
-    Keras weights what a replica measures by the items it was shown, so every replica has to be shown some.
+    Keras weights a replica's measurements by its number of items, so every replica must get some.
     """
-    # Of fewer items than replicas each is shown as often as there are replicas: the means stay what they are.
+    # With fewer items than replicas, each item is repeated once per replica: the means stay the same.
     times = 1 if batches.items >= replicas else replicas
     size = _leaving_none_idle(batches, replicas)
     items = batches.dataset
@@ -57,7 +57,7 @@ def validation(batches: Batches, replicas: int) -> tuple[tf.data.Dataset, int]:
 
 
 def _leaving_none_idle(batches: Batches, replicas: int) -> int:
-    """The run's batch size, or a little more, so that also the last batch has an item for each replica."""
+    """Return the run's batch size, or a little more, so that the last batch has an item for each replica, too."""
     size = batches.batch_size
     while size < batches.items and 0 < batches.items % size < replicas:
         size += replicas
@@ -65,7 +65,7 @@ def _leaving_none_idle(batches: Batches, replicas: int) -> int:
 
 
 def _gathered(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool) -> tf.data.Dataset:
-    """Batches of what `fit` takes; beginning anew at their end, which spares TensorFlow to look for it at each step."""
+    """Return batches for `fit`. They repeat without end: TensorFlow then need not look for the end at each step."""
 
     def gather(*feed: tf.Tensor) -> tuple[object, ...]:
         weights = feed[-1:] if weighted else ()
@@ -76,9 +76,9 @@ def _gathered(feeds: tf.data.Dataset, batches: Batches, *, weighted: bool) -> tf
 
 
 def _shuffled_arrays(batches: Batches, cut: Cut, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:
-    """The indices of a batch, or of a replica's slice of it, one after another.
+    """Return the indices of each batch, or of each replica's slice of it, one after the other.
 
-    Counted through, with the epoch's order handed on from step to step.
+    The steps are counted, and the epoch's order is passed from step to step.
     """
     steps, size, replicas = batches.steps, batches.batch_size, cut.replicas
 
@@ -95,7 +95,7 @@ def _shuffled_arrays(batches: Batches, cut: Cut, *, epoch: int, epochs: int, ski
 
 
 def _shuffled_dataset(batches: Batches, *, epoch: int, epochs: int, skip: int) -> tf.data.Dataset:
-    """The items of a `tf.data.Dataset` in global batches."""
+    """Return a `tf.data.Dataset` in global batches."""
     size = batches.batch_size
 
     def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
@@ -106,7 +106,7 @@ def _shuffled_dataset(batches: Batches, *, epoch: int, epochs: int, skip: int) -
 
 
 def _dealt_out(feeds: tf.data.Dataset, cut: Cut) -> tf.data.Dataset:
-    """The replicas' slices of each global batch, in turn."""
+    """Return the replicas' slices of each global batch, in turn."""
 
     def slices(*feed: tf.Tensor) -> tf.data.Dataset:
         first, *others = (
@@ -121,9 +121,9 @@ def _dealt_out(feeds: tf.data.Dataset, cut: Cut) -> tf.data.Dataset:
 
 
 def _slice(feed: Feed, replica: tf.Tensor, cut: Cut) -> Feed:
-    """A replica's contiguous slice of a global batch, with the weights of its items.
+    """Return a replica's contiguous slice of a global batch, with the weights of its items.
 
-    It has an item for each pass at least: where there are not enough, others stand in with a weight of 0.
+    The slice has at least one item per pass: missing items are replaced by others with weight 0.
     """
     items = tf.shape(feed[0], out_type=tf.int64)[0]
     start, size = part(items, replica, cut.replicas)
@@ -133,6 +133,6 @@ def _slice(feed: Feed, replica: tf.Tensor, cut: Cut) -> Feed:
 
 
 def part(items: tf.Tensor, number: int | tf.Tensor, parts: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Start and size of the `number`-th of so many contiguous parts, which differ by one item at most."""
+    """Return start and size of one of `parts` contiguous parts, which differ by one item at most."""
     least, more = items // parts, items % parts
     return number * least + tf.minimum(tf.cast(number, items.dtype), more), least + tf.cast(number < more, items.dtype)

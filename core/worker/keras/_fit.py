@@ -1,4 +1,4 @@
-"""What the Keras strategies share: compile, and one call of `fit` for the whole run."""
+"""Compile the model and call `fit` once for the whole run: shared by all Keras strategies."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 
 def fit(task: Task, context: Context, gradient: Gradient | None = None) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for. `gradient`: instead of a tape."""
+    """Train to the last epoch, or until a stop or a pause is requested. `gradient` replaces the gradient tape."""
     strategy, epochs = task.model.distribute_strategy, context.training.epochs
     cut = Cut(strategy.num_replicas_in_sync, context.training.accumulation)
     with strategy.scope():
         _compile(task, context, cut, gradient)
     controller = TrainingController(context, Reporter(context), Saver(task.model, task.optimizer, context), **task.size)
-    callback = ControllerCallback(
-        controller, task, context
-    )  # knows the base learning rate, which a checkpoint may not have
+    callback = ControllerCallback(controller, task, context)  # before a checkpoint can change the base learning rate
     controller.begin(learning_rate(task.optimizer))
     checks = _validation(task, callback, strategy)
     if controller.done_in_epoch == task.train.steps:
@@ -54,32 +52,32 @@ def fit(task: Task, context: Context, gradient: Gradient | None = None) -> None:
         )
     if not callback.over:
         controller.finish()
-    # A stream under a strategy may take a minute to be let go of (see `_data`): the process ends without.
+    # Releasing a stream under a strategy may take a minute (see `read_ahead`): keep it until the process exits.
     gc.freeze()
 
 
 def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) -> None:
-    """Give the model the recipe's parts, and `fit` its step."""
+    """Compile the model with the recipe's parts, and give `fit` its step."""
     task.model.compile(
         optimizer=task.optimizer,
         loss=MeanLoss(task.loss, cut.replicas),
         metrics=[keras.metrics.MeanMetricWrapper(measure, name=name) for name, measure in task.metrics.items()],
-        # Not left to Keras, which would choose XLA by the device. Over several devices only the passes
-        # of each can be compiled: see `CutPasses`.
+        # Set here, because Keras would choose XLA by the device. Over several devices only the passes of each device
+        # can be compiled: see `CutPasses`.
         jit_compile=context.training.compile and cut.replicas == 1,
     )
     if context.training.compile and cut.replicas == 1 and not task.model.jit_compile:
-        context.notice("Keras finds that XLA cannot compile this model: it is trained without.")
-    # On the instance, so that its class, and a `train_step` of the recipe's own, stay what they are.
+        context.notice("Keras reports that XLA cannot compile this model. It is trained without compiling.")
+    # Set on the instance, so that its class and a `train_step` of the recipe's own stay unchanged.
     task.model.train_step = train_step(task, context, cut, gradient)
     if cut.replicas == 1:
         _build_metrics(task)
 
 
 def _build_metrics(task: Task) -> None:
-    """Show the metrics an item: Keras asks them for their results after an epoch, also when no step has used them.
+    """Build the metrics with one item: Keras reads their results after an epoch, even if no step has used them.
 
-    Under a strategy it builds them itself.
+    Under a strategy Keras builds them itself.
     """
     *inputs, target = task.train.tensors(tuple(part[:1] for part in next(task.train.in_order())))
     task.model.compute_metrics(None, target, call(task.model, inputs, training=False))
@@ -93,12 +91,12 @@ class MeanLoss(keras.losses.Loss):  # type: ignore[misc]  # Keras has no types
         self._mean, self._replicas = mean, replicas
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:  # noqa: ANN401, ARG002 (Keras')
-        """Neither weighted nor cast: `y_true` comes as the recipe's data have it."""
+        """Return the mean without weights or casts: `y_true` has the type of the recipe's data."""
         return self._mean(y_true, y_pred) / self._replicas
 
 
 def _validation(task: Task, callback: ControllerCallback, strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    """The keywords with which `fit` validates; none without data for it."""
+    """Return the keywords of `fit` for validation; empty without validation data."""
     if task.val is None:
         return {}
     batches, steps = validation(task.val, strategy.num_replicas_in_sync)
@@ -112,14 +110,14 @@ def _validation(task: Task, callback: ControllerCallback, strategy: tf.distribut
 def _dealt(
     batches: tf.data.Dataset, strategy: tf.distribute.Strategy
 ) -> tf.data.Dataset | tf.distribute.DistributedDataset:
-    """As `fit` takes them: where there are replicas, they get theirs in turn."""
+    """Distribute the batches to the replicas in turn, if there are several."""
     if strategy.num_replicas_in_sync == 1:
         return batches
     return strategy.distribute_datasets_from_function(lambda _: batches)
 
 
 def _finish_epoch(task: Task, callback: ControllerCallback, checks: dict[str, Any]) -> None:
-    """The validation that a pause kept a whole epoch from."""
+    """Validate a whole epoch whose validation was cut off by a pause."""
     logs = {}
     if checks:
         logs = task.model.evaluate(

@@ -1,4 +1,4 @@
-"""What one batch of `fit` does: Keras' own `train_step`, or one that cuts the batch by size."""
+"""One batch of `fit`: Keras' own `train_step`, or one that weights the parts of a batch by their size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
-from ..tensorflow._step import Passes, Update
+from ..tensorflow._step import Passes, Update, add_gradients
 from ._data import part
 
 if TYPE_CHECKING:
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 
 def train_step(task: Task, context: Context, cut: Cut, gradient: Gradient | None = None) -> Callable[[Any], Logs]:
-    """What `fit` shall call for each batch. Its log `loss` is that batch's own, which is not what Keras logs.
+    """Return the function that `fit` calls for each batch. Its log `loss` is that of the batch, unlike Keras' own.
 
-    Keras' own is left in place where it does what the run asks for. It clips the gradient of each
-    replica by itself, and gives all parts of a batch the same weight, however many items they have.
+    Keras' step is kept where it suffices. It clips each replica's gradient separately, and weights all parts of a
+    batch equally, whatever their size.
     """
     if cut.needed or gradient or context.training.gradient_clip:
-        _needs_kerass_own(task.model)
+        _require_keras_step(task.model)
         return CutStep(task, context, cut, gradient)
-    return _with_its_own_loss(task.model)
+    return _with_loss_per_batch(task.model)
 
 
-def _with_its_own_loss(model: keras.Model) -> Callable[[Any], Logs]:
-    """Keras' step, or that of the recipe's model, its mean loss begun anew each time."""
+def _with_loss_per_batch(model: keras.Model) -> Callable[[Any], Logs]:
+    """Return the model's step, with the mean loss reset before each batch."""
     step = model.train_step
 
-    def begin_anew_and_step(data: Any) -> Logs:  # noqa: ANN401 (the data set's elements)
+    def reset_and_step(data: Any) -> Logs:  # noqa: ANN401 (the data set's elements)
         for metric in model.metrics:
             if metric.name == "loss":
                 metric.reset_state()
         logs: Logs = step(data)
         return logs
 
-    return begin_anew_and_step
+    return reset_and_step
 
 
 class CutStep:
@@ -56,7 +56,7 @@ class CutStep:
         self._replicas = cut.replicas
 
     def __call__(self, data: Any) -> Logs:  # noqa: ANN401 (as above)
-        """One replica's part of the step. The logs of all are averaged by Keras, and here they add up."""
+        """Make one replica's part of the step. Keras averages the logs of all replicas; these must add up."""
         inputs, target, weights = keras.utils.unpack_x_y_sample_weight(data)
         inputs = inputs if isinstance(inputs, tuple) else (inputs,)
         loss, gradients = self._passes.weighted((*inputs, target), tf.ones([1]) if weights is None else weights)
@@ -65,10 +65,10 @@ class CutStep:
 
 
 class CutPasses(Passes):
-    """The passes over a replica's slice, whose size is known only when it comes."""
+    """The passes over a replica's slice, whose size is known only at run time."""
 
     def weighted(self, tensors: Feed, weights: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
-        """The mean loss of the slice by the sum of its weights, and its gradients."""
+        """Return the mean loss of the slice times the sum of its weights, and its gradients."""
         loss, gradients = self._passes(tensors, weights)
         return loss, gradients
 
@@ -90,11 +90,7 @@ class CutPasses(Passes):
         return total, sums
 
 
-def add_gradients(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
-    return None if one is None else one + other
-
-
-def _needs_kerass_own(model: keras.Model) -> None:
+def _require_keras_step(model: keras.Model) -> None:
     if type(model).train_step is not keras.Model.train_step:
         raise ValueError(
             f"model() returned a {type(model).__name__} with a train_step of its own, which cannot weight the parts of "

@@ -1,4 +1,4 @@
-"""A Keras model for use elsewhere, of a run of Keras or of TensorFlow: a `.keras` file, or a SavedModel."""
+"""Export a Keras model of a Keras or TensorFlow run: a `.keras` file or a SavedModel, and a script that loads it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 WEIGHTS = "model.npz"
 LOAD = {
     "keras": '''\
-"""The trained model, loaded: `python load.py`, or `from load import model`. Needs keras and tensorflow alone.
+"""Load the trained model: `python load.py`, or `from load import model`. Needs only keras and tensorflow.
 
-The recipe is beside it for its layers and functions; the data that it trained on are not.
+The recipe in this folder defines its layers and functions. The training data are not included.
 """
 
 import sys
@@ -35,9 +35,9 @@ if __name__ == "__main__":
     model.summary()
 ''',
     "saved_model": '''\
-"""The trained model, loaded: `python load.py`, or `from load import model`. Needs tensorflow alone.
+"""Load the trained model: `python load.py`, or `from load import model`. Needs only tensorflow.
 
-`model.serve(inputs)` computes. The recipe beside it is not needed for it; the data that it trained on are not here.
+`model.serve(inputs)` computes. The recipe in this folder is not needed. The training data are not included.
 """
 
 from pathlib import Path
@@ -55,7 +55,7 @@ if __name__ == "__main__":
 def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: str) -> None:
     """Write `model.keras`, or the folder `saved_model`, and `load.py`.
 
-    Raises `ValueError` with a sentence when the weights are another model's.
+    Raises `ValueError` if the weights are of another model.
     """
     model = recipe.call("model")
     if not isinstance(model, keras.Model):
@@ -71,7 +71,7 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
 
 
 def _build(model: keras.Model, recipe: LoadedRecipe) -> None:
-    """A model without an Input has its weights once it has seen what its inputs look like."""
+    """Create the weights of a model without an Input, by calling it with symbolic inputs of its data's shapes."""
     data = recipe.call("train_data")
     *inputs, _ = data if isinstance(data, tuple) else data.element_spec
     whole_batches = isinstance(data, tuple)
@@ -86,26 +86,24 @@ def _build(model: keras.Model, recipe: LoadedRecipe) -> None:
 def fill(model: keras.Model, checkpoint: Path) -> None:
     """Set the weights from a checkpoint, by position: a model that was placed on devices has other paths.
 
-    Raises `ValueError` with a sentence when number or shapes are others.
+    Raises `ValueError` if their number or shapes differ.
     """
     path = checkpoint / WEIGHTS
     if not path.exists():
-        raise ValueError(f"Checkpoint {checkpoint.name} holds no weights of a whole model.")
+        raise ValueError(f"Checkpoint {checkpoint.name} has no weights of a whole model.")
     with np.load(path, allow_pickle=False) as file:
         saved = sorted((int(key.partition(":")[0]), key.partition(":")[2], file[key]) for key in file.files)
     fault = _difference(model, saved)
     if fault:
-        raise ValueError(
-            f"Checkpoint {checkpoint.name} is of another model: {fault}. Set the recipe back to what it was."
-        )
+        raise ValueError(f"Checkpoint {checkpoint.name} is of another model: {fault}. Undo the changes to the recipe.")
     model.set_weights([array for _, _, array in saved])
 
 
 def _difference(model: keras.Model, saved: list[tuple[int, str, np.ndarray]]) -> str:
-    """The first weight that does not fit, in words; "" when all do."""
+    """Describe the first weight that does not fit; return the empty string if all do."""
     if len(saved) != len(model.weights):
-        return f"it has {len(saved)} weights where this one has {len(model.weights)}"
+        return f"it has {len(saved)} weights, this model {len(model.weights)}"
     for (_, path, array), weight in zip(saved, model.weights, strict=True):
         if array.shape != tuple(weight.shape):
-            return f"its {path} has the shape {array.shape}, this one's {weight.path} {tuple(weight.shape)}"
+            return f"its {path} has the shape {array.shape}, this model's {weight.path} {tuple(weight.shape)}"
     return ""

@@ -1,6 +1,6 @@
 """Data parallel on several devices in one process: MirroredStrategy keeps a copy of the model on each.
 
-This is what replaces `keras.utils.multi_gpu_model`, which is gone since TensorFlow 2.4.
+It replaces `keras.utils.multi_gpu_model`, which TensorFlow 2.4 removed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     strategy = tf.distribute.MirroredStrategy(claim(context))
     fit(build(recipe, context, scope=strategy.scope()), context)

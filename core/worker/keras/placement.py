@@ -1,4 +1,4 @@
-"""One model on several devices, in one process: its parts are where the recipe puts them, or follow one another."""
+"""Model parallel in one process: the model's parts are on the devices that the recipe names, or in order on all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from ..tensorflow._build import build
 from ..tensorflow._devices import claim
-from ..tensorflow._placing import placed_model, tell
+from ..tensorflow._placing import placed_model, record_parts
 from ..tensorflow.placement import where_it_was_computed
 from ._fit import fit
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     devices = claim(context)
     if context.training.compile:
         raise ValueError("XLA compiles for one device, and this model is on several. Switch compiling off.")
-    with tf.device(devices[0]):  # for all that is not placed
+    with tf.device(devices[0]):  # for everything that is not placed
         task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
-    tell(context, task.model, devices)
+    record_parts(context, task.model, devices)
     fit(task, context, where_it_was_computed)

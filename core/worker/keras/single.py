@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     claim(context)
     fit(build(recipe, context), context)

@@ -1,7 +1,11 @@
-"""TensorFlow with a loop of its own: one file per strategy, each with `train(recipe, context)`.
+"""TensorFlow with a training loop of our own: one file per strategy, each with `train(recipe, context)`.
 
-What has to be in the environment before TensorFlow or Keras is imported is set here, since this is
-loaded before any module of the package: import it first, also from where Keras' own `fit` trains.
+`_build` makes model, data and optimizer from a recipe, `_data` the batches, `_devices` claims devices. `_step` is what
+one device does of a step, `_loop` the loop that all strategies share, `_saver` the checkpoints, `_placing` a model on
+several devices, `_coordinator` a parameter server's chief. `_errors` explains TensorFlow's errors.
+
+The environment variables that TensorFlow and Keras read when they are imported are set here. Import this package
+before them, also where Keras' own `fit` trains.
 """
 
 from __future__ import annotations
@@ -9,4 +13,4 @@ from __future__ import annotations
 import os
 
 os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever the user's keras.json says
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # no hints on how it was compiled; warnings and errors stay
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # hide how TensorFlow was compiled; show warnings and errors

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class Task:
-    """A recipe's parts, built: all that a loop needs besides the step's function."""
+    """A recipe's parts, built: everything that a loop needs besides the step's function."""
 
     model: keras.Model
     loss: Measure
-    """Gives the mean over the items it is shown."""
+    """Returns the mean over its items."""
     optimizer: keras.optimizers.Optimizer
     train: Batches
     val: Batches | None
     metrics: Mapping[str, Measure]
-    """Each gives a value per item."""
+    """Each returns a value per item."""
 
     @property
     def size(self) -> TrainingSize:
-        """How much there is in an epoch."""
+        """How long an epoch is."""
         return {
             "steps_per_epoch": self.train.steps,
             "samples_per_epoch": self.train.items,
@@ -55,11 +55,11 @@ def build(
     scope: AbstractContextManager[Any] | None = None,
     make_model: Callable[[Sequence[keras.KerasTensor]], object] | None = None,
 ) -> Task:
-    """The recipe's parts, model and optimizer within `scope` (a strategy's, or a device's).
+    """Build the recipe's parts, model and optimizer within `scope` (a strategy's, or a device's).
 
-    The random states are set before each part, so that no part depends on what another drew: the weights
-    are those of a hand-written loop that calls `keras.utils.set_random_seed(seed)`, then `model()`.
-    `make_model`: what makes the model instead of the recipe's `model()`, told what its inputs look like.
+    The seed is set before each part, so that no part depends on random numbers of another: the weights are those of a
+    hand-written loop that calls `keras.utils.set_random_seed(seed)`, then `model()`.
+    `make_model`: makes the model from its symbolic inputs, instead of the recipe's `model()`.
     """
     training = context.training
     train, val = (_batches(recipe, context, name) for name in ("train_data", "val_data"))
@@ -71,7 +71,7 @@ def build(
         inputs = [keras.KerasTensor(spec.shape, spec.dtype.name) for spec in train.specs()[:-1]]
         model = make_model(inputs) if make_model else recipe.call("model")
         model = checked_model(model, recipe, "model")
-        output = call(model, inputs, training=False)  # makes the variables of one that has none yet
+        output = call(model, inputs, training=False)  # creates the variables of a model without any
         optimizer = _optimizer(recipe, context)
         optimizer.build(model.trainable_variables)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -88,7 +88,7 @@ def build(
 
 
 def seed_everything(seed: int) -> None:
-    """Set the random states of Python, numpy, TensorFlow and Keras, which takes 32 bits."""
+    """Seed Python, numpy, TensorFlow and Keras, which takes 32 bits."""
     keras.utils.set_random_seed(seed % 2**32)
 
 
@@ -101,14 +101,14 @@ def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches |
 
 
 def checked_model(model: object, recipe: LoadedRecipe, function: str) -> keras.Model:
-    """Raises `TypeError` with a sentence when this function of the recipe returned something else."""
+    """Return the model. Raises `TypeError` if this function of the recipe returned something else."""
     if not isinstance(model, keras.Model):
         raise TypeError(f"{function}() of {recipe.name} returned {type(model).__name__}. Return a keras.Model.")
     return model
 
 
 def call(model: keras.Model, inputs: Sequence[Any], *, training: bool) -> Any:  # noqa: ANN401 (in whatever structure)
-    """The model's output; one input is given as such, several as a list."""
+    """Return the model's output. One input is passed as such, several as a list."""
     given = inputs[0] if len(inputs) == 1 else list(inputs)
     if "training" in inspect.signature(model.call).parameters:
         return model(given, training=training)
@@ -116,7 +116,7 @@ def call(model: keras.Model, inputs: Sequence[Any], *, training: bool) -> Any:  
 
 
 def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optimizer:
-    """The recipe's optimizer with the run's settings; Adam where the recipe has none."""
+    """Return the recipe's optimizer with the run's settings, or Adam where the recipe has none."""
     training = context.training
     rate = training.learning_rate
     optimizer = recipe.call("optimizer") if recipe.has("optimizer") else keras.optimizers.Adam(DEFAULT_LEARNING_RATE)
@@ -136,12 +136,12 @@ def _needs_plain_rate(recipe: LoadedRecipe, optimizer: keras.optimizers.Optimize
     if not isinstance(optimizer.learning_rate, keras.Variable):
         raise ValueError(  # noqa: TRY004 (the user's choice, not a type of ours)
             f"optimizer() of {recipe.name} has a learning rate schedule of its own. Leave the run's learning rate, "
-            "schedule and warm-up alone, or give the optimizer a number."
+            "schedule and warm-up unset, or give the optimizer a number."
         )
 
 
 def _loss(recipe: LoadedRecipe) -> Measure:
-    """The recipe's loss, or cross entropy on logits."""
+    """Return the recipe's loss, or cross entropy on logits."""
     loss = recipe.call("loss") if recipe.has("loss") else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if not callable(loss):
         raise TypeError(
@@ -150,22 +150,22 @@ def _loss(recipe: LoadedRecipe) -> Measure:
         )
     if getattr(loss, "reduction", None) == "sum":
         raise ValueError(
-            f"loss() of {recipe.name} sums over the batch. The loss of a step is the mean over its global batch: "
-            "leave the reduction as it is."
+            f"loss() of {recipe.name} sums over the batch, but the loss of a step is the mean over its global batch. "
+            "Do not set the reduction."
         )
-    return loss  # type: ignore[no-any-return]  # callable, as just asked
+    return loss  # type: ignore[no-any-return]  # callable, as just checked
 
 
 def _mean_of(loss: Measure) -> Measure:
-    """Takes the mean where a loss gives a value per item."""
+    """Return the loss with the mean taken where it returns a value per item."""
     return lambda target, output: tf.reduce_mean(tf.cast(loss(target, output), tf.float32))
 
 
 def _outside(loss: Measure, target: tf.TensorSpec, output: Any) -> Measure:  # noqa: ANN401 (as above)
-    """The loss as it is where there is no strategy.
+    """Return the loss, traced outside of any strategy.
 
-    Losses of Keras divide by the number of replicas where they see a strategy, and plain functions do not:
-    traced outside of it, both give the mean over the items they are shown.
+    Keras' losses divide by the number of replicas inside a strategy, and plain functions do not. Traced outside, both
+    return the mean over their items.
     """
     like = tf.nest.map_structure(lambda each: tf.TensorSpec(each.shape, each.dtype), output)
     return tf.function(loss).get_concrete_function(target, like)  # type: ignore[no-any-return]

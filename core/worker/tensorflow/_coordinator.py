@@ -1,4 +1,4 @@
-"""What a parameter server's chief stands on: the cluster's description, steps under way, checkpoints between them."""
+"""The parts of parameter server training: the cluster's description, its servers, scheduled steps, checkpoints."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from ..context import Context
     from ._data import Batches, Feed
 
-AHEAD = 4  # batches per worker under way or waiting: no worker waits for the chief, and a stop waits for few
+AHEAD = 4
+"""Batches per worker that are scheduled: no worker waits for the chief, and a stop waits for few."""
 
 
 def cluster_of(assignment: RankAssignment) -> str:
-    """`TF_CONFIG`: the first address is the chief's, the last the parameter server's."""
+    """Return `TF_CONFIG`. The first address is the chief's, the last the parameter server's."""
     chief, *workers, server = assignment.addresses
     index = assignment.rank - 1 if assignment.role == "worker" else 0
     return json.dumps({
@@ -37,14 +38,14 @@ def cluster_of(assignment: RankAssignment) -> str:
 
 
 def serve(assignment: RankAssignment) -> None:
-    """Compute, or keep variables, for the chief; for ever: the supervisor ends servers when the others are done."""
+    """Compute or keep variables for the chief. Never returns: the supervisor ends servers after the other workers."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    # An operation that waits for another process occupies a thread, and what it waits for needs one, too:
-    # with a thread per core, servers of one core would wait for each other for ever.
+    # An operation that waits for another process occupies a thread, and so does the operation it waits for.
+    # With a thread per core, servers of one core would wait for each other for ever.
     threads = tf.compat.v1.ConfigProto(
         intra_op_parallelism_threads=len(assignment.cores),
         inter_op_parallelism_threads=len(assignment.cores) + len(assignment.addresses),
-        gpu_options=tf.compat.v1.GPUOptions(allow_growth=True),  # a server does not look at what `claim` has set
+        gpu_options=tf.compat.v1.GPUOptions(allow_growth=True),  # a server ignores the setting of `claim`
     )
     server = tf.distribute.Server(
         resolver.cluster_spec(), job_name=resolver.task_type, task_index=resolver.task_id, protocol="grpc",
@@ -54,22 +55,22 @@ def serve(assignment: RankAssignment) -> None:
 
 
 class Workers:
-    """Gives batches to whichever worker is free."""
+    """Schedules batches on free workers."""
 
     def __init__(self, strategy: tf.distribute.Strategy, coordinator: ClusterCoordinator, workers: int) -> None:
         self._strategy, self._coordinator, self._workers = strategy, coordinator, workers
 
     def computing(self, compute: Callable[[Feed], tf.Tensor], batches: Batches) -> Callable[..., Any]:
-        """Makes of `compute(tensors)` a function that a worker runs on a feed; it gives what `each` waits for.
+        """Return a function of a feed that a worker runs, from `compute(tensors)`. `each` waits for its results.
 
-        Arrays are sent to each worker once; then the indices of a batch are all that travels.
+        Arrays are sent to each worker once. Afterwards only the indices of a batch are sent.
         """
         arrays = batches.arrays or (tf.zeros([]),)
         sent = self._coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensors(arrays).repeat())
         iterator = iter(sent)
 
         def on_worker(iterator: Any, *feed: tf.Tensor) -> tf.Tensor:  # noqa: ANN401 (the worker's own)
-            with tf.device(HOST):  # else all arrays would go to the GPU for each batch
+            with tf.device(HOST):  # else all arrays would be copied to the GPU for each batch
                 everything = next(iterator)
                 tensors = gather(everything, feed) if batches.arrays else feed
             return self._strategy.run(compute, args=(tensors,))
@@ -78,7 +79,7 @@ class Workers:
         return lambda *feed: self._coordinator.schedule(function, args=(iterator, *feed))
 
     def each(self, function: Callable[..., Any], feeds: Iterable[Feed]) -> Iterator[tf.Tensor]:
-        """The results in the order given; some are always under way."""
+        """Yield the results in the order of the feeds. Some are always scheduled ahead."""
         pending: deque[Any] = deque()
         max_pending = AHEAD * self._workers
         for feed in feeds:
@@ -90,9 +91,9 @@ class Workers:
 
 
 class CoordinatedSaver(Saver):
-    """Waits for the steps that are under way, so that all variables are of the same moment.
+    """Waits for the scheduled steps, so that all variables are of the same moment.
 
-    Such steps are in the weights, but not counted yet: a resumed run does those few once more.
+    Those steps are in the weights, but not counted yet: a resumed run repeats those few.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The global batches of an epoch, in an order that depends on nothing but the seed and the epoch."""
+"""The global batches of an epoch, in an order that depends only on the seed and the epoch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Feed = tuple[tf.Tensor, ...]
-    """What a step's function is called with: each of shape (items of the global batch, ...)."""
+    """The arguments of a step's function: each of shape (items of the global batch, ...)."""
 
-CUT_AT_ONCE = 1024  # steps; an epoch of millions must not become millions of tensors
-AHEAD = 2  # batches
-SHUFFLE_BUFFER = 10_000  # items of a tf.data.Dataset, which can only be read in order
+CUT_AT_ONCE = 1024
+"""Steps whose indices are made at once: an epoch of millions of steps must not become millions of tensors."""
+AHEAD = 2
+"""Batches to prepare ahead."""
+SHUFFLE_BUFFER = 10_000
+"""Items among which a `tf.data.Dataset` is shuffled: it can only be read in order."""
 
 WHAT_TO_RETURN = (
     "Return a tuple of arrays or tensors, inputs first, target last, or an unbatched tf.data.Dataset of such tuples."
@@ -26,44 +29,44 @@ WHAT_TO_RETURN = (
 class Batches:
     """A data set in global batches.
 
-    Arrays stay in the host's memory, and a batch of them travels as the indices of its items: the
-    step's function gathers them (`tensors`), each device its own slice. A `tf.data.Dataset` is read
-    batch by batch. Both orders are fixed by seed and epoch: one device and many see the same batches.
+    Arrays stay in the host's memory. A batch of them is passed as indices, and the step's function gathers the items
+    (`tensors`), each device its own slice. A `tf.data.Dataset` is read batch by batch. Seed and epoch fix both orders:
+    one device and many see the same batches.
     """
 
     def __init__(self, data: object, function: str, *, batch_size: int, seed: int = 0) -> None:
-        """`data`: what this function of the recipe returned. Raises `TypeError` and `ValueError`, a sentence each."""
+        """`data`: what this function of the recipe returned. Raises `TypeError` and `ValueError`."""
         self.dataset = data if isinstance(data, tf.data.Dataset) else None
         self.arrays = () if self.dataset is not None else _as_tensors(data, function)
-        """The whole data set, inputs first, target last; nothing where it is read."""
+        """The whole data set, inputs first, target last; empty for a `tf.data.Dataset`."""
         self.items: int = _cardinality(data, function) if self.dataset is not None else len(self.arrays[0])
-        """Of the whole data set."""
+        """Items of the whole data set."""
         self.batch_size = batch_size
         self.steps = -(-self.items // batch_size)
         self._seed = seed
 
     def shuffled(self, epoch: int, skip: int = 0) -> Iterator[Feed]:
-        """One epoch in the order that its number and the seed fix, without its first `skip` steps."""
+        """Yield one epoch in the order fixed by its number and the seed, without its first `skip` steps."""
         if self.dataset is not None:
             return self._read(self.mixed(epoch), skip)
         return self._cut(self.order(epoch), skip)
 
     def order(self, epoch: int | tf.Tensor) -> tf.Tensor:
-        """The indices of arrays' items in an epoch's order. `epoch` may be a tensor of `tf.data`, of type int64."""
+        """Return the arrays' indices in an epoch's order. `epoch` may be an int64 tensor of `tf.data`."""
         seed = spread(self._seed, epoch)
         with tf.device(HOST):
             return tf.random.experimental.stateless_shuffle(tf.range(self.items), seed=[seed % 2**31, seed // 2**31])
 
     def mixed(self, epoch: int | tf.Tensor) -> tf.data.Dataset:
-        """The items of a `tf.data.Dataset` in an epoch's order."""
+        """Return the `tf.data.Dataset` in an epoch's order."""
         assert self.dataset is not None
         seed, spec = tf.cast(spread(self._seed, epoch), tf.int64), self.dataset.element_spec
-        # As `self.dataset.shuffle` does it, which takes a tensor for a seed only if the global seed is not 0.
+        # The operation of `self.dataset.shuffle`, which accepts a tensor as seed only if the global seed is not 0.
         mixed = tf.raw_ops.ShuffleDataset(
             input_dataset=tf.data.experimental.to_variant(self.dataset),
             buffer_size=min(self.items, SHUFFLE_BUFFER),
             seed=seed % 2**31,
-            seed2=seed // 2**31 + 1,  # two zeros would mean another order each time
+            seed2=seed // 2**31 + 1,  # two zeros would mean a different order each time
             output_types=[each.dtype for each in spec],
             output_shapes=[each.shape for each in spec],
             reshuffle_each_iteration=False,
@@ -71,31 +74,31 @@ class Batches:
         return tf.data.experimental.from_variant(mixed, spec)
 
     def in_order(self) -> Iterator[Feed]:
-        """The data set once, as it stands."""
+        """Yield the data set once, unshuffled."""
         if self.dataset is not None:
             return self._read(self.dataset, 0)
         with tf.device(HOST):
             return self._cut(tf.range(self.items), 0)
 
     def size(self, step: int) -> int:
-        """Items of a global batch: the last may have fewer."""
+        """Return the number of items of a global batch: the last may have fewer."""
         return min(self.batch_size, self.items - step * self.batch_size)
 
     def tensors(self, feed: Feed) -> Feed:
-        """The model's inputs and the target of these items. Used inside a step's function."""
+        """Return the model's inputs and the target of a feed. Used inside a step's function."""
         if not self.arrays:
             return feed
         with tf.device(HOST):
             return gather(self.arrays, feed)
 
     def specs(self) -> tuple[tf.TensorSpec, ...]:
-        """What a batch looks like, inputs first, target last: of any number of items."""
+        """Return a batch's specification, inputs first, target last, for any number of items."""
         arrays = tuple(tf.TensorSpec(array.shape[1:], array.dtype) for array in self.arrays)
         one = arrays if self.dataset is None else self.dataset.element_spec
         return tuple(tf.TensorSpec([None, *spec.shape], spec.dtype) for spec in one)
 
     def _cut(self, order: tf.Tensor, skip: int) -> Iterator[Feed]:
-        """The indices of each step's items; cut many at a time, since each cut costs microseconds."""
+        """Yield the indices of each step's items. Many are cut at once, since each cut costs microseconds."""
         whole = self.items // self.batch_size
         for start in range(skip, whole, CUT_AT_ONCE):
             many = order[start * self.batch_size : min(start + CUT_AT_ONCE, whole) * self.batch_size]
@@ -110,21 +113,21 @@ class Batches:
 
 
 def read_ahead(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Prepare some batches while a step is under way."""
+    """Prepare some batches during a step."""
     options = tf.data.Options()
-    # Its thread sleeps for up to a minute, and may sleep on when the stream is let go: training would be slow to end.
+    # Autotune's thread sleeps for up to a minute, even when the data set is released: training would end slowly.
     options.autotune.enabled = False
     return batches.prefetch(AHEAD).with_options(options)
 
 
 def gather(arrays: Feed, feed: Feed) -> Feed:
-    """The items of a feed, which has their indices."""
+    """Return the arrays' items at the indices in the feed."""
     (index,) = feed
     return tuple(tf.gather(array, index) for array in arrays)
 
 
 def spread(seed: int, number: Any) -> Any:  # noqa: ANN401 (a number, or a tensor of type int64)
-    """A seed of its own for each seed and number, within what TensorFlow takes."""
+    """Return a different seed for each seed and number, within TensorFlow's range."""
     return (seed * 1_000_003 % 2**62 + number) % 2**62
 
 
@@ -136,7 +139,9 @@ def _as_tensors(data: object, function: str) -> tuple[tf.Tensor, ...]:
         raise TypeError(f"{function}() returned ({kinds}). {WHAT_TO_RETURN}")
     sizes = [int(part.shape[0]) if len(part.shape) else 0 for part in data]
     if len(set(sizes)) > 1 or not sizes[0]:
-        raise ValueError(f"{function}() returned arrays of {sizes} items. Return as many targets as inputs, and some.")
+        raise ValueError(
+            f"{function}() returned arrays of {sizes} items. Return as many targets as inputs, at least one."
+        )
     return tuple(_on_host(part, function) for part in data)
 
 
@@ -146,7 +151,7 @@ def _on_host(array: Any, function: str) -> tf.Tensor:  # noqa: ANN401 (numpy's o
             return tf.identity(tf.convert_to_tensor(array))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{function}() returned {type(array).__name__}, of which TensorFlow makes no tensor: {error}. "
+            f"{function}() returned {type(array).__name__}, which TensorFlow cannot convert to a tensor: {error}. "
             f"{WHAT_TO_RETURN}"
         ) from error
 
@@ -162,10 +167,10 @@ def _cardinality(data: tf.data.Dataset, function: str) -> int:
     if items == 0:
         raise ValueError(f"{function}() returned an empty tf.data.Dataset. There is nothing to train on.")
     if items == tf.data.INFINITE_CARDINALITY:
-        raise ValueError(f"{function}() returned an endless tf.data.Dataset. Leave repeat() out: the run has epochs.")
+        raise ValueError(f"{function}() returned an endless tf.data.Dataset. Remove repeat(): the run has epochs.")
     if items < 0:
         raise ValueError(
-            f"{function}() returned a tf.data.Dataset that does not know how many items it has. "
-            "Tell it: dataset.apply(tf.data.experimental.assert_cardinality(items))."
+            f"{function}() returned a tf.data.Dataset of unknown size. "
+            "Set it: dataset.apply(tf.data.experimental.assert_cardinality(items))."
         )
     return items

@@ -1,4 +1,4 @@
-"""A worker's own devices: claimed before TensorFlow makes its first tensor, and checked against what was ticked."""
+"""Claim a worker's devices before TensorFlow makes its first tensor, and check them against the ticked devices."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from ..context import Context
 
 HOST = "/cpu:0"
-"""Where data sets stay, and what coordinates."""
+"""The device that holds the data sets and coordinates."""
 
 
 def claim(context: Context) -> list[str]:
-    """This worker's own devices by TensorFlow's names, such as `/gpu:1`, in the order ticked.
+    """Return this worker's devices by TensorFlow's names, such as `/gpu:1`, in the order ticked.
 
-    Call it first: TensorFlow takes its devices with the first tensor, and takes no other ones later.
-    Raises `RuntimeError` with a sentence when the process sees more or fewer devices than it should.
+    Call it first: TensorFlow fixes its devices with the first tensor. Raises `RuntimeError` if the process sees more
+    or fewer devices than the ticked ones.
     """
     own = len(context.assignment.own)
     _use_cores(len(context.assignment.cores))
@@ -28,26 +28,26 @@ def claim(context: Context) -> list[str]:
         _split_cpu(max(1, own))
         return [f"/cpu:{number}" for number in range(own)]
     for gpu in gpus:
-        tf.config.experimental.set_memory_growth(gpu, True)  # else it takes all memory at once, whatever it needs
+        tf.config.experimental.set_memory_growth(gpu, True)  # else TensorFlow takes all memory at once
     return [f"/gpu:{number}" for number in range(own)]  # the environment lists them in the order ticked
 
 
 def _use_cores(cores: int) -> None:
-    """As many threads as this process has cores of its own; TensorFlow's choice where it is not pinned."""
+    """Use as many threads as this process has cores. Leave the choice to TensorFlow where it is not pinned."""
     if cores:
         tf.config.threading.set_intra_op_parallelism_threads(cores)
         tf.config.threading.set_inter_op_parallelism_threads(cores)
 
 
 def _split_cpu(number: int) -> None:
-    """As many logical CPU devices as this worker has."""
+    """Divide the CPU into logical devices."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
 
 
 def _check(gpus: int, context: Context) -> None:
     assignment = context.assignment
-    # Workers that meet over the network see only their own, one process for all sees all.
+    # Workers that meet over the network see only their own devices; one process for all sees all.
     ticked = assignment.own if assignment.addresses else assignment.devices
     if assignment.kind == "cpu":
         if gpus:

@@ -1,4 +1,4 @@
-"""What TensorFlow's errors mean to people: which device, what happened, what would help."""
+"""Explain TensorFlow's errors: which device, what happened, what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GIB = 2**30
 
 
 def explain(error: BaseException, context: Context) -> str | None:
-    """A sentence with the remedy; None where TensorFlow's own words have to do."""
+    """Return what happened and what to do, or None where TensorFlow's own message must do."""
     text = str(error)
     if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):
         return _out_of_memory(text, context)
@@ -22,11 +22,11 @@ def explain(error: BaseException, context: Context) -> str | None:
         return _label(*label.groups())
     if isinstance(error, tf.errors.InternalError) and "Unable to parse request" in text:
         return (
-            "TensorFlow's own connection between the chief and a worker failed (Unable to parse request), as it now "
-            "and then does. Resume the run: it goes on from its last checkpoint."
+            "TensorFlow's connection between the chief and a worker failed (Unable to parse request), which happens "
+            "now and then. Resume the run: it continues from its last checkpoint."
         )
     if isinstance(error, tf.errors.UnavailableError):
-        return f"Another worker of the run cannot be reached any more: {text.splitlines()[0]}"
+        return f"Another worker of the run can no longer be reached: {text.splitlines()[0]}"
     return None
 
 
@@ -36,10 +36,10 @@ def _out_of_memory(text: str, context: Context) -> str:
     number = int(gpu[1]) if gpu else None
     device = own[number] if number is not None and number < len(own) else ", ".join(own)
     wanted = re.search(r"allocating tensor with shape ?(\[[\d,]*\]) and type (\w+)", text)
-    more = f" when a tensor of shape {wanted[1]} ({wanted[2]}) was wanted" if wanted else ""
+    more = f" when allocating a tensor of shape {wanted[1]} ({wanted[2]})" if wanted else ""
     return (
         f"Device {device} ran out of memory{more}. {_peak(number)}"
-        "A smaller batch, gradient accumulation, bfloat16 or more devices need less of each."
+        "Use a smaller batch, gradient accumulation, bfloat16 or more devices."
     )
 
 
@@ -55,6 +55,6 @@ def _peak(gpu: int | None) -> str:
 
 def _label(label: str, outputs: str) -> str:
     return (
-        f"A label is {label}, which is not among the model's {outputs} outputs: they are counted from 0. "
+        f"A label is {label}, but the model has {outputs} outputs: they are counted from 0. "
         "Check the labels in train_data() and val_data(), or give model() as many outputs as there are classes."
     )

@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from ._build import Task
     from ._data import Feed
 
-ADDED_AT_ONCE = 64  # sums of batches of a validation: each operation on so little costs microseconds
+ADDED_AT_ONCE = 64
+"""Batches of a validation whose sums are added at once: each operation on a few numbers costs microseconds."""
 
 
 def learning_rate(optimizer: keras.optimizers.Optimizer) -> float:
-    """The rate of the next step, in the few digits that it was given with: TensorFlow keeps seven."""
+    """Return the rate of the next step in the shortest digits that are equal: TensorFlow keeps seven."""
     return float(str(keras.ops.convert_to_numpy(optimizer.learning_rate)))
 
 
 def one_by_one(function: Callable[..., tf.Tensor], feeds: Iterable[Feed]) -> Iterator[tf.Tensor]:
-    """What the function makes of each feed, when it is asked for."""
+    """Yield the function's result for each feed, computed on demand."""
     return (function(*feed) for feed in feeds)
 
 
@@ -47,10 +48,11 @@ def loop(
     each: Callable[[Callable[..., tf.Tensor], Iterable[Feed]], Iterator[tf.Tensor]] = one_by_one,
     saver: Saver | None = None,
 ) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for.
+    """Train to the last epoch, or until a stop or a pause is requested.
 
-    `step(*feed)`: one optimizer step on a global batch; its loss, left on its device.
-    `measure(*feed)`: the sums of loss, metrics and items over a batch of the validation set.
+    `step(*feed)` makes one optimizer step on a global batch and returns its loss, left on its device.
+    `measure(*feed)` returns the sums of loss, metrics and items over a batch of the validation set.
+    `each(function, feeds)` yields the function's result for each feed.
     """
     controller = TrainingController(context, reporter, saver or Saver(task.model, task.optimizer, context), **task.size)
     set_rate = rate_setter(task.optimizer, controller)
@@ -71,7 +73,10 @@ def loop(
 
 
 def validate(task: Task, context: Context, controller: TrainingController, sums: Iterable[tf.Tensor]) -> Values | None:
-    """The means by Keras' names from the sums over each batch; nothing when a request cut them short."""
+    """Return the validation's means by Keras' names from the sums over each batch. Empty if a request cut it short.
+
+    None where workers do not wait for each other's sums: the controller computes the means later.
+    """
     parts, cut = [tf.zeros(len(task.metrics) + 2, tf.float64)], False
     due = time.monotonic() + REPORT_EVERY_S
     for each in sums:
@@ -80,15 +85,13 @@ def validate(task: Task, context: Context, controller: TrainingController, sums:
             parts = [tf.add_n(parts)]
         if time.monotonic() >= due:
             due = time.monotonic() + REPORT_EVERY_S
-            cut = (
-                controller.synchronises and context.end_requested()
-            )  # else the end of the epoch is told later, and it is whole
+            cut = controller.synchronises and context.end_requested()  # elsewhere the other workers would not know
             if cut:
                 break
 
     def means(added_up: Sequence[float]) -> Values:
         *totals, items, cuts = added_up
-        if cuts:  # on any worker: all hear the same, so all end here
+        if cuts:  # on any worker: the sum is equal on all, so all end here
             return {}
         names = ["val_loss", *(f"val_{name}" for name in task.metrics)]
         return {name: [value / items] for name, value in zip(names, totals, strict=True)}
@@ -97,10 +100,10 @@ def validate(task: Task, context: Context, controller: TrainingController, sums:
 
 
 def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
-    """Tells the rate where it is no schedule of the run's own that changes it, from the state the optimizer has now on.
+    """Return a function that returns the optimizer's rate, where no schedule of the run changes it.
 
-    A plain variable of an optimizer of Keras' own is read once: a recipe has no callback that could change it, and on
-    a parameter server each reading is a message to another process and back, half a step for a small model.
+    The plain variable of a Keras optimizer is read once: a recipe has no callback that could change it, and with a
+    parameter server each reading is a round trip to another process, half a step for a small model.
     """
     of_keras = type(optimizer).__module__.startswith("keras.")
     if not of_keras or not isinstance(optimizer.learning_rate, keras.Variable):
@@ -110,7 +113,7 @@ def rate_reader(optimizer: keras.optimizers.Optimizer) -> Callable[[], float]:
 
 
 def rate_setter(optimizer: keras.optimizers.Optimizer, controller: TrainingController) -> Callable[[], object]:
-    """Sets the next step's learning rate; does nothing where it never changes."""
+    """Return a function that sets the next step's learning rate. It does nothing where the rate never changes."""
     if not controller.rate_varies:
         return lambda: None
     base = learning_rate(optimizer)
@@ -122,22 +125,22 @@ def rate_setter(optimizer: keras.optimizers.Optimizer, controller: TrainingContr
 
 
 class Reporter(MetricsReporter):
-    """Gathers the losses of one process."""
+    """Reports the losses of one process."""
 
     def _fetch(self, losses: list[tf.Tensor]) -> list[float]:
         return fetch(losses)
 
 
 class RankedReporter(RankedMetricsReporter):
-    """Gathers the losses of all workers, which have weighted their parts: these add up to the global batch's."""
+    """Reports the losses of all workers. Each has weighted its own: they add up to the global batch's loss."""
 
     def __init__(self, context: Context, add_up: Callable[[list[float]], list[float]]) -> None:
-        """`add_up`: the sums of numbers over all workers."""
+        """`add_up`: returns the sums of numbers over all workers."""
         super().__init__(context)
         self._add_up = add_up
 
     def reports_often_in(self, steps: int) -> bool:  # noqa: ARG002 (however many)
-        """Their workers wait for each other within every step, at the gradients: none could run ahead."""
+        """Return True: workers wait for each other's gradients within every step, so none could run ahead."""
         return True
 
     def _wait_for(self, losses: list[tf.Tensor]) -> None:
@@ -150,7 +153,7 @@ class RankedReporter(RankedMetricsReporter):
 
 
 def fetch(losses: list[tf.Tensor]) -> list[float]:
-    """The losses as numbers, in one transfer."""
+    """Return the losses as numbers, in one transfer from the device."""
     values: list[float] = tf.stack(losses).numpy().tolist()
     return values
 
@@ -158,7 +161,7 @@ def fetch(losses: list[tf.Tensor]) -> list[float]:
 def train_replicas(
     strategy: tf.distribute.Strategy, recipe: LoadedRecipe, context: Context, reporter: MetricsReporter
 ) -> None:
-    """Train with a replica of the model on each of the strategy's devices."""
+    """Train with a replica of the model on each device of a strategy of `tf.distribute`."""
     task = build(recipe, context, scope=strategy.scope())
     passes, update = Passes(task, context), Update(task, context)
 
@@ -177,7 +180,7 @@ def train_replicas(
 
 
 def _over_replicas(strategy: tf.distribute.Strategy, compute: Callable[[Feed, float], Any], feed: Feed) -> tf.Tensor:
-    """Let each of this process's replicas compute on its own slice, and add up."""
+    """Let each of this process's replicas compute on its own slice, and return the sum of their results."""
 
     def replica() -> Any:  # noqa: ANN401 (tensors)
         number = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)

@@ -1,4 +1,4 @@
-"""Putting the parts of one model on several devices, and telling which part is where."""
+"""Put the parts of one model on several devices, and record which part is where."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from ..recipe import cannot_place
 from ._build import call, checked_model, seed_everything
 from ._devices import HOST
 
@@ -21,21 +22,21 @@ if TYPE_CHECKING:
 def placed_model(
     recipe: LoadedRecipe, context: Context, devices: Sequence[str], inputs: Sequence[keras.KerasTensor]
 ) -> keras.Model:
-    """The recipe's own, or its model's layers in turn on these devices. Raises `ValueError` where it cannot be cut."""
+    """Return the recipe's placed model, or its layers in order on these devices. Raises `ValueError` if impossible."""
     if recipe.has("placed_model"):
         return checked_model(recipe.call("placed_model", list(devices)), recipe, "placed_model")
-    with tf.device(HOST):  # whole, it need not fit on any of them
+    with tf.device(HOST):  # the whole model need not fit on any of the devices
         model = checked_model(recipe.call("model"), recipe, "model")
         if not isinstance(model, keras.Sequential):
-            why = f"it is a {type(model).__name__}, not a keras.Sequential"
-            raise ValueError(_cannot(recipe.name, len(devices), why))  # noqa: TRY004 (the user's choice)
+            reason = f"it is a {type(model).__name__}, not a keras.Sequential"
+            raise cannot_place(recipe.name, len(devices), reason)
         call(model, inputs, training=False)
     seed_everything(context.training.seed)
-    return InTurn(_cut(model, devices, recipe.name), name=model.name)
+    return PlacedSequential(_cut(model, devices, recipe.name), name=model.name)
 
 
-class InTurn(keras.Model):  # type: ignore[misc]  # Keras ships no types
-    """Runs of layers, each with its variables on a device, where it also computes."""
+class PlacedSequential(keras.Model):  # type: ignore[misc]  # Keras ships no types
+    """Runs of consecutive layers. Each run has its variables on one device and computes there."""
 
     def __init__(self, parts: Sequence[tuple[str, Sequence[keras.Layer]]], **keywords: Any) -> None:  # noqa: ANN401 (Keras' own)
         super().__init__(**keywords)
@@ -43,7 +44,7 @@ class InTurn(keras.Model):  # type: ignore[misc]  # Keras ships no types
         self._runs = [list(run) for _, run in parts]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The output of the last layer."""
+        """Return the output of the last layer."""
         for device, run in zip(self._devices, self._runs, strict=True):
             with tf.device(device):
                 for layer in run:
@@ -52,12 +53,12 @@ class InTurn(keras.Model):  # type: ignore[misc]  # Keras ships no types
 
 
 def _cut(model: keras.Model, devices: Sequence[str], recipe: str) -> list[tuple[str, list[keras.Layer]]]:
-    """Copies of the layers with their weights, in order, so that each device keeps about as many parameters."""
+    """Copy the layers with their weights to the devices in order, so that each holds about as many parameters."""
     layers = model.layers
     begins = split_evenly([layer.count_params() for layer in layers], len(devices))
     if begins is None:
         found = sum(layer.count_params() > 0 for layer in layers)
-        raise ValueError(_cannot(recipe, len(devices), f"its layers with parameters of their own are {found}"))
+        raise cannot_place(recipe, len(devices), f"its layers with parameters of their own are {found}")
     parts = []
     for device, begin, end in zip(devices, begins, [*begins[1:], len(layers)], strict=True):
         parts.append((device, [_copy(layer, device) for layer in layers[begin:end]]))
@@ -74,29 +75,22 @@ def _copy(layer: keras.Layer, device: str) -> keras.Layer:
 
 
 def split_evenly(sizes: Sequence[int], parts: int) -> list[int] | None:
-    """Where each of so many runs of layers begins, so that they are of about the same size; None if there are too few.
+    """Return where each run of layers begins, so that runs are about equally large; None with too few layers.
 
     Layers of size 0 go with the one before them.
     """
     heavy = [at for at, size in enumerate(sizes) if size]
     if len(heavy) < parts:
         return None
-    before = dict(zip(heavy, accumulate(sizes[at] for at in heavy), strict=True))  # sizes up to and with this layer
-    total, first = sum(sizes), [0]  # each run's first, as a place among the heavy ones
+    before = dict(zip(heavy, accumulate(sizes[at] for at in heavy), strict=True))  # sizes up to this layer
+    total, first = sum(sizes), [0]  # each run's first layer, as a position in `heavy`
     for part in range(1, parts):
         allowed = range(first[-1] + 1, len(heavy) - (parts - part) + 1)
         first.append(min(allowed, key=lambda place: abs(before[heavy[place - 1]] - total * part / parts)))
     return [0, *(heavy[place] for place in first[1:])]
 
 
-def _cannot(recipe: str, devices: int, why: str) -> str:
-    return (
-        f"The model of {recipe} cannot be placed on {devices} devices because {why}. Tick fewer devices, "
-        "or give the recipe a function placed_model(devices), which returns the model with its parts on these devices."
-    )
-
-
-def tell(context: Context, model: keras.Model, devices: Sequence[str]) -> None:
+def record_parts(context: Context, model: keras.Model, devices: Sequence[str]) -> None:
     """Record which variables are on which of the ticked devices."""
     by_place: dict[str, list[str]] = {}
     for variable in model.weights:

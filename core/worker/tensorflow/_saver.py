@@ -1,4 +1,4 @@
-"""What a checkpoint holds of a Keras model in training: weights, the optimizer's state, random states."""
+"""Write and read checkpoints of a Keras model: weights, the optimizer's state, random states."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ MODEL, OPTIMIZER = "model.npz", "optimizer.npz"
 class Saver:
     """Writes and reads a checkpoint's files.
 
-    Weights are kept by position and path (`3:sequential/dense/bias`): any numpy reads them, and those of
-    another model are told by name. Nothing in the files is code (`allow_pickle=False`).
+    Weights are stored by position and path (`3:sequential/dense/bias`). Any numpy reads them, and an error can name
+    the weight that does not fit. The files contain no code (`allow_pickle=False`).
     """
 
     def __init__(self, model: keras.Model, optimizer: keras.optimizers.Optimizer, context: Context) -> None:
         self._model, self._optimizer, self._rank = model, optimizer, context.rank
 
     def save(self, folder: Path) -> None:
-        """Rank 0 writes model and optimizer, every rank its random states."""
+        """Write model and optimizer on rank 0, and each rank's random states."""
         if self._rank == 0:
             _write(folder / MODEL, self._model.weights)
             _write(folder / OPTIMIZER, self._optimizer.variables)
         (folder / self._random_name).write_text(json.dumps(self._random_states()), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
-        """Go back to what was saved. Raises `ValueError` with a sentence for a checkpoint of another model."""
+        """Load what `save` wrote. Raises `ValueError` if it is of another model."""
         weights = _read(folder / MODEL, self._model.weights)
         state = _read(folder / OPTIMIZER, self._optimizer.variables)
         _assign(self._model.weights, weights)
         _assign(self._optimizer.variables, state)
         path = folder / self._random_name
-        if path.exists():  # a run of fewer workers wrote none for this rank
+        if path.exists():  # a run of fewer workers has none for this rank
             self._set_random_states(json.loads(path.read_text(encoding="utf-8")))
 
     @property
@@ -66,7 +66,7 @@ class Saver:
             variable.assign(np.asarray(value, dtype=variable.dtype))
 
     def _seed_states(self) -> list[keras.Variable]:
-        """The states of the model's seed generators (dropout): variables that are no weights."""
+        """Return the states of the model's seed generators (dropout): variables that are not weights."""
         weights = {id(variable) for variable in self._model.weights}
         return [each for each in self._model.non_trainable_variables if id(each) not in weights]
 
@@ -77,13 +77,13 @@ def _keys(variables: Sequence[keras.Variable]) -> list[str]:
 
 def _write(path: Path, variables: Sequence[keras.Variable]) -> None:
     arrays = (variable.numpy() for variable in variables)
-    # bfloat16 is no type of numpy's own; as float32 it loses nothing, and is made bfloat16 again when assigned.
+    # numpy has no bfloat16. As float32 the values lose nothing, and assigning them makes bfloat16 again.
     plain = (array.astype(np.float32) if array.dtype.name == "bfloat16" else array for array in arrays)
     np.savez(path, **dict(zip(_keys(variables), plain, strict=True)))
 
 
 def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[Any, Any]]:
-    """The arrays by position, after a check that they are of these variables."""
+    """Return the arrays by position. Raises `ValueError` unless they fit these variables."""
     with np.load(path, allow_pickle=False) as file:
         saved = {key: file[key] for key in file.files}
     wanted = {key: tuple(each.shape) for key, each in zip(_keys(variables), variables, strict=True)}
@@ -91,21 +91,21 @@ def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[An
     if difference:
         raise ValueError(
             f"Checkpoint {path.parent.name} is of another model or optimizer: {difference}. "
-            "Set the recipe back to what it was, or start a new run."
+            "Undo the changes to the recipe, or start a new run."
         )
     return [saved[key] for key in wanted]
 
 
 def _difference(saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, ...]]) -> str:
-    """The first that does not fit, in words; "" when all do."""
+    """Describe the first array that does not fit; return the empty string if all do."""
     for key in {**wanted, **saved}:  # in their order
         name = key.partition(":")[2]
         if key not in saved:
             return f"it has no {name}"
         if key not in wanted:
-            return f"it has {name}, which is not in this one"
+            return f"it has {name}, which this model has not"
         if saved[key] != wanted[key]:
-            return f"its {name} has the shape {saved[key]}, this one's {wanted[key]}"
+            return f"its {name} has the shape {saved[key]}, this model's {wanted[key]}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""What one device does of a step: the loss and the gradients of its slice, weighted by its size."""
+"""What one device does in a step: compute loss and gradients of its slice, weighted by its size, and update."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ._data import Feed
 
     Forward = Callable[[], tuple[tf.Tensor, tf.Tensor]]
-    """Gives the loss, and the same as its optimizer wants it scaled."""
+    """Returns the loss, and the loss as its optimizer scales it."""
     Gradient = Callable[[Forward, list[tf.Variable]], tuple[tf.Tensor, list[tf.Tensor | None]]]
-    """The loss, and the gradients by variable."""
+    """Returns the loss, and the gradients by variable."""
 
 
 def slice_of(feed: Feed, part: int, parts: int) -> tuple[Feed, float]:
-    """The `part`-th of so many contiguous slices of a global batch, and its share of the items.
+    """Return one of `parts` contiguous slices of a global batch, and its share of the items.
 
-    All shares add up to 1. A device that gets no item of a small last batch takes one with share 0,
-    because all devices have to take part in every step.
+    All shares add up to 1. A device that gets no item of a small last batch takes one with share 0, because all
+    devices must take part in every step.
     """
     items = int(feed[0].shape[0])
     least, more = divmod(items, parts)
@@ -41,34 +41,34 @@ class Passes:
     """Forward and backward passes over a slice, and sums over one for validation; for use inside a `tf.function`."""
 
     def __init__(self, task: Task, context: Context, gradient: Gradient | None = None) -> None:
-        """`gradient`: what to use instead of a tape."""
+        """`gradient`: computes the gradients instead of a tape."""
         self._task = task
         self._gradient = gradient or _by_tape
         self._accumulation = context.training.accumulation
         self._passes: Callable[..., Any] = self._all
         if context.training.compile:
-            # The passes alone: gathering a batch and exchanging gradients stay with TensorFlow.
+            # Only the passes are compiled: gathering a batch and exchanging gradients stay with TensorFlow.
             self._passes = tf.function(self._all, jit_compile=True)
 
     def gradients(self, feed: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
-        """`share` times the mean loss of a slice of a global batch, and its gradients."""
+        """Return `share` times the mean loss of a feed's items, and its gradients."""
         return self.gradients_of(self._task.train.tensors(feed), share)
 
     def gradients_of(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
-        """The same where the items themselves are at hand."""
+        """Return `share` times the mean loss of these items, and its gradients."""
         loss, gradients = self._passes(tensors, share)
         if share:
             return loss, gradients
         # The idle item of a device without any must not count, even if its loss is NaN.
-        return tf.zeros_like(loss), list(map(_nothing, gradients))
+        return tf.zeros_like(loss), list(map(_zeros, gradients))
 
     def sums(self, feed: Feed, share: float) -> tf.Tensor:
-        """The sums of loss, metrics and items over a slice of a batch of the validation set."""
+        """Return the sums of loss, metrics and items over a feed of the validation set."""
         assert self._task.val is not None
         return self.sums_of(self._task.val.tensors(feed), share)
 
     def sums_of(self, tensors: Feed, share: float) -> tf.Tensor:
-        """The same where the items themselves are at hand."""
+        """Return the sums of loss, metrics and items over these items."""
         task = self._task
         *inputs, target = tensors
         output = call(task.model, inputs, training=False)
@@ -83,7 +83,7 @@ class Passes:
         return self._one_after_another(tensors, share)
 
     def _one_after_another(self, tensors: Feed, share: float) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
-        """Gradient accumulation: each pass waits for the one before it, or all would be in memory at once."""
+        """Accumulate gradients. Each pass waits for the one before: else all would be in memory at once."""
         total, sums = self._micro_batch(tensors, 0, share)
         for part in range(1, min(self._accumulation, int(tensors[0].shape[0]))):
             with tf.control_dependencies([total, *(each for each in sums if each is not None)]):
@@ -108,12 +108,12 @@ class Passes:
         return self._gradient(forward, [each.value for each in task.model.trainable_variables])
 
     def _mean_loss(self, target: tf.Tensor, output: Any) -> tf.Tensor:  # noqa: ANN401 (the model's output)
-        """With the losses that the model's own layers add (regularisation)."""
+        """Return the mean loss plus the losses that the model's layers add (regularisation)."""
         return tf.add_n([self._task.loss(target, output), *(_mean(each) for each in self._task.model.losses)])
 
 
 class Update:
-    """One optimizer step from the gradients of a slice; under a strategy all replicas' are added up."""
+    """One optimizer step from the gradients of a slice. Under a strategy the replicas' gradients are added up."""
 
     def __init__(self, task: Task, context: Context) -> None:
         self._model, self._optimizer = task.model, task.optimizer
@@ -128,23 +128,23 @@ class Update:
         self._optimizer.apply(gradients, variables)
 
     def _clipped(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
-        """The norm is that of the global batch's gradient, so the slices' have to be added up before."""
+        """Clip by the norm of the global batch's gradient: the slices' gradients are added up first."""
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         if replicas > 1:
             gradients = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
         for clip in self._clips:
             gradients = clip(gradients)
-        # The optimizer adds up once more: all replicas have the same now.
+        # All replicas have the same gradients now, and the optimizer adds them up again.
         return [each / replicas for each in gradients] if replicas > 1 else gradients
 
 
 def _clips(
     optimizer: keras.optimizers.Optimizer, limit: float | None
 ) -> list[Callable[[list[tf.Tensor]], list[tf.Tensor]]]:
-    """The clipping that the run asks for, and before it that of the recipe's optimizer.
+    """Return the clipping of the recipe's optimizer, followed by that of the run.
 
-    An optimizer of Keras would clip each replica's gradient by itself, and many devices would not
-    do what one does: so it is done here, on the whole.
+    A Keras optimizer would clip each replica's gradient separately, and many devices would train differently from one.
+    Therefore the whole gradient is clipped here.
     """
     norm, whole, value = optimizer.clipnorm, optimizer.global_clipnorm, optimizer.clipvalue
     optimizer.clipnorm = optimizer.global_clipnorm = optimizer.clipvalue = None
@@ -167,16 +167,17 @@ def _by_tape(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor,
     return loss, tape.gradient(scaled, variables)
 
 
-def _mean(value: Any) -> tf.Tensor:  # noqa: ANN401 (what a user's function gave)
+def _mean(value: Any) -> tf.Tensor:  # noqa: ANN401 (whatever a user's function returns)
     return tf.reduce_mean(tf.cast(value, tf.float32))
 
 
-def _nothing(gradient: Any) -> Any:  # noqa: ANN401 (a tensor, one of some rows only, or none)
-    """Zeros of the same kind: all devices' gradients are added up."""
+def _zeros(gradient: Any) -> Any:  # noqa: ANN401 (a tensor, one of some rows only, or none)
+    """Return zeros of the same kind, because all devices' gradients are added up."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(tf.zeros_like(gradient.values), gradient.indices, gradient.dense_shape)
     return None if gradient is None else tf.zeros_like(gradient)
 
 
 def add_gradients(one: tf.Tensor | None, other: tf.Tensor | None) -> tf.Tensor | None:
+    """Return the sum of two gradients of a variable; None for a variable without gradient."""
     return None if one is None else one + other

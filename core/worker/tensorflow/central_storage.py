@@ -1,4 +1,4 @@
-"""Data parallel on several devices in one process: the variables are in one place, every device computes."""
+"""Data parallel on several devices in one process: the variables are on one device, all devices compute."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     devices = claim(context)
-    # On the host, as the strategy itself has it for several GPUs; with one there is nobody to share with.
+    # On the host, the strategy's own choice for several GPUs. A single device keeps its variables.
     storage = devices[0] if len(devices) == 1 else HOST
     strategy = tf.distribute.experimental.CentralStorageStrategy(compute_devices=devices, parameter_device=storage)
     train_replicas(strategy, recipe, context, Reporter(context))

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     strategy = tf.distribute.MirroredStrategy(claim(context))
     train_replicas(strategy, recipe, context, Reporter(context))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until rank 0 tells that a stop or a pause is asked for."""
+    """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
     claim(context)
     os.environ["TF_CONFIG"] = _cluster(context.assignment)
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -28,7 +28,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def _cluster(assignment: RankAssignment) -> str:
-    """Who is who: every worker finds the others by this."""
+    """Return `TF_CONFIG`, by which every worker finds the others."""
     return json.dumps({
         "cluster": {"worker": list(assignment.addresses)},
         "task": {"type": "worker", "index": assignment.rank},
@@ -36,7 +36,7 @@ def _cluster(assignment: RankAssignment) -> str:
 
 
 def _adder(strategy: tf.distribute.Strategy) -> Callable[[list[float]], list[float]]:
-    """Sums of plain numbers over all workers."""
+    """Return a function that returns the sums of plain numbers over all workers."""
 
     def over_all(numbers: tf.Tensor) -> tf.Tensor:
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(numbers))

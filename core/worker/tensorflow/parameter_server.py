@@ -1,4 +1,4 @@
-"""Asynchronous data parallel: workers take batches as they come, and each changes the server's variables by itself."""
+"""Asynchronous data parallel: each worker takes the next batch and updates the server's variables by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """As the chief, train to the last epoch or until a stop or a pause is asked for; as another, serve the chief."""
+    """As the chief, train to the last epoch or until a stop or a pause is requested; as any other, serve the chief."""
     claim(context)
     os.environ["TF_CONFIG"] = cluster_of(context.assignment)
     if context.assignment.role == "chief":
@@ -32,7 +32,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     context.notice(
         "Parameter server training is asynchronous: each step starts from weights that other steps are changing. "
-        "The curve is not that of one device, nor the same twice."
+        "The curve differs from that of one device, and from run to run."
     )
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)

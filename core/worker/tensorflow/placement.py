@@ -1,4 +1,4 @@
-"""One model on several devices, in one process: its parts are where the recipe puts them, or follow one another."""
+"""Model parallel in one process: the model's parts are on the devices that the recipe names, or in order on all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 from ._build import build
 from ._devices import claim
 from ._loop import Reporter, loop
-from ._placing import placed_model, tell
+from ._placing import placed_model, record_parts
 from ._step import Passes, Update
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     devices = claim(context)
     if context.training.compile:
         raise ValueError("XLA compiles for one device, and this model is on several. Switch compiling off.")
-    with tf.device(devices[0]):  # for all that is not placed
+    with tf.device(devices[0]):  # for everything that is not placed
         task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
-        tell(context, task.model, devices)
+        record_parts(context, task.model, devices)
         passes, update = Passes(task, context, where_it_was_computed), Update(task, context)
 
         def step(*feed: tf.Tensor) -> tf.Tensor:
@@ -41,6 +41,6 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def where_it_was_computed(forward: Forward, variables: list[tf.Variable]) -> tuple[tf.Tensor, list[tf.Tensor | None]]:
-    """A tape would compute all gradients on the first device; this puts each beside its forward operation."""
+    """Compute each gradient on the device of its forward operation. A tape would use the first device for all."""
     loss, scaled = forward()
     return loss, tf.gradients(scaled, variables)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     (device,) = claim(context)
     with tf.device(device):
         task = build(recipe, context)

@@ -1,4 +1,4 @@
-"""Data parallel by hand, as it was written before there were strategies: a tower per device on one set of variables."""
+"""Data parallel without `tf.distribute`, as before it existed: one tower per device, all on one set of variables."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for."""
+    """Train to the last epoch, or until a stop or a pause is requested."""
     devices = claim(context)
-    with tf.device(devices[0]):  # the variables are here, and the other towers read them each step
+    with tf.device(devices[0]):  # the variables are here; the other towers read them each step
         task = build(recipe, context)
     passes, update = Passes(task, context), Update(task, context)
 
     def step(*feed: tf.Tensor) -> tf.Tensor:
         losses, gradients = zip(*_towers(devices, passes.gradients, feed), strict=True)
         with tf.device(devices[0]):
-            update([_average(each) for each in zip(*gradients, strict=True)])
+            update([_sum(each) for each in zip(*gradients, strict=True)])
             return tf.add_n(losses)
 
     def measure(*feed: tf.Tensor) -> tf.Tensor:
@@ -39,7 +39,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed: Feed) -> list[Any]:
-    """What each device computes of its slice of the global batch."""
+    """Return what each device computes on its slice of the global batch."""
     results = []
     for number, device in enumerate(devices):
         with tf.device(device):
@@ -47,7 +47,7 @@ def _towers(devices: Sequence[str], compute: Callable[[Feed, float], Any], feed:
     return results
 
 
-def _average(gradients: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
-    """Over the towers, each of which has weighted its own by its share of the items."""
+def _sum(gradients: Sequence[tf.Tensor | None]) -> tf.Tensor | None:
+    """Add up the gradients of all towers, which are weighted by their share of the items."""
     known = [tf.convert_to_tensor(each) for each in gradients if each is not None]
     return tf.add_n(known) if known else None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Train to the last epoch, or until a stop or a pause is asked for. Raises `RuntimeError` where there is no TPU."""
+    """Train to the last epoch, or until a stop or a pause is requested. Raises `RuntimeError` without a TPU."""
     train_replicas(_strategy(), recipe, context, Reporter(context))
 
 
@@ -23,5 +23,5 @@ def _strategy() -> tf.distribute.Strategy:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise RuntimeError(f"TensorFlow finds no TPU on this machine: {error}. Choose another strategy.") from error
+        raise RuntimeError(f"TensorFlow found no TPU on this machine: {error}. Choose another strategy.") from error
     return tf.distribute.TPUStrategy(resolver)
