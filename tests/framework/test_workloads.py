@@ -168,7 +168,7 @@ def test_a_text_of_ones_own(load: Callable[[str], Any], tmp_path: Path) -> None:
     assert text.vocabulary(str(file)) == 3
     assert inputs.shape == following.shape == (11, 16)
     assert (inputs.ravel()[1:] == following.ravel()[:-1]).all()
-    with pytest.raises(ValueError, match=r"mine\.txt is too short for a context of 64: take a longer text\."):
+    with pytest.raises(ValueError, match=r"mine\.txt is too short for a context of 64\. Use a longer text\."):
         text.windows(str(file), "val", 64)
     with pytest.raises(
         OSError, match=r"The text /no/such cannot be read: No such file or directory\. Check the path\."
@@ -200,7 +200,7 @@ def test_a_damaged_file_is_named(load: Callable[[str], Any], offline: Path) -> N
     for name, file in (("mnist", "mnist.npz"), ("fashion-mnist", "train-images-idx3-ubyte.gz")):
         (offline / name).mkdir(parents=True)
         (offline / name / file).write_bytes(b"no such thing")
-        with pytest.raises(ValueError, match=rf"{file} cannot be read \(.*\): delete it, and it is fetched anew\."):
+        with pytest.raises(ValueError, match=rf"{file} cannot be read \(.*\)\. Delete it to download it again\."):
             mnist.load(name, "train", 9)
 
 
@@ -217,7 +217,7 @@ def test_offline_a_sentence_names_address_and_folder(
     followed = train(make_spec(recipe, epochs=1), runs_root)
     assert followed.state is RunState.FAILED
     sentence = str(followed.run.facts.error)
-    assert f"could not be fetched from {address}" in sentence
+    assert f"could not be downloaded from {address}" in sentence
     assert f"put it into the folder {offline / folder}, then start again." in sentence
     assert list((offline / folder).iterdir()) == []
 
@@ -237,9 +237,7 @@ def test_ranks_that_fetch_at_once_do_not_disturb_each_other(load: Callable[[str]
 def test_another_file_than_expected_is_refused(load: Callable[[str], Any], tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "cache" / "file"
     source.write_bytes(b"a page that says: log in first")
-    with pytest.raises(
-        OSError, match=r"what came has the SHA-256 [0-9a-f]{64} instead of 00.*the folder .*/cache, then"
-    ):
+    with pytest.raises(OSError, match=r"its SHA-256 is [0-9a-f]{64} instead of 00.*the folder .*/cache, then"):
         load("_shared.fetch").fetch(target, source.as_uri(), "00")
     assert list(target.parent.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""The handwritten digits that ship with Trainyard, split in training and validation data."""
+"""The handwritten digits that come with Trainyard, split into training and validation data."""
 
 from pathlib import Path
 
@@ -9,9 +9,10 @@ MEAN, DEVIATION = 4.88, 6.02  # of all pixels, which are whole numbers from 0 to
 
 
 def split(seed, part, validation_share=0.2):
-    """Images (items, 8, 8), float32 about zero mean and unit variance, and labels (items,) of `part`, "train" or "val".
+    """Return images (items, 8, 8), float32, and labels (items,) of `part`, "train" or "val".
 
-    Stratified: each digit is shuffled by `seed` and cut at the same share.
+    Pixels have about zero mean and unit variance. The split is stratified: each digit is shuffled by `seed` and cut at
+    the same share.
     """
     with np.load(FILE) as data:
         images, labels = data["images"], data["labels"]

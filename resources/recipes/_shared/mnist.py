@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST: 70 000 images of 28x28 pixels in ten classes, fetched once into the user's cache folder."""
+"""MNIST and Fashion-MNIST: 70 000 images of 28x28 pixels in ten classes, downloaded once into the cache folder."""
 
 import gzip
 import zipfile
@@ -9,14 +9,14 @@ import numpy as np
 
 from .fetch import fetch, folder
 
-MAGIC = b"\x00\x00\x08"  # of an IDX file of bytes; the number of dimensions follows
+MAGIC = b"\x00\x00\x08"  # the beginning of an IDX file of bytes; the number of dimensions follows
 PREFIX = {"train": "train", "val": "t10k"}
 KEYS = {"train": ("x_train", "y_train"), "val": ("x_test", "y_test")}
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from, and how its pixels, from 0 to 1, are spread."""
+    """Where a data set comes from, and the mean and deviation of its pixels from 0 to 1."""
 
     address: str
     sha256: dict
@@ -47,11 +47,11 @@ SOURCES = {
 
 
 def load(name, part, items):
-    """The first `items` images (items, 28, 28), float32 about zero mean and unit variance, and labels of `part`.
+    """Return the first `items` images (items, 28, 28), float32 of about zero mean and unit variance, and their labels.
 
-    `name` is "mnist" or "fashion-mnist", `part` is "train" or "val" (the original's test images). Either may lie in
-    the cache folder in either format: one .npz file as Keras has it, or four IDX files, compressed or not.
-    Raises `OSError` with a sentence when there is none and none can be fetched, `ValueError` for a damaged one.
+    `name` is "mnist" or "fashion-mnist", `part` is "train" or "val" (the original test images). The cache folder may
+    have either data set in either format: one .npz file as Keras has it, or four IDX files, compressed or not.
+    Raises `OSError` if a file is missing and cannot be downloaded, `ValueError` if it is damaged.
     """
     source = SOURCES[name]
     images, labels = _arrays(name, source, part)
@@ -61,7 +61,7 @@ def load(name, part, items):
 
 
 def _arrays(name, source, part):
-    """Images and labels out of the files that lie there, else out of those that are fetched."""
+    """Return images and labels from the files in the cache folder, or else from downloaded ones."""
     where = folder(name)
     packed = where / f"{name}.npz"
     stems = [f"{PREFIX[part]}-{each}-ubyte" for each in ("images-idx3", "labels-idx1")]
@@ -73,7 +73,7 @@ def _arrays(name, source, part):
 
 
 def _present(where, stem):
-    """The IDX file that lies in the folder, compressed or not, or None."""
+    """Return the IDX file in the folder, compressed or not, or None."""
     return next((path for path in (where / stem, where / f"{stem}.gz") if path.exists()), None)
 
 
@@ -98,13 +98,13 @@ def _idx(path):
 
 
 def _from_idx(content):
-    """The array of an IDX file: a magic number, the sizes of the dimensions, then the bytes."""
+    """Return the array of an IDX file: a magic number, the sizes of the dimensions, then the bytes."""
     if not content.startswith(MAGIC) or len(content) < 4:
-        raise ValueError("it is no IDX file of bytes")
+        raise ValueError("it is not an IDX file of bytes")
     dimensions = content[3]
     shape = np.frombuffer(content, ">u4", dimensions, offset=4)
     return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
 
 
 def _damaged(path, error):
-    return ValueError(f"{path} cannot be read ({error}): delete it, and it is fetched anew.")
+    return ValueError(f"{path} cannot be read ({error}). Delete it to download it again.")

@@ -1,4 +1,4 @@
-"""Made data: pairs of noisy waves, and which of the two swings faster. Neither of a pair tells it alone."""
+"""Synthetic data: pairs of noisy waves, and which of the two swings faster. One wave alone does not determine it."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ FEATURES = 2
 
 
 def waves(seed, items, steps):
-    """Left and right waves, each (items, steps, 2), float32, and labels (items,)."""
+    """Return left and right waves, each (items, steps, 2), float32, and labels (items,)."""
     random = np.random.default_rng(seed)
     pace = random.integers(0, len(PACES), (2, items))
     left, right = (_waves(random, np.take(PACES, each), steps) for each in pace)
@@ -16,7 +16,7 @@ def waves(seed, items, steps):
 
 
 def _waves(random, pace, steps):
-    """Sine and cosine of a wave per item that starts anywhere, a little noisy."""
+    """Return sine and cosine of one wave per item, with random phase and a little noise."""
     phase = 2 * np.pi * (pace[:, None] * np.arange(steps) + random.random((len(pace), 1)))
     clean = np.stack([np.sin(phase), np.cos(phase)], axis=-1)
     return (clean + random.normal(0, 0.2, clean.shape)).astype(np.float32)

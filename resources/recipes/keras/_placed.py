@@ -1,11 +1,11 @@
-"""Layers on devices of their own choice."""
+"""Put layers on devices."""
 
 import keras
 import tensorflow as tf
 
 
 class Placed(keras.layers.Wrapper):
-    """A layer whose variables are on `device`, such as "/gpu:1", and which computes there."""
+    """A layer that has its variables on `device`, such as "/gpu:1", and computes there."""
 
     def __init__(self, layer, device):
         super().__init__(layer, name=layer.name)
@@ -16,7 +16,7 @@ class Placed(keras.layers.Wrapper):
             super().build(input_shape)
 
     def call(self, inputs):
-        # A device scope holds for the way forward alone: the way back is told its device here.
+        # A device scope covers only the forward pass. The custom gradient sets the device of the backward pass.
         @tf.custom_gradient
         def forward(values):
             with tf.device(self.device), tf.GradientTape() as tape:
@@ -37,10 +37,10 @@ class Placed(keras.layers.Wrapper):
 
 
 def in_turn(devices, parts):
-    """A device for each of so many parts of a model: the first ones on the first device, and so on."""
+    """Return a device for each of `parts` parts of a model: the first parts on the first device, and so on."""
     return [devices[part * len(devices) // parts] for part in range(parts)]
 
 
 def placed(layers, devices):
-    """The layers of a model, cut in order over the devices."""
+    """Return the layers of a model, divided in order over the devices."""
     return [Placed(layer, device) for layer, device in zip(layers, in_turn(devices, len(layers)), strict=True)]

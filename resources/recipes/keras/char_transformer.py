@@ -1,4 +1,4 @@
-"""A small GPT that learns to write, character by character, from any text file (a shipped one if none is named)."""
+"""A small GPT that predicts the next character of a text (any text file; one is included)."""
 
 from functools import partial
 
@@ -9,35 +9,35 @@ from _shared.text import vocabulary, windows
 from keras import ops
 from keras.layers import Dense, Dropout, Embedding, LayerNormalization, MultiHeadAttention
 
-EPSILON = 1e-5  # as GPTs have it; Keras' own is a hundred times as much
+EPSILON = 1e-5  # as in GPT; Keras' default is a hundred times larger
 
 
 def embedding(characters, width, context):
-    """What each character is, and where it stands."""
+    """Add an embedding of each character and one of its position."""
     codes = keras.Input((context,), dtype="int32")
     places = ops.cumsum(ops.ones_like(codes), axis=1) - 1
     return keras.Model(codes, Embedding(characters, width)(codes) + Embedding(context, width)(places))
 
 
 def block(width, heads, context, dropout):
-    """Attention to the characters so far, then a small network for each alone; both add to what is there."""
+    """Attention to earlier characters, then a small network per character, each with a residual connection."""
     inputs = keras.Input((context, width))
-    looked = LayerNormalization(epsilon=EPSILON)(inputs)
-    looked = MultiHeadAttention(heads, width // heads, use_bias=False)(looked, looked, use_causal_mask=True)
-    seen = inputs + Dropout(dropout)(looked)
-    thought = LayerNormalization(epsilon=EPSILON)(seen)
-    thought = Dense(4 * width, activation="gelu")(thought)
-    thought = Dense(width)(thought)
-    return keras.Model(inputs, seen + Dropout(dropout)(thought))
+    attended = LayerNormalization(epsilon=EPSILON)(inputs)
+    attended = MultiHeadAttention(heads, width // heads, use_bias=False)(attended, attended, use_causal_mask=True)
+    middle = inputs + Dropout(dropout)(attended)
+    hidden = LayerNormalization(epsilon=EPSILON)(middle)
+    hidden = Dense(4 * width, activation="gelu")(hidden)
+    hidden = Dense(width)(hidden)
+    return keras.Model(inputs, middle + Dropout(dropout)(hidden))
 
 
 def head(characters, width, context):
-    """How likely each character comes next."""
+    """Return logits of the next character."""
     return keras.Sequential([keras.Input((context, width)), LayerNormalization(epsilon=EPSILON), Dense(characters)])
 
 
 def network(text, layers, *, heads, width, context, dropout):
-    """What makes each part of the model, in order."""
+    """Return functions that make the parts of the model, in order."""
     characters = vocabulary(text)
     return [
         partial(embedding, characters, width, context),
@@ -55,7 +55,7 @@ def placed_model(devices, *, text="", layers=2, heads=4, width=64, context=64, d
     makers = network(text, layers, heads=heads, width=width, context=context, dropout=dropout)
     made = []
     for make, device in zip(makers, in_turn(devices, len(makers)), strict=True):
-        with tf.device(device):  # a part that is a model has its variables from when it is made
+        with tf.device(device):  # a part that is a model creates its variables here
             made.append(Placed(make(), device))
     return keras.Sequential([keras.Input((context,), dtype="int32"), *made])
 
@@ -69,7 +69,7 @@ def val_data(text="", context=64):
 
 
 def loss():
-    # Every position of every window is asked for the character that comes next.
+    # Every position of every window predicts the next character.
     def per_window(target, output):
         return ops.mean(keras.losses.sparse_categorical_crossentropy(target, output, from_logits=True), axis=-1)
 

@@ -1,4 +1,4 @@
-"""A small convolutional network that reads handwritten digits of 8x8 pixels."""
+"""A small convolutional network that classifies handwritten digits of 8x8 pixels."""
 
 import keras
 from _data import digits

@@ -1,4 +1,4 @@
-"""A convolutional network that tells ten kinds of clothes apart (Fashion-MNIST, 28x28 pixels, fetched once)."""
+"""A convolutional network that classifies ten kinds of clothes (Fashion-MNIST, 28x28 pixels, downloaded once)."""
 
 import keras
 from _data import fashion

@@ -1,4 +1,4 @@
-"""Two LSTMs read a wave each, on two devices if placed so, and together tell which swings faster (made data)."""
+"""Two LSTMs, on two devices if placed so, that classify which of two waves swings faster (synthetic data)."""
 
 import keras
 from _placed import Placed
@@ -7,7 +7,7 @@ from keras import layers
 
 
 def network(steps, left, right, join, decide):
-    """An encoder for each wave, and two layers that join what they found."""
+    """An encoder for each wave, and two layers that combine their outputs."""
     inputs = [keras.Input((steps, 2)), keras.Input((steps, 2))]
     ended = layers.Concatenate()([left(inputs[0]), right(inputs[1])])
     return keras.Model(inputs, decide(join(ended)))

@@ -1,6 +1,6 @@
-"""What the recipes of this folder train on: the arrays that all frameworks share, as tensors."""
+"""The data of this folder's recipes: the arrays that all frameworks share, as tensors."""
 
-import numpy as np  # noqa: F401 (PyTorch may be installed without it, and then makes no tensor of an array)
+import numpy as np  # noqa: F401 (PyTorch may be installed without numpy, and then cannot convert arrays)
 import torch
 from _shared import digits as _digits
 from _shared import mnist as _mnist
@@ -9,32 +9,32 @@ from _shared import text as _text
 
 
 def digits(seed, part):
-    """Images (items, 1, 8, 8) and labels (items,) of `part`, "train" or "val"."""
+    """Return images (items, 1, 8, 8) and labels (items,) of `part`, "train" or "val"."""
     return _images(*_digits.split(seed, part))
 
 
 def mnist(part, items):
-    """The first so many images (items, 1, 28, 28) of handwritten digits, and labels (items,)."""
+    """Return the first `items` images (items, 1, 28, 28) of handwritten digits, and labels (items,)."""
     return _images(*_mnist.load("mnist", part, items))
 
 
 def fashion(part, items):
-    """The first so many images (items, 1, 28, 28) of clothes, and labels (items,)."""
+    """Return the first `items` images (items, 1, 28, 28) of clothes, and labels (items,)."""
     return _images(*_mnist.load("fashion-mnist", part, items))
 
 
 def waves(seed, items, steps):
-    """Left and right waves (items, steps, 2), and labels (items,): which of the two swings faster."""
+    """Return left and right waves (items, steps, 2), and labels (items,): which of the two swings faster."""
     return tuple(torch.from_numpy(each) for each in _pairs.waves(seed, items, steps))
 
 
 def characters(text, part, context):
-    """Windows (items, context) of a text's characters, and those that come next."""
+    """Return windows (items, context) of a text's characters, and the characters that come next."""
     return tuple(torch.from_numpy(each) for each in _text.windows(text, part, context))
 
 
 def accuracy(output, target):
-    """The share of targets that have the highest output."""
+    """Return the share of targets that have the highest output."""
     return (output.argmax(dim=-1) == target).float().mean()
 
 

@@ -1,4 +1,4 @@
-"""Makes the folder `_shared`, which all frameworks' recipes have in common, a package of this folder."""
+"""Make the folder `_shared`, which the recipes of all frameworks use, a package of this folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A small GPT that learns to write, character by character, from any text file (a shipped one if none is named)."""
+"""A small GPT that predicts the next character of a text (any text file; one is included)."""
 
 import torch
 from _data import accuracy, characters
@@ -8,7 +8,7 @@ from torch.nn import functional
 
 
 class Embedding(nn.Module):
-    """What each character is, and where it stands."""
+    """The embedding of each character plus that of its position."""
 
     def __init__(self, characters, width, context):
         super().__init__()
@@ -22,7 +22,7 @@ class Embedding(nn.Module):
 
 
 class Attention(nn.Module):
-    """Each character looks at those before it, and at itself."""
+    """Causal self-attention: each character attends to itself and to earlier ones."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -38,7 +38,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention, then a small network for each character alone; both add to what is there."""
+    """Attention, then a small network per character, each with a residual connection."""
 
     def __init__(self, width, heads, dropout):
         super().__init__()
@@ -66,7 +66,7 @@ def model(*, text="", layers=2, heads=4, width=64, context=64, dropout=0.0):
 
 
 def stages(*, text="", layers=2, heads=4, width=64, context=64, dropout=0.0):
-    """The parts of the model, in order; slices keep the parameters' names: "1.think.1.weight" is in the second."""
+    """Return the model's parts in order. Slices keep the parameters' names: "1.think.1.weight" is in the second."""
     whole = model(text=text, layers=layers, heads=heads, width=width, context=context, dropout=dropout)
     return [whole[each : each + 1] for each in range(len(whole))]
 
@@ -80,7 +80,7 @@ def val_data(text="", context=64):
 
 
 def loss():
-    # Every position of every window is asked for the character that comes next.
+    # Every position of every window predicts the next character.
     return lambda output, target: functional.cross_entropy(output.flatten(0, 1), target.flatten())
 
 

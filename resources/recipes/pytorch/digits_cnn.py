@@ -1,4 +1,4 @@
-"""A small convolutional network that reads handwritten digits of 8x8 pixels."""
+"""A small convolutional network that classifies handwritten digits of 8x8 pixels."""
 
 import torch
 from _data import accuracy, digits
@@ -6,8 +6,8 @@ from torch import nn
 
 
 def model(width=16, dropout=0.0):
-    # Smooth throughout, in LeNet's manner: rounding stays rounding. With ReLU or max-pooling a unit at
-    # its kink may switch by the last bit, and one device and two part ways after some fifty steps.
+    # Smooth activations only, as in LeNet: rounding errors stay small. With ReLU or max-pooling the last bit may
+    # switch a unit, and the curves of one device and of two differ after some fifty steps.
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1),
         nn.Tanh(),

@@ -1,4 +1,4 @@
-"""A fully connected network that reads handwritten digits of 8x8 pixels."""
+"""A fully connected network that classifies handwritten digits of 8x8 pixels."""
 
 import torch
 from _data import accuracy, digits

@@ -1,4 +1,4 @@
-"""A convolutional network in LeNet's manner that reads handwritten digits of 28x28 pixels (MNIST, fetched once)."""
+"""A LeNet-like convolutional network that classifies handwritten digits of 28x28 pixels (MNIST, downloaded once)."""
 
 import torch
 from _data import accuracy, mnist

@@ -1,4 +1,4 @@
-"""A fully connected network that reads handwritten digits of 28x28 pixels (MNIST, fetched once)."""
+"""A fully connected network that classifies handwritten digits of 28x28 pixels (MNIST, downloaded once)."""
 
 import torch
 from _data import accuracy, mnist

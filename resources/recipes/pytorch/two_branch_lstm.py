@@ -1,4 +1,4 @@
-"""Two LSTMs read a wave each, on two devices if placed so, and together tell which swings faster (made data)."""
+"""Two LSTMs, on two devices if placed so, that classify which of two waves swings faster (synthetic data)."""
 
 import torch
 from _data import accuracy, waves
@@ -6,7 +6,7 @@ from torch import nn
 
 
 class TwoBranches(nn.Module):
-    """An encoder for each wave, and a layer that joins what they found."""
+    """An encoder for each wave, and layers that combine their outputs."""
 
     def __init__(self, hidden):
         super().__init__()
@@ -19,17 +19,17 @@ class TwoBranches(nn.Module):
 
 
 class PlacedBranches(TwoBranches):
-    """The encoders on two devices, joined on the first."""
+    """The encoders on two devices, combined on the first."""
 
     def __init__(self, hidden, first, second):
-        super().__init__(hidden)  # where the weights are drawn: the same ones, wherever they then go
+        super().__init__(hidden)  # draws the weights on the CPU: the same ones for any placement
         self.first, self.second = first, second
         self.left.to(first)
         self.right.to(second)
         self.join.to(first)
 
     def forward(self, left, right):
-        # The second device is given its work first: it computes while the first one does.
+        # Start the second device first, so that both compute at the same time.
         ended_right = self.right(right.to(self.second))[0][:, -1]
         ended_left = self.left(left.to(self.first))[0][:, -1]
         return self.join(torch.cat([ended_left, ended_right.to(self.first)], dim=1))
