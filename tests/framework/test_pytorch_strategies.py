@@ -238,6 +238,7 @@ def test_a_stage_may_begin_by_writing_into_its_input(runs_root: Path, tmp_path: 
     assert_same_curve(followed, single)
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
 def test_the_threads_of_the_process_group_end_before_the_interpreter(
     runs_root: Path, tmp_path: Path, strategy: str

@@ -78,7 +78,7 @@ class Dummy(types.ModuleType):
 
 def train(recipe, context):
     """The loop, in the form of those below `core/worker`."""
-    if context.spec.strategy == "parameter_server" and context.placement.role != "chief":
+    if context.spec.strategy == "parameter_server" and context.assignment.role != "chief":
         time.sleep(3600)  # it only serves the chief
     controller_of = importlib.import_module("_trainyard.worker.controller").TrainingController
     task = Task(recipe, context)
@@ -158,7 +158,7 @@ class State:
 def make_meter(context):
     """One process' reporter, or one that adds up over all ranks."""
     reporters = importlib.import_module("_trainyard.worker.metrics_reporter")
-    if context.world_size == 1 or context.placement.role == "chief":
+    if context.world_size == 1 or context.assignment.role == "chief":
         return reporters.MetricsReporter(context)
 
     class Shared(reporters.RankedMetricsReporter):
