@@ -30,7 +30,7 @@ def pools() -> Iterator[WorkerPools]:
 def _in_pools(pools: WorkerPools) -> Iterator[None]:
     """The runs of these tests train in pools."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("core.runs.run.launch_supervisor", pools.launch)
+        patch.setattr("core.runs.directory.launch_supervisor", pools.launch)
         yield
 
 

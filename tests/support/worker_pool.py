@@ -86,7 +86,7 @@ class WorkerPools:
         self._is_cold = False
 
     def launch(self, run_dir: Path, *options: str) -> ProcessId | None:
-        """In the place of `launch_supervisor` of `core.runs.run`."""
+        """In the place of `core.runs.directory.launch_supervisor`."""
         spec = json.loads((run_dir / "spec.json").read_text())
         family = FAMILIES.get(spec["framework"])
         if self._is_cold or family is None or spec["python"] != sys.executable:
