@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from core.cli.commands import catalog, control, devices, export, pythons, remove, runs, setups, start, sweep
+from core.cli.commands import catalog, control, devices, export, presets, pythons, remove, runs, start, sweep
 from core.cli.options import WRONG_USE, Parser, add_detach, add_run_options, common
 from core.cli.output import warn
 from core.errors import RunError
@@ -96,9 +96,9 @@ def _parser() -> Parser:
     add_detach(add("again", start.again, of_run=True))
     add("save", control.save, of_run=True)
     runs.add_expression(add("try", runs.try_expression, of_run=True))
-    add("command", setups.command, of_run=True)
-    setups.add_name(add("keep", setups.keep, of_run=True))
-    add("setups", setups.list_setups)
+    add("command", presets.command, of_run=True)
+    presets.add_name(add("keep", presets.keep, of_run=True))
+    add("setups", presets.list_presets)
     export.add_options(add("export", export.export, of_run=True))
     sweep.add_options(add("sweep", sweep.sweep))
     remove.add_options(add("remove", remove.remove))

@@ -73,7 +73,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help="the Python that trains (`trainyard pythons` lists them); default: for a recipe, one that has the "
         "framework; for a script, the active environment, or one next to the script, or Trainyard's own",
     )  # fmt: skip
-    add("--setup", metavar="NAME", help="start a setup that `trainyard keep` saved; takes only --devices and --name")
+    add("--setup", metavar="NAME", help="start a preset that `trainyard keep` saved; takes only --devices and --name")
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:

@@ -37,7 +37,7 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
 def _preset_choice(options: argparse.Namespace) -> PresetChoice:
     for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *RELEASE]
     _refuse(options, for_others, "cannot be combined with --setup, which has its own value")
-    return PresetChoice(setup=options.setup, devices=_device_names(options), name=options.name)
+    return PresetChoice(preset=options.setup, devices=_device_names(options), name=options.name)
 
 
 def _script_choices(options: argparse.Namespace) -> ScriptChoices:

@@ -1,9 +1,9 @@
 """From the user's choices to a checked run spec.
 
 - `choices`: the choices of the window's form or of the command line
-- `build_spec`: turn the choices for a recipe, or a setup, into a `RunSpec`
+- `build_spec`: turn the choices for a recipe, or a preset, into a `RunSpec`
 - `script_check`: build the spec of a script, analyse it, and check whether it can start
 - `validation`: what keeps a spec from starting on this machine
-- `presets`: specs saved under a name; the window and the command line call them setups
+- `presets`: specs saved under a name
 - `shell_command`: the shell command that starts the same training
 """

@@ -1,4 +1,4 @@
-"""Turn the choices for a recipe, or a saved setup, into a `RunSpec`. Scripts: see `core.config.script_check`."""
+"""Turn the choices for a recipe, or a preset, into a `RunSpec`. Scripts: see `core.config.script_check`."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
 
 
 def compose_preset(choice: PresetChoice, devices: Sequence[Device]) -> RunSpec:
-    """Return the spec of a saved setup. Raises `ValueError` with a sentence for one that cannot be used."""
-    saved = presets.read(presets.path_of(choice.setup, presets.default_root()))
+    """Return the spec of a preset. Raises `ValueError` with a sentence for one that cannot be used."""
+    saved = presets.read(presets.path_of(choice.preset, presets.default_root()))
     chosen = tuple(resolve(choice.devices, devices)) or saved.devices
     return replace(saved, devices=chosen, name=choice.name or saved.name)
 

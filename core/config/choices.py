@@ -38,9 +38,9 @@ class RecipeChoices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresetChoice:
-    """A saved setup, with other devices or another name where they are given."""
+    """A preset, with other devices or another name where they are given."""
 
-    setup: str
+    preset: str
     """Its name or its file."""
     devices: tuple[str, ...] = ()
     name: str | None = None

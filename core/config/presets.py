@@ -1,4 +1,4 @@
-"""Specs saved as files under a name, to be started again. The window and the command line call them setups."""
+"""Specs saved as files under a name, to be started again: `trainyard keep`, `trainyard run --setup`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 SUFFIX = ".json"
 PATHS = (("python",), ("working_dir",), ("recipe", "path"), ("script", "path"))
-"""The paths in a spec. Paths inside the setup's folder are saved relative to it, so that both can be moved."""
+"""The paths in a spec. Paths inside the preset's folder are saved relative to it, so that both can be moved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A setup, or a file that cannot be used as one."""
+    """A preset, or a file that cannot be used as one."""
 
     name: str
     path: Path
@@ -34,7 +34,7 @@ class Preset:
 
 
 def default_root() -> Path:
-    """Return the folder of the setups saved by name, in the user's configuration folder."""
+    """Return the folder of the presets saved by name, in the user's configuration folder."""
     return platformdirs.user_config_path("trainyard") / "setups"
 
 
@@ -43,34 +43,36 @@ def path_of(name: str, root: Path) -> Path:
     if "/" in name or name.endswith(SUFFIX):
         return Path(name).expanduser().absolute()
     if not re.fullmatch(r"[\w][\w .+-]*", name):
-        raise ValueError(f"A setup cannot be called {name!r}. Use letters, digits, spaces and . + - _, or give a path.")
+        raise ValueError(
+            f"A preset cannot be called {name!r}. Use letters, digits, spaces and . + - _, or give a path."
+        )
     return root / f"{name}{SUFFIX}"
 
 
 def save(spec: RunSpec, path: Path) -> None:
-    """Write the setup, and replace an existing one. Raises `OSError`."""
+    """Write the preset, and replace an existing one. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = _with_paths(spec.to_json(), lambda text: _relative(text, path.parent))
     write_whole(path, json.dumps(document, indent=2) + "\n")
 
 
 def read(path: Path) -> RunSpec:
-    """Return the spec of a setup. Raises `ValueError` with a sentence that names the file."""
+    """Return the spec of a preset. Raises `ValueError` with a sentence that names the file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(document, dict):
             document = _with_paths(document, lambda text: str(path.parent / text) if text else text)
         return RunSpec.from_json(document)
     except FileNotFoundError:
-        raise ValueError(f"There is no setup {path}. `trainyard setups` lists the setups saved by name.") from None
+        raise ValueError(f"There is no preset {path}. `trainyard setups` lists the presets saved by name.") from None
     except OSError as error:
-        raise ValueError(f"The setup {path} cannot be read: {error.strerror}.") from error
+        raise ValueError(f"The preset {path} cannot be read: {error.strerror}.") from error
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a valid setup. {error}") from error
+        raise ValueError(f"{path} is not a valid preset. {error}") from error
 
 
 def read_all(root: Path) -> list[Preset]:
-    """Return all setups in a folder by name, also those that cannot be used."""
+    """Return all presets in a folder by name, also those that cannot be used."""
     return [_preset(path) for path in sorted(root.glob(f"*{SUFFIX}"))]
 
 

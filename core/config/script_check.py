@@ -51,7 +51,7 @@ class ScriptCheckRequest:
 
     @classmethod
     def of_spec(cls, spec: RunSpec) -> ScriptCheckRequest:
-        """Return the request for the script of a run or a setup, to start it again."""
+        """Return the request for the script of a run or a preset, to start it again."""
         assert spec.script is not None
         return cls(
             script=spec.script.path,

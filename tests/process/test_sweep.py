@@ -211,7 +211,7 @@ def test_without_proc_it_says_that_it_cannot_see(
     assert __main__.main(["sweep", "--end", "--runs", str(runs_root)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "so what runs have left behind cannot be seen" in err
+    assert "so processes that runs have left behind cannot be seen" in err
     assert err.count("\n") == 1
 
 

@@ -83,9 +83,9 @@ def test_a_file_that_is_no_setup_is_told_and_the_others_are_listed(script: Path,
     bad, good = presets.read_all(tmp_path)
 
     assert bad.spec is None
-    assert bad.problem == f"{tmp_path / 'bad.json'} is not a valid setup. It is not a JSON object."
+    assert bad.problem == f"{tmp_path / 'bad.json'} is not a valid preset. It is not a JSON object."
     assert good.spec is not None
-    with pytest.raises(ValueError, match="There is no setup"):
+    with pytest.raises(ValueError, match="There is no preset"):
         presets.read(tmp_path / "none.json")
 
 
@@ -141,7 +141,7 @@ def test_what_is_given_in_vain_is_refused(script: Path, capsys: pytest.CaptureFi
         capsys, "run", "--script", path, "--devices", "cpu:0", "--env", "CUDA_VISIBLE_DEVICES=0"
     )  # fmt: skip
     assert "There is no Python called 'nopy'" in said(capsys, "run", "--script", path, "--python", "nopy")
-    assert "There is no setup" in said(capsys, "run", "--setup", "none", "--devices", "cpu:0")
+    assert "There is no preset" in said(capsys, "run", "--setup", "none", "--devices", "cpu:0")
 
 
 def test_a_port_that_is_taken_and_variables_that_follow_from_the_devices_are_refused(

@@ -4,7 +4,7 @@
 - `start`: `run`, `again`, `resume` and `attach`
 - `control`: `stop`, `pause` and `save` a run
 - `runs`: list runs, show one, try an expression on its log
-- `setups`: `keep` a run as a setup, list `setups`, print a run's shell `command`
+- `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
 - `export`, `remove`, `sweep`: a command each
 - `common`: find the run that a command names, read the devices
 """

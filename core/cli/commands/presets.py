@@ -32,18 +32,18 @@ def command(options: Namespace) -> int:
 
 def add_name(parser: ArgumentParser) -> None:
     """Add the argument of `keep`."""
-    parser.add_argument("name", metavar="NAME", help="name of the setup, or the path of its file")
+    parser.add_argument("name", metavar="NAME", help="name of the preset, or the path of its file")
 
 
 def keep(options: Namespace) -> int:
-    """Save what a run trained, and how, as a setup; `trainyard run --setup NAME` starts it again."""
+    """Save what a run trained, and how, as a preset; `trainyard run --setup NAME` starts it again."""
     run = find(options)
     path = presets.path_of(options.name, presets.default_root())
     replaced = path.exists()
     try:
         presets.save(run.spec(), path)
     except OSError as error:
-        raise RunError(f"The setup {path} cannot be written: {error.strerror}. Choose another file.") from error
+        raise RunError(f"The preset {path} cannot be written: {error.strerror}. Choose another file.") from error
     if options.json:
         say_json({"run": run.id, "setup": path.stem, "path": str(path), "replaced": replaced})
     else:
@@ -51,8 +51,8 @@ def keep(options: Namespace) -> int:
     return 0
 
 
-def list_setups(options: Namespace) -> int:
-    """List the setups saved by name."""
+def list_presets(options: Namespace) -> int:
+    """List the presets saved by name."""
     found = presets.read_all(presets.default_root())
     rows = [
         {
@@ -62,7 +62,7 @@ def list_setups(options: Namespace) -> int:
         for each in found
     ]  # fmt: skip
     if not rows and not options.json:
-        warn(f"there are no setups in {presets.default_root()} yet. `trainyard keep RUN NAME` saves one.")
+        warn(f"there are no presets in {presets.default_root()} yet. `trainyard keep RUN NAME` saves one.")
     for each in found if not options.json else ():
         if each.problem:
             warn(each.problem)
