@@ -18,7 +18,7 @@ from gui.controllers.run_controller import RunController
 from gui.controllers.start_controller import StartController
 from gui.controllers.window_state import WindowState
 from gui.services.services import Services
-from gui.style.theme import Theme, apply
+from gui.style.theme import Theme, apply, set_palette
 from gui.widgets.file_drop import dropped_program, pass_drops_to_window
 from gui.widgets.notice_window import NoticeWindow, notice_sentence
 from resources import ROOT
@@ -63,10 +63,13 @@ class MainWindow(QMainWindow):
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         self._app = app
-        self.panels = MainPanels(Theme.current(app))
+        theme = Theme.current(app)
+        if not app.styleSheet():
+            set_palette(app, theme)
+        self.panels = MainPanels(theme)
         self.services = Services(runs_root, self)
         self.controllers = Controllers(self, self.panels, self.services, runs_root)
-        apply(app, self.panels.theme)  # after the widgets are in place: Qt would re-style each that is added later
+        apply(app, theme)  # after the widgets are in place: Qt would re-style each that is added later
         self.controllers.state.restore()
         self.setAcceptDrops(True)
         pass_drops_to_window(self)

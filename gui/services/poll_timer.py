@@ -1,19 +1,20 @@
-"""The one timer of the window: what is looked at is brought up to date at every beat."""
+"""The one timer that brings the window up to date."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 LIVE_MS = 100
+"""Milliseconds between two polls while the window shows a live run and can be seen."""
 CALM_MS = 250
-"""While no run is live that somebody looks at: readings come twice a second at most."""
+"""Milliseconds between two polls of a window that can be seen: devices have two readings a second at most."""
 UNWATCHED_MS = 500
-FIRST_MS = 15
-"""Long enough for the first picture to be painted."""
+FIRST_MS = 50
+"""Milliseconds until the first poll, so that the first frame is painted before."""
 
 
 class PollTimer(QObject):
-    """Beats fast while somebody looks at a live run, slowly otherwise. The first beat comes once the window stands."""
+    """Fires fast while a live run can be seen, and slowly otherwise."""
 
     timeout = Signal()
 
@@ -27,7 +28,7 @@ class PollTimer(QObject):
         self._first.timeout.connect(self.timeout)
 
     def start(self) -> None:
-        """Begin to beat."""
+        """Fire from now on."""
         self._first.start(FIRST_MS)
         self._timer.start()
 
@@ -37,12 +38,12 @@ class PollTimer(QObject):
         return self._timer.interval()
 
     def stop(self) -> None:
-        """No beat from now on."""
+        """Fire no more."""
         self._first.stop()
         self._timer.stop()
 
     def set_pace(self, *, watched: bool, live: bool) -> None:
-        """Beat as somebody looks at the window, or as nobody does; at a run that is live, or at none."""
+        """Set the pace for a window that can be seen or not, and for a run that is live or not."""
         pace_ms = UNWATCHED_MS if not watched else LIVE_MS if live else CALM_MS
-        if self._timer.interval() != pace_ms:  # set anew, it would count from now
+        if self._timer.interval() != pace_ms:  # setting an interval restarts the timer
             self._timer.setInterval(pace_ms)

@@ -155,9 +155,15 @@ def apply(app: QApplication, theme: Theme) -> None:
     sheet = stylesheet(theme)
     if app.styleSheet() == sheet:  # Qt re-styles all widgets for an equal sheet too
         return
-    app.setStyle("Fusion")
-    app.setPalette(palette(theme))
+    set_palette(app, theme)
     app.setStyleSheet(sheet)
+
+
+def set_palette(app: QApplication, theme: Theme) -> None:
+    """Set the style and the palette of a theme; `apply` does so too, but before widgets exist it takes no time."""
+    if app.style().name() != "fusion":
+        app.setStyle("Fusion")
+    app.setPalette(palette(theme))
 
 
 def stylesheet(theme: Theme) -> str:
