@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from core.units import BYTES_PER_GB
+from core.units import BYTES_PER_GB, BYTES_PER_MB
 
 DASH = "–"
 DAY_S = 86400.0
@@ -37,6 +37,15 @@ def memory(used_bytes: float | None, total_bytes: float | None) -> str:
         return DASH if used_bytes is None else f"{gigabytes(used_bytes)} GB"
     total = gigabytes(total_bytes).removesuffix(".0")
     return f"{gigabytes(used_bytes)} / {total} GB"
+
+
+def memory_size(value_bytes: float | None) -> str:
+    """Return `9.1 GB` or `340 MB`."""
+    if value_bytes is None:
+        return DASH
+    if value_bytes < 1000 * BYTES_PER_MB:
+        return f"{value_bytes / BYTES_PER_MB:.0f} MB"
+    return f"{gigabytes(value_bytes)} GB"
 
 
 def rate(samples_per_s: float) -> str:

@@ -6,9 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QPushButton, QVBoxLayout, QWidget
 
 from core.schema.paths import log_of_rank
+from gui.widgets.forms.fields import row_of
 from gui.widgets.search_bar import SearchBar
 
 from .log_view import LogView
@@ -32,7 +33,7 @@ class LogPage(QWidget):
         self.rank_box = _rank_box()
         self.follow_box = _follow_box()
         self.search_button = _search_button()
-        self.controls = _row(self.rank_box, self.search_button, self.follow_box)
+        self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
         self._run_dir: Path | None = None
         self._ranks = 1
         self._over = False
@@ -161,13 +162,3 @@ def _search_button() -> QPushButton:
     button.setProperty("compact", True)
     button.setAutoDefault(False)
     return button
-
-
-def _row(*widgets: QWidget) -> QWidget:
-    row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(8)
-    for widget in widgets:
-        layout.addWidget(widget)
-    return row

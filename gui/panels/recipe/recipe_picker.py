@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QWidget
 
 from core.catalog import recipes
-from gui.widgets.forms.fields import choice, select
+from gui.widgets.forms.fields import browse_button, choice, select
 
 DEFAULT = "digits_cnn"
 """Selected at first: its data are included and it trains in seconds."""
@@ -22,19 +22,15 @@ class RecipePicker(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.box = choice("recipeBox", "Workload", "What to train: a built-in workload or your own recipe file")
-        self._open = QPushButton("…")
-        self._open.setObjectName("openRecipeButton")
-        self._open.setAccessibleName("Open a recipe file")
-        self._open.setToolTip("Open a Python file with model() and train_data(), or drop one here")
-        self._open.setStyleSheet("QPushButton { padding: 4px 8px; }")
+        tip = "Open a Python file with model() and train_data(), or drop one here"
+        open_button = browse_button("openRecipeButton", "Open a recipe file", tip, self._browse)
         self._framework = ""
-        self._open.clicked.connect(self._browse)
         self.box.currentIndexChanged.connect(lambda _: self.changed.emit())
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(7)
         row.addWidget(self.box, 1)
-        row.addWidget(self._open)
+        row.addWidget(open_button)
         self.setFocusProxy(self.box)
 
     @property

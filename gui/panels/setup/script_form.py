@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QLabel, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QLabel, QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
-from gui.widgets.forms.fields import field, form, label, line, with_button
+from gui.widgets.forms.fields import browse_button, field, form, label, line, with_button
 from gui.widgets.forms.strategy_box import StrategyBox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from core.pythons.search import FoundPython
     from core.schema.spec import RunSpec
@@ -230,11 +230,11 @@ class ScriptForm(QWidget):
 
     def _lay_out(self) -> None:
         rows = form(self)
-        open_script = _browse_button("scriptButton", "Choose a script", "Choose a Python script", self._browse_script)
-        open_folder = _browse_button(
+        open_script = browse_button("scriptButton", "Choose a script", "Choose a Python script", self._browse_script)
+        open_folder = browse_button(
             "workingDirButton", "Choose the working folder", "Choose a folder", self._browse_folder
         )
-        open_python = _browse_button(
+        open_python = browse_button(
             "openPythonButton", "Choose another Python", "Choose a Python by its file", self._browse_python
         )
         rows.addRow(label("&Script", self._script, LABEL_PX), with_button(self._script, open_script))
@@ -268,13 +268,3 @@ class ScriptForm(QWidget):
         dialog.setOption(QFileDialog.Option.ShowDirsOnly)
         dialog.fileSelected.connect(self._folder.setText)
         dialog.open()
-
-
-def _browse_button(name: str, accessible: str, tip: str, pressed: Callable[[], None]) -> QPushButton:
-    button = QPushButton("…")
-    button.setObjectName(name)
-    button.setAccessibleName(accessible)
-    button.setToolTip(tip)
-    button.setStyleSheet("QPushButton { padding: 4px 8px; }")
-    button.clicked.connect(lambda _: pressed())
-    return button

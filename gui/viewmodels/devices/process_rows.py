@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.system.own_processes import is_part
 from core.text import first_names, join_names
-from core.units import BYTES_PER_MB
-from gui.style.formatting import DASH, age, gigabytes, one_line
+from gui.style.formatting import DASH, age, memory_size, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,22 +117,13 @@ def confirmation(row: ProcessRow) -> tuple[str, str]:
     info = row.info
     question = f"End {info.name} (pid {info.pid})?"
     why = row.entry.leftover.why if row.entry.leftover else "It does not belong to a run of Trainyard."
-    uses = f" and uses {memory_words(info.memory_used_bytes)}" if info.memory_used_bytes else ""
+    uses = f" and uses {memory_size(info.memory_used_bytes)}" if info.memory_used_bytes else ""
     how = (
         "It is asked to end (SIGTERM) and killed some seconds later if it has not (SIGKILL). Its unsaved data are lost."
     )
     command = one_line(info.command or info.name or "", COMMAND_LENGTH)
     lines = (command, f"{why} It has been running for {age(info.age_s)}{uses}.", how)
     return question, "\n\n".join(lines)
-
-
-def memory_words(value_bytes: float | None) -> str:
-    """Return `9.1 GB` or `340 MB`."""
-    if value_bytes is None:
-        return DASH
-    if value_bytes < 1000 * BYTES_PER_MB:
-        return f"{value_bytes / BYTES_PER_MB:.0f} MB"
-    return f"{gigabytes(value_bytes)} GB"
 
 
 def _texts(entry: ProcessEntry, labels: Mapping[str, str], runs: KnownRuns) -> tuple[str, ...]:
@@ -144,7 +134,7 @@ def _texts(entry: ProcessEntry, labels: Mapping[str, str], runs: KnownRuns) -> t
         info.name or DASH,
         _command(info),
         age(info.age_s),
-        memory_words(info.memory_used_bytes),
+        memory_size(info.memory_used_bytes),
         ", ".join(labels.get(device, device) for device in entry.devices) or DASH,
         _run_words(entry, runs),
     )

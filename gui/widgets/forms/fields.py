@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLabel,
     QLineEdit,
+    QPushButton,
     QScrollArea,
     QSizePolicy,
     QSpinBox,
@@ -24,7 +25,7 @@ from PySide6.QtWidgets import (
 from gui.style.theme import inset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 LABEL_WIDTH_PX = 128
 ROW_PX = 30
@@ -133,29 +134,42 @@ def stacked(*parts: QWidget) -> QWidget:
     return stack
 
 
-def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
-    """Return fields in one row; `shares`: their shares of the width, equal by default."""
+def row_of(*widgets: QWidget, shares: Sequence[int] = (), spacing_px: int = 7) -> QWidget:
+    """Return a row of widgets; `shares`: their shares of the spare width."""
     row = QWidget()
     layout = QHBoxLayout(row)
     layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(7)
-    for each, share in zip(fields, shares or [1] * len(fields), strict=True):
+    layout.setSpacing(spacing_px)
+    for widget, share in zip(widgets, shares or [0] * len(widgets), strict=True):
+        layout.addWidget(widget, share)
+    return row
+
+
+def side_by_side(*fields: QWidget, shares: Sequence[int] = ()) -> QWidget:
+    """Return fields in one row; `shares`: their shares of the width, equal by default."""
+    for each in fields:
         each.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        layout.addWidget(each, share)
+    row = row_of(*fields, shares=shares or [1] * len(fields))
     row.setFocusProxy(fields[0])
     return row
 
 
 def with_button(field: QWidget, button: QWidget) -> QWidget:
     """Return a row of a field that takes the width, and a button."""
-    row = QWidget()
-    layout = QHBoxLayout(row)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(7)
-    layout.addWidget(field, 1)
-    layout.addWidget(button)
+    row = row_of(field, button, shares=(1, 0))
     row.setFocusProxy(field)
     return row
+
+
+def browse_button(name: str, accessible: str, tip: str, browse: Callable[[], None]) -> QPushButton:
+    """Return a small button that calls `browse`."""
+    button = QPushButton("…")
+    button.setObjectName(name)
+    button.setAccessibleName(accessible)
+    button.setToolTip(tip)
+    button.setStyleSheet("QPushButton { padding: 4px 8px; }")
+    button.clicked.connect(lambda _: browse())
+    return button
 
 
 class FormScroll(QScrollArea):
