@@ -158,7 +158,7 @@ def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: 
     assert "not allowed with argument" in err
     code, _, err = call("--csv", "-", "--checkpoint", "best")
     assert code == 2
-    assert "--format and --checkpoint are of a model's export" in err
+    assert "--format and --checkpoint are options of --model" in err
     assert call()[0] == 2
 
 
