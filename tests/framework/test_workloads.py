@@ -218,7 +218,7 @@ def test_offline_a_sentence_names_address_and_folder(
     assert followed.state is RunState.FAILED
     sentence = str(followed.run.facts.error)
     assert f"could not be downloaded from {address}" in sentence
-    assert f"put it into the folder {offline / folder}, then start again." in sentence
+    assert f"put it into the folder {offline / folder}, and start again." in sentence
     assert list((offline / folder).iterdir()) == []
 
 
@@ -237,7 +237,7 @@ def test_ranks_that_fetch_at_once_do_not_disturb_each_other(load: Callable[[str]
 def test_another_file_than_expected_is_refused(load: Callable[[str], Any], tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "cache" / "file"
     source.write_bytes(b"a page that says: log in first")
-    with pytest.raises(OSError, match=r"its SHA-256 is [0-9a-f]{64} instead of 00.*the folder .*/cache, then"):
+    with pytest.raises(OSError, match=r"its SHA-256 is [0-9a-f]{64} instead of 00.*the folder .*/cache, and"):
         load("_shared.fetch").fetch(target, source.as_uri(), "00")
     assert list(target.parent.iterdir()) == []
 
