@@ -134,18 +134,23 @@ class Followed:
 
     def until_trained(self, steps: int = 1, timeout_s: float = 60) -> Followed:
         """Until so many steps were reported, and the supervisor has seen it, too."""
-        wait_until(lambda: self.poll().run.facts.step >= steps, timeout_s, f"step {steps}; {self._so_far()}")
+        self._wait_for(lambda: self.run.facts.step >= steps, timeout_s, f"step {steps}")
         return self.until(RunState.RUNNING, timeout_s)
 
     def until(self, state: RunState, timeout_s: float = 60) -> Followed:
         """Until this state was reached."""
-        wait_until(lambda: state in self.poll().states, timeout_s, f"{state}; {self._so_far()}")
+        self._wait_for(lambda: state in self.states, timeout_s, str(state))
         return self
 
     def until_over(self, timeout_s: float = 90) -> Followed:
         """Until the run is over."""
         wait_until(lambda: state_info(self.poll().state).over, timeout_s, f"the run's end; {self._so_far()}")
         return self
+
+    def _wait_for(self, reached: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Until it is reached, or never will be."""
+        wait_until(lambda: reached() or self.poll().state is RunState.FAILED, timeout_s, f"{what}; {self._so_far()}")
+        assert reached(), f"{what} was not reached; {self._so_far()}"
 
     def losses(self) -> list[float]:
         return self.book.metrics["loss"].values.tolist()
