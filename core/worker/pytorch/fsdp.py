@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor.debug import _clear_sharding_prop_cache
+from torch.distributed.tensor import debug
 
 from ..controller import TrainingController
 from ._build import complete, prepare
@@ -47,10 +47,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     context.record_parts(context.assignment.own[0], names, f"a shard of each on {raw.device}")
     _train(task, context)
     del raw, task
-    # FSDP's modules are in cycles with what holds the process group, and so are the keys of this cache: see `leave`.
-    _clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
-    gc.unfreeze()
-    gc.collect()
+    _release_mesh()
     leave()
 
 
@@ -75,6 +72,16 @@ def _train(task: Task, context: Context) -> None:
         if controller.after_epoch(validation.means()):
             return
     controller.finish()
+
+
+def _release_mesh() -> None:
+    """Delete what refers to the device mesh, and with it to the process group (see `leave`)."""
+    clear_cache = getattr(debug, "_clear_sharding_prop_cache", None)  # DTensor's; private, not in all versions
+    if clear_cache is not None:
+        clear_cache()
+    gc.unfreeze()  # FSDP's modules are in cycles, frozen by `TrainingController.begin`
+    gc.collect()
+    gc.freeze()  # else the interpreter takes a second to exit
 
 
 def shard(model: nn.Module, device: torch.device) -> None:
