@@ -27,7 +27,7 @@ NO_WINDOW = 2
 
 
 def create_window(runs_root: Path) -> MainWindow:
-    """A window on the runs under a folder; it is not shown yet. There must be a QApplication."""
+    """Return a window on the runs under a folder, not shown yet. There must be a QApplication."""
     from .main_window import MainWindow
 
     locale.setlocale(locale.LC_NUMERIC, "C")  # QApplication sets the desktop's, under which C libraries misread 1.5
@@ -35,7 +35,7 @@ def create_window(runs_root: Path) -> MainWindow:
 
 
 def main(runs_root: Path) -> int:
-    """Open the window, and return when it has been closed. 2 when there is nothing to open it on."""
+    """Open the window and return when it is closed; return 2 if there is no display or no Qt."""
     problem = display_problem(os.environ)
     if problem is None:
         try:
@@ -45,7 +45,7 @@ def main(runs_root: Path) -> int:
     if problem is not None:
         sys.stderr.write(f"trainyard: {problem}\n")
         return NO_WINDOW
-    gc.disable()  # what is loaded now stays: to look through it for garbage, again and again, only takes time
+    gc.disable()  # what is loaded now stays, so that collecting garbage would only take time
     app = QApplication([sys.argv[0]])
     app.setApplicationName("trainyard")
     app.setApplicationDisplayName("Trainyard")
@@ -60,7 +60,7 @@ def main(runs_root: Path) -> int:
 
 
 def _catch_exceptions(window: MainWindow) -> None:
-    """An error in the window is logged and said in it; the window stays."""
+    """Log an error in the window, show it there, and keep the window open."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         log.critical("An error in the window", exc_info=(kind, error, trace))
@@ -73,12 +73,12 @@ def _catch_exceptions(window: MainWindow) -> None:
 
 
 def _close_on_signals(window: MainWindow) -> None:
-    """Ctrl-C in the terminal closes the window; what it has to say, it says there."""
+    """Close the window at Ctrl-C in the terminal, and print its last sentence there."""
 
     def close(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         window.tell = lambda sentence: print(sentence, file=sys.stderr)  # noqa: T201 (the command's own terminal)
         window.close()
 
-    # Python runs these between two of its instructions: at the next beat of the window's timer, at the latest.
+    # Python runs these between two of its instructions: at the latest when the poll timer fires.
     signal.signal(signal.SIGINT, close)
     signal.signal(signal.SIGTERM, close)

@@ -1,4 +1,4 @@
-"""Whether there is a display to open a window on; asked before Qt is, which would end the process."""
+"""Check for a display before Qt does: Qt would end the process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PACKAGES = (
     "libegl1 libgl1 libxkbcommon0 libxkbcommon-x11-0 libfontconfig1 libdbus-1-3 libxcb-cursor0 libxcb-icccm4 "
     "libxcb-image0 libxcb-keysyms1 libxcb-render-util0 libxcb-shape0 libxcb-xkb1"
 )
-"""Debian's names of what Qt draws with and does not bring."""
+"""Debian packages that Qt needs and does not include."""
 TIMEOUT_S = 2.0
 WITHOUT = "The command line trains without a window: trainyard run RECIPE --devices ID (see trainyard --help)."
 
 
 def display_problem(environment: Mapping[str, str], platform: str = sys.platform) -> str | None:
-    """Why no window can be opened, in a sentence; None when one can."""
+    """Return why no window can be opened: a sentence, or None."""
     if not platform.startswith("linux") or environment.get("QT_QPA_PLATFORM", "").partition(":")[0] in NEEDS_NONE:
         return None
     if _wayland(environment):
@@ -38,7 +38,7 @@ def display_problem(environment: Mapping[str, str], platform: str = sys.platform
 
 
 def qt_problem(error: ImportError) -> str:
-    """What to do when Qt cannot be loaded."""
+    """Return what to do if Qt cannot be loaded."""
     cure = f"On Debian and Ubuntu, install what it needs: apt install {PACKAGES}."
     return f"Qt could not be loaded ({error}). {cure} {WITHOUT}"
 
@@ -49,7 +49,7 @@ def _wayland(environment: Mapping[str, str]) -> bool:
 
 
 def _answers(display: str) -> bool:
-    """Only a display of this machine is asked, by its socket, on disk or abstract; another is taken at its word."""
+    """Try the sockets of a display of this machine. Return True for a remote display without trying it."""
     host, _, number = display.rpartition(":")
     number = number.partition(".")[0]
     if host not in {"", "unix"}:
@@ -69,10 +69,10 @@ def _connects(path: str) -> bool:
 
 
 def _missing_library() -> str | None:
-    """Qt's X11 part ends the process when a library of it is not there: it is tried here first."""
+    """Return why Qt's X11 plugin cannot be loaded, or None. Qt itself would end the process."""
     qt = find_spec("PySide6")
     if qt is None or not qt.submodule_search_locations:
-        return None  # said by who imports it
+        return None  # the import reports it
     plugin = Path(qt.submodule_search_locations[0]) / "Qt" / "plugins" / "platforms" / "libqxcb.so"
     try:
         ctypes.CDLL(str(plugin))

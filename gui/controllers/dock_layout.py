@@ -56,25 +56,25 @@ class MainPanels:
 
 
 LAYOUT_VERSION = 1
-"""Of what `QMainWindow.saveState` packs: one of another version is left."""
+"""The version of `QMainWindow.saveState`; a state of another version is ignored."""
 SIZE, MIN_SIZE = QSize(1480, 900), QSize(900, 560)
 MARGIN_PX = 10
 SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
-"""Of the width of the window."""
+"""Shares of the width of the window."""
 MIN_SIDE_PX, MIN_RUNS_PX = 344, 196
 LOG_SHARE = 0.21
-"""Of its height."""
+"""Share of the height of the window."""
 
 
 class DockLayout(QObject):
-    """The docks of one window. Until somebody moves one, they keep their shares when the window is resized."""
+    """The docks of one window. They keep their shares when the window is resized, until the user moves one."""
 
     def __init__(self, window: QMainWindow, panels: MainPanels) -> None:
         super().__init__(window)
         self._window = window
-        self._touched = False
-        self._stands_for = 0
-        """How many devices there were when somebody moved the parts."""
+        self._moved = False
+        self._room_for = 0
+        """The number of devices when the user last moved a dock."""
         self._devices = panels.devices
         window.setMinimumSize(MIN_SIZE)
         window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
@@ -100,13 +100,13 @@ class DockLayout(QObject):
             Dock("logDock", "Log", panels.details, theme, heading=panels.details.heading),
         )
         for dock in self.docks:
-            dock.dockLocationChanged.connect(self._touch)
-            dock.topLevelChanged.connect(self._touch)
+            dock.dockLocationChanged.connect(self._set_moved)
+            dock.topLevelChanged.connect(self._set_moved)
         window.installEventFilter(self)
         self.reset()
 
     def reset(self) -> None:
-        """Put everything where it stood at first."""
+        """Put every dock in its first place."""
         devices, training, runs, log = self.docks
         for dock in self.docks:
             dock.setFloating(False)
@@ -119,12 +119,12 @@ class DockLayout(QObject):
         self._window.splitDockWidget(devices, training, Qt.Orientation.Vertical)
         for dock in self.docks:
             dock.show()
-        self._touched = False
+        self._moved = False
         self.spread()
 
     def spread(self) -> None:
-        """Give the docks their shares, unless somebody has: the devices what they need, the training the rest."""
-        if self._touched:
+        """Give the docks their shares, unless the user did: the devices what they need, the training the rest."""
+        if self._moved:
             self._make_room()
             return
         devices, _, runs, log = self.docks
@@ -150,12 +150,12 @@ class DockLayout(QObject):
         return min(self._devices.sizeHint().height() + 44, round(0.55 * self._side_px))
 
     def _make_room(self) -> None:
-        """There are more devices than when somebody moved the parts: show them as if nobody had."""
+        """If there are more devices than when the user moved a dock, make room for them."""
         devices, training = self.docks[:2]
         count = len(self._devices.table.rows)
-        if count <= self._stands_for or not self._window.isVisible():  # before it is shown, Qt would undo it
+        if count <= self._room_for or not self._window.isVisible():  # before it is shown, Qt would undo it
             return
-        self._stands_for = count
+        self._room_for = count
         areas = {self._window.dockWidgetArea(dock) for dock in (devices, training)}
         above_each_other = len(areas) == 1 and devices.x() == training.x()
         floats = devices.isFloating() or training.isFloating()
@@ -168,29 +168,29 @@ class DockLayout(QObject):
             dock.set_theme(theme)
 
     def save(self) -> QByteArray:
-        """Where everything stands; nothing, where it stood at first."""
-        return self._window.saveState(LAYOUT_VERSION) if self._touched else QByteArray()
+        """Return the places of the docks; empty if they are in their first places."""
+        return self._window.saveState(LAYOUT_VERSION) if self._moved else QByteArray()
 
     @property
-    def stands_for(self) -> int:
-        """How many devices there is room for, as somebody saw to it."""
-        return self._stands_for
+    def room_for(self) -> int:
+        """The number of devices that the user made room for."""
+        return self._room_for
 
-    def restore(self, state: QByteArray, stands_for: int) -> None:
-        """Put everything where it stood, if that can be done; `stands_for`: as it was saved with it."""
+    def restore(self, state: QByteArray, room_for: int) -> None:
+        """Restore the places of the docks if possible. `room_for`: the number of devices saved with them."""
         restored = not state.isEmpty() and self._window.restoreState(state, LAYOUT_VERSION)
-        self._touched, self._stands_for = restored, stands_for
+        self._moved, self._room_for = restored, room_for
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the size of the window; what is pressed on its own ground is a border between docks."""
+        """Follow the size of the window. A press on the window itself is on a border between docks."""
         if event.type() == QEvent.Type.MouseButtonPress:
-            self._touch()
+            self._set_moved()
         elif event.type() in {QEvent.Type.Resize, QEvent.Type.Show}:
             self.spread()
         return super().eventFilter(watched, event)
 
-    def _touch(self) -> None:
-        self._touched, self._stands_for = True, len(self._devices.table.rows)
+    def _set_moved(self) -> None:
+        self._moved, self._room_for = True, len(self._devices.table.rows)
 
 
 def _stacked(*widgets: QWidget) -> QWidget:

@@ -40,17 +40,17 @@ class MemoryController(QObject):
 
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
-        self._monitor, self._board = services.device_monitor, services.run_list
-        self._session, self._census = services.session, services.process_scanner
-        self._ender, self._sweeper = services.process_terminator, services.orphan_scanner
+        self._monitor, self._run_list = services.device_monitor, services.run_list
+        self._session, self._scanner = services.session, services.process_scanner
+        self._terminator, self._orphans = services.process_terminator, services.orphan_scanner
         self._panels, self._message = panels, panels.message
         self._details, self._strip = details, strip = panels.details, panels.leftovers
         self._stale = True
         self._told: frozenset[ProcessId] = frozenset()
         """The leftovers that were told of last."""
-        self._census.changed.connect(self.outdate)
-        self._sweeper.changed.connect(self._show_leftovers)
-        self._ender.ended.connect(self._take_outcome)
+        self._scanner.changed.connect(self.outdate)
+        self._orphans.changed.connect(self._show_leftovers)
+        self._terminator.ended.connect(self._take_outcome)
         details.processes.end_asked.connect(self._ask_to_end)
         details.tabs.currentChanged.connect(lambda _: self._turned())
         strip.show_asked.connect(details.raise_processes)
@@ -59,23 +59,25 @@ class MemoryController(QObject):
 
     def open(self) -> None:
         """Once, after the first look around: look for what runs have left behind."""
-        self._sweeper.look()
+        self._orphans.look()
 
     def poll(self, *, fresh: bool) -> None:
         """Bring the pages that can be seen up to date. `fresh`: there are new readings."""
-        self._monitor.watch_processes(self._census.just_ended)
-        self._census.poll(shown=self._details.shows_holders)
-        self._sweeper.poll()
-        self._ender.poll()
+        self._monitor.watch_processes(self._scanner.just_ended)
+        self._scanner.poll(shown=self._details.shows_holders)
+        self._orphans.poll()
+        self._terminator.poll()
         if self._details.shows_holders and (fresh or self._stale):
             self._show()
 
     def on_devices(self) -> OnDevices:
         """What is known of the devices beside their readings."""
-        survey, living = self._monitor.survey, self._census.runs().living
+        survey, living = self._monitor.survey, self._scanner.runs().living
         return OnDevices(
-            used_by={device: join_names(run.name for run in on_it) for device, on_it in self._board.on_devices.items()},
-            held_by=largest_others(survey, self._census.holders, living),
+            used_by={
+                device: join_names(run.name for run in on_it) for device, on_it in self._run_list.on_devices.items()
+            },
+            held_by=largest_others(survey, self._scanner.holders, living),
             memory_of_run=self._session.memory_now(),
             old_s=self._monitor.old_s,
         )
@@ -94,7 +96,7 @@ class MemoryController(QObject):
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._panels.theme)
         known = MemoryKnowledge(
-            processes=self._census.holders,
+            processes=self._scanner.holders,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
             available_bytes=available_bytes(),
@@ -114,19 +116,19 @@ class MemoryController(QObject):
         """The devices that living runs are on, but the one that is looked at."""
         looked_at = self._session.run.dir if self._session.run else None
         return frozenset(
-            device for device, on_it in self._board.on_devices.items() if any(run.dir != looked_at for run in on_it)
+            device for device, on_it in self._run_list.on_devices.items() if any(run.dir != looked_at for run in on_it)
         )
 
     def _show_processes(self) -> None:
         survey, facts = self._monitor.survey, self._session.facts
-        rows = process_rows(self._census.people(), device_labels(survey.devices, facts), self._census.runs())
+        rows = process_rows(self._scanner.people(), device_labels(survey.devices, facts), self._scanner.runs())
         has_gpus = any(device.kind != "cpu" for device in survey.devices)
         self._details.processes.show_rows(
-            rows, empty=NOBODY if has_gpus else NO_GPU, trouble=self._census.trouble or ""
+            rows, empty=NOBODY if has_gpus else NO_GPU, trouble=self._scanner.trouble or ""
         )
 
     def _turned(self) -> None:
-        self._census.look_soon()
+        self._scanner.look_soon()
         if self._details.shows_holders:
             self._show()
 
@@ -142,28 +144,28 @@ class MemoryController(QObject):
 
     def _end(self, chosen: ProcessRow) -> None:
         """What was true when it was asked may not be any more."""
-        why_not = why_not_end(chosen.entry, self._census.runs())
+        why_not = why_not_end(chosen.entry, self._scanner.runs())
         if why_not:
             self._message.show_message(f"{chosen.info.words}: {why_not}", "bad")
         else:
-            self._ender.end(chosen.entry)
+            self._terminator.end(chosen.entry)
 
     def _ask_to_sweep(self) -> None:
-        found = self._sweeper.found
+        found = self._orphans.found
         if found:
             question, words = leftovers_confirmation(found)
             ask(
-                self._panels.window, lambda: self._ender.end_leftovers(found),
+                self._panels.window, lambda: self._terminator.end_leftovers(found),
                 question=question, words=words, yes="End them" if len(found) > 1 else "End it",
             )  # fmt: skip
 
     def _take_outcome(self, sentence: str, tone: str) -> None:
         self._message.show_message(sentence, tone)
-        self._sweeper.look()
-        self._census.look_soon()
+        self._orphans.look()
+        self._scanner.look_soon()
 
     def _show_leftovers(self) -> None:
-        names = {each.dir.name: each.name for each in self._board.summaries if state_info(each.state).over}
-        before, self._told = self._told, frozenset(each.process for each in self._sweeper.found)
-        words = leftovers_sentence(self._sweeper.found, names)
+        names = {each.dir.name: each.name for each in self._run_list.summaries if state_info(each.state).over}
+        before, self._told = self._told, frozenset(each.process for each in self._orphans.found)
+        words = leftovers_sentence(self._orphans.found, names)
         self._strip.show_message(words, "warn", is_new=not self._told <= before)  # that some have gone is no news

@@ -1,4 +1,4 @@
-"""Remover: deletes runs that are over, once somebody has been asked; the window does not wait for it."""
+"""Delete runs that are over, after a question, in the background."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalCheck:
-    """What was seen of a run before it is asked for."""
+    """Whether a run can be deleted."""
 
     why_not: str = ""
-    """A sentence, where it cannot be deleted."""
+    """Why it cannot be deleted: a sentence, or the empty string."""
     size_bytes: int = 0
 
 
 class RemovalController(QObject):
-    """`poll`, called at every beat, never waits. A run that is looked at is not any more once it goes."""
+    """`poll` never blocks. A run that the window shows is no longer shown once it is being deleted."""
 
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
         self._panels, self._message = panels, panels.message
-        self._board, self._session = services.run_list, services.session
-        self._looking: BackgroundTask[RemovalCheck] = BackgroundTask("size of a run")
+        self._run_list, self._session = services.run_list, services.session
+        self._checking: BackgroundTask[RemovalCheck] = BackgroundTask("size of a run")
         self._removing: BackgroundTask[Removed] = BackgroundTask("removal")
         self._asked: RunSummary | None = None
         self._waiting: deque[RunSummary] = deque()
-        """What is to go, the one that goes just now first."""
+        """Runs to be deleted; the first is being deleted."""
         for menu in panels.run_menus:
             menu.remove_asked.connect(self._look_at)
 
     def poll(self) -> None:
-        """Ask about what was looked at, tell what has gone, and go on with the next."""
-        look = self._looking.poll()
+        """Ask about a run that was checked, report a deletion, and start the next."""
+        look = self._checking.poll()
         if look is not None and self._asked is not None:
             self._ask(self._asked, look)
         removed = self._removing.poll()
@@ -61,8 +61,8 @@ class RemovalController(QObject):
         self._go_on()
 
     def _look_at(self, run_dir: str) -> None:
-        chosen = next((each for each in self._board.summaries if str(each.dir) == run_dir), None)
-        if chosen is not None and self._looking.start(lambda: look(chosen.dir), _not_looked):
+        chosen = next((each for each in self._run_list.summaries if str(each.dir) == run_dir), None)
+        if chosen is not None and self._checking.start(lambda: look(chosen.dir), _not_looked):
             self._asked = chosen
 
     def _ask(self, chosen: RunSummary, look: RemovalCheck) -> None:
@@ -90,7 +90,7 @@ class RemovalController(QObject):
         )
 
     def _tell(self, gone: RunSummary, removed: Removed) -> None:
-        self._board.poll(now=True)
+        self._run_list.poll(now=True)
         if removed.problem:
             self._message.show_message(removed.problem, "bad")
         else:
@@ -98,7 +98,7 @@ class RemovalController(QObject):
 
 
 def look(run_dir: Path) -> RemovalCheck:
-    """Whether it can be deleted, and what it takes; that may take seconds."""
+    """Check whether a run can be deleted, and measure its size on disk. Blocks for seconds."""
     why_not = removal.why_not(run_dir)
     return RemovalCheck(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
 

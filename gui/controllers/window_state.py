@@ -41,7 +41,7 @@ class WindowState:
         self._file.keep_mapping("window/plots", self._plots.remember())
         self._file.keep_data("window/geometry", self._window.saveGeometry())
         self._file.keep_data("window/layout", self._layout.save())
-        self._file.keep_text("window/layout_devices", str(self._layout.stands_for))
+        self._file.keep_text("window/layout_devices", str(self._layout.room_for))
         self._file.keep_data("window/plot_heights", self._plots.saveState())
         self._file.save()
 

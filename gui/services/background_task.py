@@ -1,4 +1,4 @@
-"""Aside: does what may take long on a thread of its own; the window's thread never waits for it."""
+"""Run work that may take long on a thread of its own, so that the window's thread never waits for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class BackgroundTask(Generic[Result]):
-    """One thing at a time. `poll`, called at every beat, hands over what came of it."""
+    """One piece of work at a time; `poll` returns its result once."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -26,30 +26,30 @@ class BackgroundTask(Generic[Result]):
 
     @property
     def busy(self) -> bool:
-        """Whether something is under way, or its result has yet to be fetched."""
+        """Whether work is under way, or its result has not been fetched."""
         return self._thread is not None
 
     @property
     def busy_s(self) -> float:
-        """For how long something has been under way; 0 while nothing is."""
+        """Seconds since the work under way began; 0 if there is none."""
         return time.monotonic() - self._began if self._thread is not None else 0.0
 
     def start(self, work: Callable[[], Result], otherwise: Callable[[Exception], Result]) -> bool:
-        """Begin; False, and nothing is begun, while something else is under way.
+        """Start work; return False, and start nothing, while other work is under way.
 
-        `otherwise`: what to hand over instead when the work goes wrong, which nobody else would hear of: a window that
-        was started from a desktop has no standard error.
+        `otherwise`: makes the result from an error. A window that was started from a desktop has no standard error, so
+        an error that is only logged would not be seen.
         """
         if self._thread is not None:
             return False
-        # A daemon: a window that is closed waits for nobody.
+        # A daemon thread: closing the window does not wait for it.
         self._thread = Thread(target=self._do, args=(work, otherwise), name=self._name, daemon=True)
         self._began = time.monotonic()
         self._thread.start()
         return True
 
     def poll(self) -> Result | None:
-        """The result, once; None while there is none."""
+        """Return the result, once; None while there is none."""
         if self._thread is None or self._thread.is_alive():
             return None
         self._thread = None
@@ -59,10 +59,10 @@ class BackgroundTask(Generic[Result]):
         try:
             self._results.append(work())
         except Exception as error:  # the outer border of this thread
-            log.exception("What %s did has gone wrong", self._name)
+            log.exception("Background task %r failed", self._name)
             self._results.append(otherwise(error))
 
 
 def reason(error: Exception) -> str:
-    """Why something went wrong, in a few words for a sentence."""
+    """Return why something failed, in a few words for a sentence."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Monitor: the devices as they are now, and how they were in the last minutes."""
+"""The latest readings of the devices, and their history of the last minutes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 KEPT_S = 600.0
 SLACK_S = 60.0
-"""The history is cut to `KEPT_S` whenever it is longer by this: seldom, and never by much."""
+"""Seconds by which the history may be longer than `KEPT_S` before it is cut."""
 WATCHED_PERIOD_S = 0.5
 UNWATCHED_PERIOD_S = 1.0
 CLOSE_PROCESSES_S = 0.5
-"""Between two lists of processes just after a run, when it matters who lets go."""
+"""Seconds between two lists of processes just after a run, when memory is being released."""
 NEWS_S = 0.4
-"""Between two times that something is said to be new: each kind of device has readings at moments of its own."""
+"""Seconds between two polls that report news: each kind of device is read at its own times."""
 STALE_PERIODS, MIN_STALE_S = 3, 3.0
-"""Readings older than so many periods, and than so long, are not those of now."""
+"""Readings older than both are out of date: a number of periods, and seconds."""
 
 
 class DeviceMonitor:
-    """The devices live. `poll` never waits; nothing is started before the first one."""
+    """Live readings. `poll` never blocks; the helper processes start with the first poll."""
 
     def __init__(self, sampler: Sampler | None = None) -> None:
         self.sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
@@ -40,13 +40,13 @@ class DeviceMonitor:
         self.book = RunSeries()
         """The readings of the last ten minutes or so."""
         self.old_s: dict[str, int] = {}
-        """By device id, how old its readings are: of those devices only whose readings are too old."""
+        """By device id, the age in seconds of readings that are out of date."""
         self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S
         self._news = False
-        self._told_at = float("-inf")
+        self._reported_at = float("-inf")
 
     def poll(self) -> bool:
-        """Take in what there is; whether anything is new, which is said `NEWS_S` after the last time at the soonest."""
+        """Take new readings; return whether there are any, at most once in `NEWS_S`."""
         survey = self.sampler.poll()
         samples = self.sampler.new_samples()
         self._record(samples)
@@ -54,18 +54,18 @@ class DeviceMonitor:
         urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner
         self._news |= bool(samples) or urgent or old_s != self.old_s
         self.survey, self.old_s = survey, old_s
-        if not self._news or (not urgent and time.monotonic() - self._told_at < NEWS_S):
+        if not self._news or (not urgent and time.monotonic() - self._reported_at < NEWS_S):
             return False
-        self._news, self._told_at = False, time.monotonic()
+        self._news, self._reported_at = False, time.monotonic()
         return True
 
     def watch_closely(self, closely: bool) -> None:
-        """Read more often while somebody looks."""
+        """Read more often while the window can be seen."""
         self._period_s = WATCHED_PERIOD_S if closely else UNWATCHED_PERIOD_S
         self.sampler.set_period(self._period_s, processes_s=self._processes_s)
 
     def watch_processes(self, closely: bool) -> None:
-        """Read who holds memory twice a second, or as seldom as usual: it takes the driver's lock from the training."""
+        """List processes twice a second, or as usual. Listing takes the driver's lock, which slows the training."""
         processes_s = CLOSE_PROCESSES_S if closely else PROCESSES_S
         if processes_s == self._processes_s:
             return
@@ -93,7 +93,7 @@ class DeviceMonitor:
 
 
 def trim(book: RunSeries, since: float) -> None:
-    """Forget the readings before `since`, unix seconds; a device without later ones is forgotten."""
+    """Drop the readings before `since` (unix seconds), and devices that have no later ones."""
     for readings in (book.utilisation, book.memory):
         for device, series in list(readings.items()):
             kept = _after(series, since)

@@ -1,4 +1,4 @@
-"""Trial: tries the regular expression that is being typed on the log of the run that is shown, aside."""
+"""Try the regular expression that is being typed on the log of the run that is shown, in the background."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 AGAIN_S = 2.0
-"""A log grows: it is tried again so long after."""
+"""Seconds between two trials: the log grows."""
 NO_RUN = "Show a run, and it is tried on its log."
 
 
 class ExpressionTester(QObject):
-    """`poll`, called at every beat, never waits."""
+    """`poll` never blocks."""
 
     tested = Signal(str)
-    """What was found, in a sentence; the empty string where there is nothing to show."""
+    """What the expression matched, as a sentence; the empty string if there is nothing to show."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._aside: BackgroundTask[str] = BackgroundTask("trial")
+        self._task: BackgroundTask[str] = BackgroundTask("trial")
         self._tried: tuple[str, Path | None] = ("", None)
         self._due = 0.0
 
     def poll(self, expression: str, run_dir: Path | None) -> None:
         """Show what was found, and try what is typed by now. `run_dir`: of the run that is shown."""
-        found = self._aside.poll()
+        found = self._task.poll()
         if found is not None and self._tried == (expression, run_dir):
             self.tested.emit(found)
         wanted = (expression, run_dir)
@@ -45,7 +45,7 @@ class ExpressionTester(QObject):
             self._try(expression, run_dir)
 
     def _try(self, expression: str, run_dir: Path) -> None:
-        if self._aside.start(lambda: _tried(expression, run_dir), _failed):
+        if self._task.start(lambda: _tried(expression, run_dir), _failed):
             self._tried, self._due = (expression, run_dir), time.monotonic() + AGAIN_S
 
 

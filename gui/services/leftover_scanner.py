@@ -1,4 +1,4 @@
-"""Sweeper: looks for what runs have left behind, once at the start, and knows when it is gone."""
+"""Find processes that runs have left behind, once at the start, and notice when they end."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from core.runs.leftovers import OrphanedProcess
 
 PERIOD_S = 1.0
-"""So often those that were found are asked whether they are there still, which is cheap."""
+"""Seconds between two checks whether the processes that were found are still alive."""
 
 
 class OrphanScanner(QObject):
-    """`poll`, called at every beat, never waits."""
+    """`poll` never blocks."""
 
     changed = Signal()
 
@@ -31,16 +31,16 @@ class OrphanScanner(QObject):
         super().__init__()
         self.found: tuple[OrphanedProcess, ...] = ()
         self._root = root
-        self._aside: BackgroundTask[list[OrphanedProcess] | None] = BackgroundTask("leftovers")
+        self._task: BackgroundTask[list[OrphanedProcess] | None] = BackgroundTask("leftovers")
         self._asked = 0.0
 
     def look(self) -> None:
-        """Look through all processes, on a thread of its own."""
-        self._aside.start(lambda: look_for(self._root), lambda _: None)  # then what is known stays
+        """Search all processes in the background."""
+        self._task.start(lambda: look_for(self._root), lambda _: None)  # on an error, keep what is known
 
     def poll(self) -> None:
-        """Take in what was found, and drop what has gone."""
-        found = self._aside.poll()
+        """Take the processes that were found, and drop those that have ended."""
+        found = self._task.poll()
         if found is not None:
             self._show(tuple(found))
         elif self.found and time.monotonic() - self._asked > PERIOD_S:
@@ -54,5 +54,8 @@ class OrphanScanner(QObject):
 
 
 def look_for(root: Path) -> list[OrphanedProcess]:
-    """What runs have left behind, oldest first; takes a while. `root`: where runs are that a process does not name."""
+    """Return the orphaned processes of runs, oldest first. Blocks for a while.
+
+    `root`: the folder of runs, for processes that do not name theirs.
+    """
     return leftovers.find([root], PROC)

@@ -1,4 +1,4 @@
-"""Census: who is on the devices. What is cheap is known always; what looks through `/proc`, only while it is shown."""
+"""Find the processes that use devices: those the drivers list always, all of `/proc` only while that is shown."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from .run_session import RunSession
 
 DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
-"""So often the processes that are known are described anew: while nobody looks at them, and while somebody does."""
+"""Seconds between two descriptions of the known processes: while they are not shown, and while they are."""
 LOOK_S, LOOK_AFTER_RUN_S = 5.0, 0.5
-"""So often all of `/proc` is looked through, while somebody looks: usually, and just after a run has ended."""
+"""Seconds between two scans of `/proc` while processes are shown: usually, and just after a run has ended."""
 AFTER_RUN_S = 30.0
 HANGS_S = 10.0
-"""A look that takes longer waits for a process that can hold it up for ever."""
+"""Seconds after which a scan is taken to hang on a process in state D."""
 HANGS = (
     "Looking into the processes takes long: one of them may hang in the kernel (state D). What is listed may be old."
 )
@@ -44,18 +44,18 @@ HANGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessScan:
-    """What was found in one pass over all processes."""
+    """The result of one scan of `/proc`."""
 
     holders: tuple[ProcessInfo, ...] = ()
     run_id: str | None = None
-    """The run that was looked at then."""
+    """The run that the window showed."""
     of_run: tuple[ProcessInfo, ...] = ()
-    """Those that carry its tag."""
+    """The processes with the tag of that run."""
     leftovers: tuple[OrphanedProcess, ...] = ()
     left: tuple[ProcessInfo, ...] = ()
-    """The same, described."""
+    """The processes in `leftovers`, described."""
     trouble: str | None = None
-    """A sentence on what could not be seen."""
+    """Why the scan is incomplete: a sentence, or None."""
 
     @property
     def lasting(self) -> object:
@@ -80,7 +80,7 @@ class ProcessScanner(QObject):
         """One for each process and device, of those that the drivers name, and of the run's workers on CPU devices."""
         self._monitor, self._board, self._session = monitor, board, session
         self._look = ProcessScan()
-        self._aside: BackgroundTask[ProcessScan] = BackgroundTask("census")
+        self._scanning: BackgroundTask[ProcessScan] = BackgroundTask("census")
         # On a thread of its own: a look through all of `/proc` comes across more processes that may hang.
         self._describing: BackgroundTask[tuple[ProcessInfo, ...] | None] = BackgroundTask("describing")
         self._looked_at = self._described_at = float("-inf")
@@ -91,7 +91,7 @@ class ProcessScanner(QObject):
     @property
     def trouble(self) -> str | None:
         """What could not be seen of the machine's processes, in a sentence."""
-        hung_s = max(self._aside.busy_s, self._describing.busy_s)
+        hung_s = max(self._scanning.busy_s, self._describing.busy_s)
         return HANGS if hung_s > HANGS_S else self._look.trouble
 
     @property
@@ -176,7 +176,7 @@ class ProcessScanner(QObject):
     # -- what is not -------------------------------------------------------------------------------
 
     def _take_look(self) -> bool:
-        look = self._aside.poll()
+        look = self._scanning.poll()
         if look is None:
             return False
         before, self._look = self._look, look
@@ -184,14 +184,14 @@ class ProcessScanner(QObject):
 
     def _look_when_due(self) -> None:
         pause_s = LOOK_AFTER_RUN_S if self.just_ended else LOOK_S
-        if self._aside.busy or time.monotonic() - self._looked_at < pause_s:
+        if self._scanning.busy or time.monotonic() - self._looked_at < pause_s:
             return
         self._looked_at = time.monotonic()
         survey, run = self._monitor.survey, self._session.run
         gpus = [device for device in survey.devices if device.kind != "cpu"]
         listed = {sample.device_id: sample.processes for sample in survey.samples}
         root, run_id = self._board.root, run.id if run else None
-        self._aside.start(
+        self._scanning.start(
             lambda: _look(gpus, listed, root, run_id),
             lambda error: ProcessScan(
                 trouble=f"The processes of this machine could not be looked through: {reason(error)}."

@@ -1,4 +1,4 @@
-"""Ender: ends processes that somebody has pointed at and agreed to end; the window does not wait for it."""
+"""Terminate processes that the user selected and confirmed, in the background."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ TerminationOutcome = tuple[str, str]
 
 
 class ProcessTerminator(QObject):
-    """One request after the other. Who is signalled is looked at anew right before each signal: user, create time."""
+    """One request after the other. User and start time of a process are checked again right before each signal."""
 
     ended = Signal(str, str)
-    """A sentence on what came of it, and its tone."""
+    """A sentence on the result, and its tone."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._aside: BackgroundTask[TerminationOutcome] = BackgroundTask("ender")
+        self._task: BackgroundTask[TerminationOutcome] = BackgroundTask("ender")
         self._waiting: deque[tuple[str, Callable[[], TerminationOutcome]]] = deque()
-        """What was asked for while another request was under way: of whom, and what is to be done."""
+        """Requests that wait: the name of the target, and the work."""
 
     def end(self, person: ProcessEntry) -> None:
         """End a process. That it may be ended was asked before; it is asked again here."""
@@ -52,7 +52,7 @@ class ProcessTerminator(QObject):
 
     def poll(self) -> None:
         """Say what came of it, once it is over, and go on with the next."""
-        outcome = self._aside.poll()
+        outcome = self._task.poll()
         if outcome is not None:
             self.ended.emit(*outcome)
         self._go_on()
@@ -62,9 +62,9 @@ class ProcessTerminator(QObject):
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._waiting and not self._aside.busy:
+        if self._waiting and not self._task.busy:
             whom, work = self._waiting.popleft()
-            self._aside.start(work, lambda error: (f"{whom} could not be ended: {reason(error)}.", "bad"))
+            self._task.start(work, lambda error: (f"{whom} could not be ended: {reason(error)}.", "bad"))
 
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:

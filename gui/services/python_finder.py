@@ -1,4 +1,4 @@
-"""Finder: looks for the Pythons of this machine, while somebody chooses one."""
+"""Find the Pythons of this machine while the user chooses one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PythonFinder(QObject):
-    """`poll`, called at every beat, never waits. Who has answered once is not asked again."""
+    """`poll` never blocks. A Python that has answered is not asked again."""
 
     found = Signal(list)
     """All that is known by now."""
@@ -27,7 +27,7 @@ class PythonFinder(QObject):
         self._entries: list[FoundPython] = []
 
     def look(self, near: Path | None) -> None:
-        """Look, near this folder first. The same folder again changes nothing; nor does one that is not there."""
+        """Search, beginning near this folder. The same folder, or one that does not exist, changes nothing."""
         if self._search is None:
             self._search = PythonSearch()
         elif near == self._near or (near is not None and not near.is_dir()):
@@ -36,7 +36,7 @@ class PythonFinder(QObject):
         self._search.start(near)
 
     def poll(self) -> None:
-        """Go on looking."""
+        """Continue the search."""
         if self._search is None or self._search.done:
             return
         entries = self._search.poll()
@@ -45,7 +45,7 @@ class PythonFinder(QObject):
             self.found.emit(entries)
 
     def close(self) -> None:
-        """Look no more; nothing that was started is left."""
+        """End the search and its processes."""
         if self._search is not None:
             self._search.close()
             self._search = None

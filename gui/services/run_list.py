@@ -1,4 +1,4 @@
-"""Board: all runs under the window's folder, and which devices the live ones are on."""
+"""All runs under the window's folder, and the devices that live runs use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERIOD_S = 1.0
 
 
 class RunListService(QObject):
-    """Looked at once a second; runs that are over are read once."""
+    """Polled once a second; runs that are over are read once."""
 
     changed = Signal()
 
@@ -32,20 +32,20 @@ class RunListService(QObject):
         self.summaries: list[RunSummary] = []
         """Newest first."""
         self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
-        """By device id, the live runs that are on it, the newest first."""
+        """By device id, the live runs that use it, the newest first."""
         self._index = RunIndex(root)
         self._occupancy = DeviceUsers()
-        self._looked: float | None = None
+        self._polled_at: float | None = None
 
     def poll(self, *, now: bool = False) -> None:
-        """Look, if it is time to, or `now` in any case."""
-        if not now and self._looked is not None and time.monotonic() - self._looked < PERIOD_S:
+        """Read what is new if a second has passed, or `now` in any case."""
+        if not now and self._polled_at is not None and time.monotonic() - self._polled_at < PERIOD_S:
             return
-        self._looked = time.monotonic()
+        self._polled_at = time.monotonic()
         try:
             summaries = self._index.poll()
         except RunError:
-            return  # what is known stays; that the folder cannot be used is said where a start is judged
+            return  # keep what is known; the check of a start reports the folder
         if summaries != self.summaries:
             self.summaries = summaries
             self.on_devices = self._occupancy.on_devices(summaries)
@@ -53,10 +53,10 @@ class RunListService(QObject):
 
     @property
     def titles(self) -> dict[str, tuple[str, ...]]:
-        """By device id, what to call the live runs that are on it."""
+        """By device id, the titles of the live runs that use it."""
         now = time.time()
         return {device: tuple(run_title(each, now) for each in runs) for device, runs in self.on_devices.items()}
 
     def newest_live(self) -> Path | None:
-        """The directory of the live run that was started last."""
+        """Return the directory of the live run that was started last."""
         return next((each.dir for each in self.summaries if not state_info(each.state).over), None)

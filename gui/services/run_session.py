@@ -1,4 +1,4 @@
-"""Session: the run that the window looks at, and all that was measured in it."""
+"""The run that the window shows, and everything that was measured in it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 ANSWER_S = 2.0
-"""In less, the supervisor has recorded what this window asked for: until then it is taken as asked."""
+"""Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
 
 
 class RunSession(QObject):
-    """At most one attached run; `poll`, called at every tick, brings it up to date."""
+    """At most one attached run; `poll` brings it up to date."""
 
     attached = Signal()
-    """Another run, or none, is looked at from now on."""
+    """Another run, or none, is shown from now on."""
     changed = Signal()
     """There are new facts."""
 
@@ -42,16 +42,16 @@ class RunSession(QObject):
         self.book: RunSeries | None = None
         self.spec: RunSpec | None = None
         self.spec_problem: str | None = None
-        """A sentence, when the run's spec cannot be read: by a newer version, say."""
+        """Why the spec of the run cannot be read, such as one of a newer version: a sentence, or None."""
         self.stop_asked: float | None = None
-        """When this window asked the run to stop, by `time.monotonic()`."""
-        self._just_asked: tuple[str, float, Checkpoint | None] | None = None
-        """What else it asked for, when, and the last checkpoint before."""
+        """When this window requested a stop, in seconds of `time.monotonic()`."""
+        self._last_request: tuple[str, float, Checkpoint | None] | None = None
+        """The last request to pause or save, when it was made, and the newest checkpoint before."""
         self._strides = ScriptProgress()
 
     @property
     def facts(self) -> RunFacts:
-        """What is known of the run; of no run, nothing."""
+        """The facts of the run; empty ones without a run."""
         return self.run.facts if self.run else RunFacts()
 
     @property
@@ -65,15 +65,15 @@ class RunSession(QObject):
         return self.spec is not None and self.spec.script is not None
 
     def refusal(self, what: str) -> str:
-        """Why the run cannot be asked to `pause` or to `save`: a sentence; no text where it can."""
+        """Return why the run cannot `pause` or `save`: a sentence, or the empty string."""
         return unanswered(self.spec, what) if self.spec else ""
 
     @property
     def asked(self) -> str:
-        """`pause` or `save`, while the run has yet to answer it; else no text."""
-        if self.facts.asked or self._just_asked is None:
+        """`pause` or `save` while that request is pending; else the empty string."""
+        if self.facts.asked or self._last_request is None:
             return self.facts.asked
-        what, when, before = self._just_asked
+        what, when, before = self._last_request
         return what if time.monotonic() - when < ANSWER_S and self.facts.checkpoint == before else ""
 
     def snapshot(self) -> RunSnapshot | None:
@@ -91,27 +91,27 @@ class RunSession(QObject):
         )
 
     def attach(self, run: Run) -> None:
-        """Look at this run from now on; what it has recorded is read at once."""
+        """Show this run from now on; read what it has recorded at once."""
         self.run, self.book = run, RunSeries()
         self.spec, self.spec_problem = None, None
         self._strides = ScriptProgress()
-        self._forget_what_was_asked()
+        self._forget_requests()
         self._read_spec(run)
         self._take_in(run.catch_up())
         self.attached.emit()
         self.changed.emit()
 
     def attach_to(self, run_dir: Path) -> None:
-        """Look at the run in this directory. Raises `ValueError` with a sentence when there is none."""
+        """Show the run in this directory. Raises `ValueError` with a sentence if there is none."""
         if self.run is None or self.run.dir != run_dir:
             self.attach(Run.attach(run_dir))
 
     def leave(self, run_dir: Path) -> None:
-        """Look at nothing from now on, if this run is looked at."""
+        """Show no run from now on, if this one is shown."""
         if self.run is not None and self.run.dir == run_dir:
             self.run = self.book = self.spec = self.spec_problem = None
             self._strides = ScriptProgress()
-            self._forget_what_was_asked()
+            self._forget_requests()
             self.attached.emit()
             self.changed.emit()
 
@@ -123,36 +123,36 @@ class RunSession(QObject):
         self._take_in(self.run.poll())
         if self.run.facts is not before:
             if self.run.facts.starts != before.starts:  # it was resumed: that is another story
-                self._forget_what_was_asked()
+                self._forget_requests()
             self.changed.emit()
 
     def pause(self) -> None:
-        """Ask the run to save, to end, and to free its devices. Raises `RunError` with a sentence."""
+        """Request that the run saves, ends and frees its devices. Raises `RunError` with a sentence."""
         self._ask("pause")
 
     def save(self) -> None:
-        """Ask the run to write a checkpoint. Raises `RunError` with a sentence."""
+        """Request a checkpoint. Raises `RunError` with a sentence."""
         self._ask("save")
 
     def stop(self) -> None:
-        """Ask the run to stop. Raises `RunError` with a sentence."""
+        """Request a stop. Raises `RunError` with a sentence."""
         if self.run is not None:
             self.run.request("stop")
             self.stop_asked = time.monotonic()
             self.changed.emit()
 
     def force(self) -> None:
-        """Force a stop that is under way, or end the waiting for the memory. Raises `RunError` with a sentence."""
+        """Force a stop that is under way, or end the memory watch. Raises `RunError` with a sentence."""
         if self.run is not None:
             self.run.request("force")
 
     def progress(self) -> ProgressView | None:
-        """How far the run is by now; None until it is known how much there is to do."""
+        """Return the progress of the run; None until its plan is known."""
         losses = self.book.metrics.get("loss") if self.book else None
         return progress_view(self.facts, losses, time.time(), self._strides)
 
     def memory_now(self) -> dict[str, float]:
-        """By device id, bytes in use as the live run itself last read them; nothing of a run that is over."""
+        """Return the bytes in use by device id, as the live run last read them; nothing for a run that is over."""
         if self.book is None or not self.live:
             return {}
         latest = {device: series.last for device, series in self.book.memory.items()}
@@ -170,11 +170,11 @@ class RunSession(QObject):
     def _ask(self, what: str) -> None:
         if self.run is not None:
             self.run.request(what)
-            self._just_asked = (what, time.monotonic(), self.facts.checkpoint)
+            self._last_request = (what, time.monotonic(), self.facts.checkpoint)
             self.changed.emit()
 
-    def _forget_what_was_asked(self) -> None:
-        self.stop_asked, self._just_asked = None, None
+    def _forget_requests(self) -> None:
+        self.stop_asked, self._last_request = None, None
 
     def _read_spec(self, run: Run) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What the window remembers from one time to the next. Whatever is in the file, the window opens."""
+"""The settings that the window saves. Whatever is in the file, the window opens."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from PySide6.QtCore import QByteArray, QSettings
 
 FOLDER_VARIABLE = "TRAINYARD_CONFIG_DIR"
 MAX_BYTES = 1024 * 1024
-"""A larger file is none of ours."""
+"""Largest size of one value."""
 
 
 def default_file() -> Path:
-    """Where it is kept: the user's configuration folder, unless TRAINYARD_CONFIG_DIR names another."""
+    """Return the settings file: in the user's configuration folder, unless TRAINYARD_CONFIG_DIR names another."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return (Path(folder) if folder else platformdirs.user_config_path("trainyard")) / "trainyard.ini"
 
@@ -33,16 +33,16 @@ class SettingsFile:
         self._settings = QSettings(str(file or default_file()), QSettings.Format.IniFormat)
 
     def text(self, name: str) -> str:
-        """A text; empty when there is none."""
+        """Return a text, or the empty string."""
         value = self._settings.value(name)
         return value if isinstance(value, str) and len(value) < MAX_BYTES else ""
 
     def keep_text(self, name: str, value: str) -> None:
-        """Remember a text."""
+        """Set a text."""
         self._settings.setValue(name, value)
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """A mapping of plain values; empty when there is none."""
+        """Return a mapping of plain values, or an empty one."""
         try:
             value = json.loads(b64decode(self.text(name), validate=True))
         except (ValueError, RecursionError):
@@ -50,25 +50,25 @@ class SettingsFile:
         return value if isinstance(value, dict) else {}
 
     def keep_mapping(self, name: str, value: dict[str, Any]) -> None:
-        """Remember a mapping of plain values."""
+        """Set a mapping of plain values."""
         self.keep_text(name, b64encode(json.dumps(value).encode()).decode())
 
     def data(self, name: str) -> QByteArray:
-        """Bytes as Qt packs a layout into; empty when there are none."""
+        """Return bytes, such as those of a Qt layout, or empty ones."""
         try:
             return QByteArray(b64decode(self.text(name), validate=True))
         except ValueError:
             return QByteArray()
 
     def keep_data(self, name: str, value: QByteArray) -> None:
-        """Remember bytes."""
+        """Set bytes."""
         self.keep_text(name, b64encode(value.data()).decode())
 
     def save(self) -> None:
-        """Write it down now. A folder that cannot be written costs the memory and nothing else."""
+        """Write the file now. If the folder cannot be written, the settings are lost and nothing else."""
         self._settings.sync()
 
 
 def folder_key(folder: Path) -> str:
-    """A name for what is remembered of one folder of runs."""
+    """Return the group of the settings of one folder of runs."""
     return f"folders/{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]}"

@@ -109,7 +109,7 @@ def insight(qtbot, tmp_path):
 
 
 def test_a_strip_that_was_put_away_stays_away_while_leftovers_only_go(insight):
-    strip, sweeper = insight._strip, insight._sweeper
+    strip, sweeper = insight._strip, insight._orphans
     sweeper.finds(left(1), left(2), left(3))
     assert not strip.isHidden()
     sweeper.finds(left(1), left(2))

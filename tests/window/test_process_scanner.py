@@ -113,11 +113,11 @@ def test_processes_of_a_run_that_is_not_looked_at_any_more_are_not_listed(counte
 
 def test_another_run_is_looked_for_at_once(counted, described, qtbot):
     made, _ = counted
-    poll_until(qtbot, made, lambda: made._looked_at > 0 and not made._aside.busy, shown=True)
+    poll_until(qtbot, made, lambda: made._looked_at > 0 and not made._scanning.busy, shown=True)
     made._session.attached.emit()
     made.poll(shown=True)
-    assert made._aside.busy
-    poll_until(qtbot, made, lambda: not made._aside.busy)
+    assert made._scanning.busy
+    poll_until(qtbot, made, lambda: not made._scanning.busy)
 
 
 def test_a_look_that_fails_is_told(counted, described, qtbot, monkeypatch):

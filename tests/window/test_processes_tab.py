@@ -221,10 +221,10 @@ def test_nothing_is_looked_through_while_nobody_looks(drive, view):
     panel.turn_to("Memory")
     panel.until(lambda: census._looked_at > 0, "a look")
     panel.turn_to("Log")
-    panel.until(lambda: not census._aside.busy, "the look to be over")
+    panel.until(lambda: not census._scanning.busy, "the look to be over")
     for _ in range(20):
         panel.window.poll()
-        assert not census._aside.busy
+        assert not census._scanning.busy
 
 
 # -- ending --------------------------------------------------------------------------------------
@@ -297,5 +297,5 @@ def test_a_strip_about_leftovers_goes_when_they_do(drive, runs_root, tmp_path, v
 def test_a_machine_without_leftovers_shows_none(drive, view):
     view.refresh()
     panel = drive()
-    panel.until(lambda: panel.window.opened and not panel.window.services.orphan_scanner._aside.busy, "the look")
+    panel.until(lambda: panel.window.opened and not panel.window.services.orphan_scanner._task.busy, "the look")
     assert not panel.window.findChild(LeftoversStrip, "leftoversStrip").isVisible()

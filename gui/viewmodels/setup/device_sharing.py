@@ -1,4 +1,4 @@
-"""Neighbours: the runs that are on devices already, and the question before another is put beside them."""
+"""The question before a run shares devices with live runs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
     Neighbour = tuple[str, Path]
-    """A device, and the folder of a run that is on it."""
+    """A device id, and the directory of a live run on that device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedDeviceQuestion:
-    """What is asked before a run shares devices with others."""
+    """The texts of the question."""
 
     question: str
     words: str
-    """What there is to know about it."""
+    """The consequences."""
     yes: str
-    """What the button says that agrees."""
+    """The text of the button that agrees."""
     neighbours: frozenset[Neighbour]
-    """What a yes agrees to: these, and no others."""
+    """What a yes agrees to."""
 
 
 def shared_device_question(
@@ -43,10 +43,10 @@ def shared_device_question(
     agreed: frozenset[Neighbour],
     own: Path | None = None,
 ) -> SharedDeviceQuestion | None:
-    """What is to be asked before this run shares its devices; None when nobody is there but who was `agreed` to.
+    """Return the question before this run shares its devices; None if it shares them only as `agreed`.
 
-    `verb`: what is done with the run, `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: the folder
-    of this run, if it has one: another window may have resumed it just now.
+    `verb`: `Start` or `Resume`; `on_devices`: the live runs by device id; `own`: the directory of this run, if it has
+    one, since another window may have resumed it just now.
     """
     on_it = {device: [each for each in on_devices.get(device, ()) if each.dir != own] for device in spec.devices}
     neighbours = frozenset((device, each.dir) for device, runs in on_it.items() for each in runs)
