@@ -1,4 +1,4 @@
-"""Insight: fills the pages about memory and processes, tells of leftovers, and has processes ended that shall be."""
+"""Fill the pages about memory and processes, show orphaned processes, and terminate those that the user selects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_GPU = "No GPU answers here: what is listed are the processes of runs on the C
 
 
 class MemoryController(QObject):
-    """Knows who is on the devices; `poll`, called at every beat, never waits."""
+    """`poll` never blocks."""
 
     def __init__(self, panels: MainPanels, services: Services) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class MemoryController(QObject):
         self._details, self._strip = details, strip = panels.details, panels.leftovers
         self._stale = True
         self._told: frozenset[ProcessId] = frozenset()
-        """The leftovers that were told of last."""
+        """The orphaned processes that were shown last."""
         self._scanner.changed.connect(self.outdate)
         self._orphans.changed.connect(self._show_leftovers)
         self._terminator.ended.connect(self._take_outcome)
@@ -58,7 +58,7 @@ class MemoryController(QObject):
         self._session.changed.connect(self.outdate)
 
     def open(self) -> None:
-        """Once, after the first look around: look for what runs have left behind."""
+        """Search for orphaned processes, once after the first poll."""
         self._orphans.look()
 
     def poll(self, *, fresh: bool) -> None:
@@ -71,7 +71,7 @@ class MemoryController(QObject):
             self._show()
 
     def on_devices(self) -> OnDevices:
-        """What is known of the devices beside their readings."""
+        """Return what is known of the devices besides their readings."""
         survey, living = self._monitor.survey, self._scanner.runs().living
         return OnDevices(
             used_by={
@@ -82,10 +82,10 @@ class MemoryController(QObject):
             old_s=self._monitor.old_s,
         )
 
-    # -- what it shows ---------------------------------------------------------------------------
+    # -- show --------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Fill the page that can be seen; the other is filled when it is turned to."""
+        """Fill the page that can be seen; the other page is filled when it is opened."""
         self._stale = False
         if self._details.memory.isVisible():
             self._show_memory()
@@ -113,7 +113,7 @@ class MemoryController(QObject):
         )
 
     def _other_runs_on(self) -> frozenset[str]:
-        """The devices that living runs are on, but the one that is looked at."""
+        """Return the devices that live runs use, other than the run that is shown."""
         looked_at = self._session.run.dir if self._session.run else None
         return frozenset(
             device for device, on_it in self._run_list.on_devices.items() if any(run.dir != looked_at for run in on_it)
@@ -136,14 +136,14 @@ class MemoryController(QObject):
         """Fill the page that can be seen again at the next poll."""
         self._stale = True
 
-    # -- who is to be ended ----------------------------------------------------------------------
+    # -- terminate -----------------------------------------------------------------------------
 
     def _ask_to_end(self, chosen: ProcessRow) -> None:
         question, words = confirmation(chosen)
         ask(self._panels.window, lambda: self._end(chosen), question=question, words=words, yes="End it")
 
     def _end(self, chosen: ProcessRow) -> None:
-        """What was true when it was asked may not be any more."""
+        """End a process, unless it has become one that must not be ended since the question."""
         why_not = why_not_end(chosen.entry, self._scanner.runs())
         if why_not:
             self._message.show_message(f"{chosen.info.words}: {why_not}", "bad")

@@ -59,29 +59,29 @@ class ProcessScan:
 
     @property
     def lasting(self) -> object:
-        """All of it but what changes by itself."""
+        """Everything except values that change by themselves."""
         people = [[_lasting(holder) for holder in each] for each in (self.holders, self.of_run, self.left)]
         return people, self.run_id, self.trouble
 
 
 class ProcessScanner(QObject):
-    """`poll`, called at every beat, never waits.
+    """`poll` never blocks.
 
     The window's own thread reads nothing of a process but its `stat`: its command line and its environment wait for
     the lock on its memory, which a process that hangs in the kernel may hold for ever.
     """
 
     changed = Signal()
-    """Others are there, or they are no longer what they were; that they have grown older is nothing new."""
+    """Processes came or went, or changed; growing older is no change."""
 
     def __init__(self, monitor: DeviceMonitor, board: RunListService, session: RunSession) -> None:
         super().__init__()
         self.holders: tuple[ProcessInfo, ...] = ()
-        """One for each process and device, of those that the drivers name, and of the run's workers on CPU devices."""
+        """One entry for each process and device: processes that drivers list, and workers of the run on CPU devices."""
         self._monitor, self._board, self._session = monitor, board, session
         self._look = ProcessScan()
         self._scanning: BackgroundTask[ProcessScan] = BackgroundTask("census")
-        # On a thread of its own: a look through all of `/proc` comes across more processes that may hang.
+        # A thread of its own: a scan of all of `/proc` meets more processes that may hang.
         self._describing: BackgroundTask[tuple[ProcessInfo, ...] | None] = BackgroundTask("describing")
         self._looked_at = self._described_at = float("-inf")
         self._named: object = None
@@ -90,17 +90,17 @@ class ProcessScanner(QObject):
 
     @property
     def trouble(self) -> str | None:
-        """What could not be seen of the machine's processes, in a sentence."""
+        """Why not all processes could be seen: a sentence, or None."""
         hung_s = max(self._scanning.busy_s, self._describing.busy_s)
         return HANGS if hung_s > HANGS_S else self._look.trouble
 
     @property
     def just_ended(self) -> bool:
-        """Whether the memory of the run that is looked at is being watched, or was in the last half minute."""
+        """Whether the memory of the run that is shown is being watched, or was in the last half minute."""
         return just_ended(self._session.facts, time.time())
 
     def poll(self, *, shown: bool) -> None:
-        """Take in what there is by now. `shown`: somebody looks at the processes."""
+        """Take the results of the scans, and start those that are due. `shown`: the processes can be seen."""
         if self._take_look() | self._take_described():
             self.changed.emit()
         self._describe_when_due(shown=shown)
@@ -108,11 +108,11 @@ class ProcessScanner(QObject):
             self._look_when_due()
 
     def look_soon(self) -> None:
-        """Look through `/proc` at the next beat at which somebody looks: something has just changed."""
+        """Scan `/proc` at the next poll at which processes are shown."""
         self._looked_at = self._described_at = float("-inf")
 
     def people(self) -> list[ProcessEntry]:
-        """All processes that are on devices or left over, each once, as far as they are there still."""
+        """Return the processes that use devices or are orphaned and are still alive, each once."""
         run, look = self._session.run, self._look
         of_run = look.of_run if run is not None and run.id == look.run_id else ()
         known = [*self.holders, *look.holders, *of_run, *look.left]
@@ -124,7 +124,7 @@ class ProcessScanner(QObject):
         return [person for person in people if _is_there(person.info)]
 
     def runs(self) -> KnownRuns:
-        """The runs that processes may be of."""
+        """Return the runs that processes may belong to."""
         run, summaries = self._session.run, self._board.summaries
         living = {each.dir.name for each in summaries if not state_info(each.state).over}
         return KnownRuns(
@@ -133,10 +133,10 @@ class ProcessScanner(QObject):
             living=frozenset({*living, *([run.id] if run and self._session.live else [])}),
         )
 
-    # -- what is cheap -----------------------------------------------------------------------------
+    # -- describe ---------------------------------------------------------------------------------
 
     def _describe_when_due(self, *, shown: bool) -> None:
-        """Describe the processes that are known, when there are others or they have not been for long."""
+        """Describe the known processes if there are others, or if their descriptions are old."""
         now = time.monotonic()
         named = [(sample.device_id, sample.processes) for sample in self._monitor.survey.samples]
         workers = self._workers()
@@ -147,13 +147,15 @@ class ProcessScanner(QObject):
         self._named, self._described_at = (named, workers), now
         on_devices = _each(named)
         if on_devices or workers:
-            self._describing.start(lambda: _described(on_devices, workers), lambda _: None)  # then what is known stays
+            self._describing.start(
+                lambda: _described(on_devices, workers), lambda _: None
+            )  # on an error, keep what is known
         elif self.holders:
             self.holders = ()
             self.changed.emit()
 
     def _take_described(self) -> bool:
-        """Whether others are there."""
+        """Return whether the processes have changed."""
         described = self._describing.poll()
         if described is None:
             return False
@@ -161,7 +163,7 @@ class ProcessScanner(QObject):
         return list(map(_lasting, before)) != list(map(_lasting, described))
 
     def _workers(self) -> list[tuple[int, str]]:
-        """The living workers of the run that is looked at and their CPU devices; drivers name those on GPUs."""
+        """Return the live workers of the run on CPU devices, as (pid, device id); drivers list those on GPUs."""
         facts = self._session.facts
         if not self._session.live or facts.host != self._here:
             return []
@@ -173,7 +175,7 @@ class ProcessScanner(QObject):
             if device.startswith("cpu:")
         ]
 
-    # -- what is not -------------------------------------------------------------------------------
+    # -- scan /proc -------------------------------------------------------------------------------
 
     def _take_look(self) -> bool:
         look = self._scanning.poll()
@@ -200,7 +202,7 @@ class ProcessScanner(QObject):
 
 
 def just_ended(facts: RunFacts, now: float) -> bool:
-    """Whether the training of a run has ended within the last half minute; `now` in unix seconds."""
+    """Return whether the training of a run ended within the last half minute; `now` in unix seconds."""
     ended = next((time for time, state in reversed(facts.history) if state is RunState.RELEASING), facts.ended)
     return facts.state is RunState.RELEASING or (ended is not None and 0 <= now - ended < AFTER_RUN_S)
 
@@ -225,7 +227,7 @@ def _look(
 def _described(
     on_devices: Sequence[tuple[str, Process]], workers: Sequence[tuple[int, str]]
 ) -> tuple[ProcessInfo, ...]:
-    """The processes that drivers name, and workers on CPU devices."""
+    """Return the processes that drivers list, and the workers on CPU devices."""
     return (
         *(
             replace(process_info.describe(each.pid), device_id=device, memory_used_bytes=each.memory_used_bytes)
@@ -236,12 +238,12 @@ def _described(
 
 
 def _resident(pid: int) -> ProcessInfo:
-    """A process with the memory of the machine that it holds."""
+    """Return a process with its resident memory."""
     return replace(process_info.describe(pid), memory_used_bytes=procfs.resident_bytes(pid))
 
 
 def _lasting(holder: ProcessInfo) -> ProcessInfo:
-    """A process without what changes by itself: its age, and whether it runs or waits."""
+    """Return a process without values that change by themselves: its age, and whether it runs or waits."""
     return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
 
 
@@ -250,18 +252,18 @@ def _each(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[s
 
 
 def _person(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> ProcessEntry:
-    """One process of all that is known of it: on GPUs it holds what their drivers say, else what is resident."""
+    """Join everything known about a process. On GPUs its memory is what the drivers list, else its resident memory."""
     devices = tuple(dict.fromkeys(holder.device_id for holder in same if holder.device_id is not None))
     newest = next((holder for holder in same if holder.name is not None), same[0])
     if leftover is not None and leftover.process.created != newest.created:
-        leftover = None  # another process has got its pid
+        leftover = None  # another process has its pid now
     return ProcessEntry(info=replace(newest, memory_used_bytes=_held(same)), devices=devices, leftover=leftover)
 
 
 def _held(same: Sequence[ProcessInfo]) -> int | None:
     on_devices = {
         holder.device_id: holder.memory_used_bytes
-        for holder in reversed(same)  # the first that is known of a device counts
+        for holder in reversed(same)  # the first entry of a device counts
         if holder.device_id is not None and not holder.device_id.startswith("cpu:")
     }
     if on_devices:
@@ -271,7 +273,7 @@ def _held(same: Sequence[ProcessInfo]) -> int | None:
 
 
 def _is_there(holder: ProcessInfo) -> bool:
-    """Whether a process that was described is there still; one that could not be is as its driver says."""
+    """Return whether a described process is still alive; True for one that could not be described."""
     if holder.created is None:
         return True
     found = processes.identify(holder.pid)

@@ -39,7 +39,7 @@ class ProcessTerminator(QObject):
         """Requests that wait: the name of the target, and the work."""
 
     def end(self, person: ProcessEntry) -> None:
-        """End a process. That it may be ended was asked before; it is asked again here."""
+        """End a process."""
         leftover, holder = person.leftover, person.info
         if leftover is not None:
             self.end_leftovers([leftover])
@@ -47,11 +47,11 @@ class ProcessTerminator(QObject):
             self._ask(f"{holder.name} (pid {holder.pid})", lambda: end_one(holder))
 
     def end_leftovers(self, those: Sequence[OrphanedProcess]) -> None:
-        """End what runs have left behind."""
+        """End orphaned processes of runs."""
         self._ask("What was left over", lambda: end_leftovers(those))
 
     def poll(self) -> None:
-        """Say what came of it, once it is over, and go on with the next."""
+        """Emit the result of a request that has ended, and start the next."""
         outcome = self._task.poll()
         if outcome is not None:
             self.ended.emit(*outcome)
@@ -68,7 +68,7 @@ class ProcessTerminator(QObject):
 
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
-    """End them; returns a sentence and its tone."""
+    """End orphaned processes; return a sentence and its tone."""
     outcome = terminate(lambda: those)
     if outcome.left:
         stuck = " ".join(f"{each.target.name} (pid {each.target.process.pid}): {each.why}" for each in outcome.left)
@@ -79,7 +79,7 @@ def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
 
 
 def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
-    """End one process of this user that belongs to no living run; returns a sentence and its tone."""
+    """End one process of this user that belongs to no live run; return a sentence and its tone."""
     who = f"{holder.name} (pid {holder.pid})"
     assert holder.created is not None
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
@@ -92,6 +92,6 @@ def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
 
 
 def _named(those: Sequence[OrphanedProcess]) -> str:
-    """`python (pid 1) was`, `python (pid 1), python (pid 2) and 3 others were`."""
+    """Return `python (pid 1) was`, or `python (pid 1), python (pid 2) and 3 others were`."""
     names = first_names([f"{each.name} (pid {each.process.pid})" for each in those], MAX_NAMES, "others")
     return f"{join_names(names)} {'was' if len(those) == 1 else 'were'}"

@@ -1,4 +1,4 @@
-"""A row of the Python box: which one it is, and what it has; or why it cannot be used."""
+"""A row of the Python box: the Python and its packages, or why it cannot be used."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ AUTOMATIC = "That of the active environment, or the one beside the script; else 
 
 
 def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list[StrategyRow]:
-    """All of them, those that can be used first; `chosen`: also this one, be it known or not.
+    """Return all rows, those that can be used first. `chosen`: gets a row even if it is unknown.
 
-    `usual`: the one that is taken where none is chosen; no text while that is not known.
+    `usual`: the Python that is used if none is chosen; the empty string while it is unknown.
     """
     rows = [
         StrategyRow(
@@ -38,7 +38,7 @@ def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list
 
 
 def usual_row(entries: Sequence[FoundPython], usual: str) -> StrategyRow:
-    """The row for no choice: with what it comes to, once that is known."""
+    """Return the row for no choice, with the Python that is then used, once it is known."""
     if not usual:
         return StrategyRow(strategy="", title="Automatic", summary=AUTOMATIC, obstacle="")
     entry = next((each for each in entries if each.found.path == usual), None)
@@ -48,20 +48,20 @@ def usual_row(entries: Sequence[FoundPython], usual: str) -> StrategyRow:
 
 
 def short(path: str) -> str:
-    """A path with the home folder as `~`."""
+    """Return a path with the home folder as `~`."""
     home = str(Path.home())
     return f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path
 
 
 def _title(path: str, facts: PythonInfo | None, *, own: bool = False) -> str:
-    """`.venv · Python 3.11.7`; this application's own is called Trainyard's."""
+    """Return `.venv · Python 3.11.7`; this application's own Python is called Trainyard's."""
     folder = Path(path).parent.parent
     name = "Trainyard's" if own else folder.name if folder.name not in {"", "usr", "local"} else short(path)
     return f"{name} · {facts.title}" if facts else name
 
 
 def _summary(entry: FoundPython) -> str:
-    """Where it is, and which frameworks it has, in which builds."""
+    """Return the path, and the frameworks with their builds."""
     if entry.info is None:
         return f"{short(entry.found.path)}\n{ASKED}"
     found = (("torch", entry.info.torch), ("TensorFlow", entry.info.tensorflow), ("Keras", entry.info.keras))

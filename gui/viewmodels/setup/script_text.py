@@ -1,4 +1,4 @@
-"""A script as it was typed into the form, and what that means: texts become values here, or a sentence."""
+"""The texts of the form for a script, and their conversion to typed choices."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
 MODULE = "-m "
-"""What begins so is the name of a module, as for `python -m`."""
+"""The prefix of a module's name, as for `python -m`."""
 MAIN = "__main__.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedScript:
-    """All of it is as it stands in the fields."""
+    """The texts of the fields, unchanged."""
 
     script: str
     """A path; or `-m` and the name of a module."""
     arguments: str = ""
-    """In one line, quoted as for a shell."""
+    """One line, quoted as for a shell."""
     working_dir: str = ""
     environment: str = ""
-    """A line for each variable: NAME=VALUE."""
+    """One NAME=VALUE in each line."""
     launch: str = ""
-    """`one` or `per-device`; no text for what the source tells."""
+    """`one`, `per-device`, or the empty string for the mode that the source proposes."""
     python: str = ""
-    """No text for the usual one."""
+    """The empty string for the usual one."""
     expression: str = ""
     devices: tuple[str, ...] = ()
     release: Mapping[str, object] = field(default_factory=dict)
@@ -42,16 +42,16 @@ class TypedScript:
 
     @property
     def module(self) -> str:
-        """The name of a module; no text where a path is named."""
+        """The name of the module; the empty string if a path is given."""
         return self.script.removeprefix(MODULE).strip() if self.script.startswith(MODULE) else ""
 
     @property
     def path(self) -> str:
-        """The path, absolute; no text where a module is named, or nothing."""
+        """The absolute path; the empty string if a module, or nothing, is given."""
         return absolute(self.script) if self.script and not self.module else ""
 
     def choices(self) -> ScriptChoices:
-        """What they mean. Raises `ValueError` with a sentence for what cannot be read."""
+        """Return the choices. Raises `ValueError` with a sentence for a text that cannot be parsed."""
         if not self.script:
             raise ValueError("No script is chosen. Choose a Python program, or drop one on the window.")
         if not self.working_dir:
@@ -72,15 +72,15 @@ class TypedScript:
 
 
 def absolute(text: str) -> str:
-    """A path that was typed, from the root; `~` is the home folder."""
+    """Return a typed path as an absolute one; `~` is the home folder."""
     path = Path(text)
-    with contextlib.suppress(RuntimeError):  # of nobody who is known here: it is a name like any other
+    with contextlib.suppress(RuntimeError):  # an unknown user: `~name` is a file name then
         path = path.expanduser()
     return str(path.absolute())
 
 
 def split(line: str) -> tuple[str, ...]:
-    """The arguments in a line. Raises `ValueError` with a sentence for quotes that do not close."""
+    """Return the arguments in a line. Raises `ValueError` with a sentence for quotes that do not close."""
     try:
         return tuple(shlex.split(line))
     except ValueError as error:
@@ -89,7 +89,7 @@ def split(line: str) -> tuple[str, ...]:
 
 
 def variables(text: str) -> dict[str, str]:
-    """The variables in these lines; empty ones are passed over. Raises `ValueError` with a sentence."""
+    """Return the variables in these lines; skip empty lines. Raises `ValueError` with a sentence."""
     found: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
         name, equals, value = line.partition("=")
@@ -103,7 +103,7 @@ def variables(text: str) -> dict[str, str]:
 
 
 def typed_of(spec: RunSpec) -> dict[str, str]:
-    """The fields' texts for the script of a run, by their names; the launch and the Python are those that it had."""
+    """Return the texts of the fields for the script of a run, by field."""
     script = spec.script
     assert script is not None
     return {
@@ -118,7 +118,7 @@ def typed_of(spec: RunSpec) -> dict[str, str]:
 
 
 def folder_of(script: str) -> str:
-    """Where a script runs unless another folder is named; no text for a module, which is in no folder of its own."""
+    """Return the default working folder of a script; the empty string for a module."""
     if not script or script.startswith(MODULE):
         return ""
     path = Path(absolute(script))
@@ -126,7 +126,7 @@ def folder_of(script: str) -> str:
 
 
 def is_program(path: Path) -> bool:
-    """Whether this can be chosen as a script: a Python file, or a folder that runs as one."""
+    """Return whether the path can be chosen as a script: a Python file, or a folder with a `__main__.py`."""
     try:
         return (path / MAIN).is_file() if path.is_dir() else path.suffix == ".py"
     except OSError:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
-"""Of a GPU's memory, and of its time: who trains where others have taken as much is told of it."""
+"""Share of a GPU's memory, and per cent of its time: above them, other processes are mentioned before a start."""
 MAX_TAKEN = 3
-"""Devices that are told of so one by one."""
+"""Largest number of devices that are mentioned one by one."""
 NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
 
 
@@ -201,7 +201,7 @@ def _sentences(problems: Sequence[Problem]) -> list[str]:
 
 
 def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
-    """Which of these devices no longer answer."""
+    """Return a sentence for each of these devices that no longer answers."""
     gone = {sample.device_id for sample in survey.samples if sample.lost}
     return [f"{device.label} is lost: it no longer answers. {remedy}" for device in chosen if device.id in gone]
 
@@ -230,7 +230,7 @@ def _rounded(sample: Sample) -> str:
 
 
 def _doubts(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int], held_by: HeldBy) -> str:
-    """What forbids nothing and is to be known before a start; no text where there is nothing."""
+    """Return what does not prevent a start but should be known before it; the empty string if nothing."""
     old = [device for device in chosen if device.id in old_s]
     if old:
         which = join_names(first_names([device.label for device in old], 3))
@@ -241,9 +241,9 @@ def _doubts(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int], 
 
 
 def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[str]:
-    """Which GPUs others have taken most of: `GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 90 % busy`.
+    """Return the GPUs that others use most: `GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 90 % busy`.
 
-    Of a CPU device there is no saying: its memory is the machine's.
+    CPU devices are left out: their memory is the memory of the machine.
     """
     samples = {sample.device_id: sample for sample in survey.samples}
     told = []
@@ -260,7 +260,7 @@ def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[st
 
 
 def _use(device: Device, sample: Sample) -> str:
-    """How full and how busy; in tens, so that it is not another sentence at every reading."""
+    """Return how full and how busy a device is; in tens of per cent, so that the sentence seldom changes."""
     busy = sample.utilisation_percent
     full = "" if sample.memory_used_bytes is None else memory(sample.memory_used_bytes, device.memory_total_bytes)
     parts = (full and f"{full} in use", "" if busy is None else f"about {percent(round(busy, -1))} busy")
@@ -268,7 +268,7 @@ def _use(device: Device, sample: Sample) -> str:
 
 
 def _ready(chosen: Sequence[Device], survey: Survey) -> str:
-    """Nothing is in the way; and what there is room for, as far as that is known now."""
+    """Return the sentence that a spec can start, with the free memory if it is known."""
     names = join_names([device.label for device in chosen]) if len(chosen) <= 3 else f"{len(chosen)} devices"
     alone = len(chosen) == 1
     free = _min_free_bytes(chosen, survey)
@@ -279,13 +279,13 @@ def _ready(chosen: Sequence[Device], survey: Survey) -> str:
 
 
 def _nobody_is_on(chosen: Sequence[Device], survey: Survey) -> bool:
-    """Whether the drivers say so. On a CPU device there are only runs, and none of them is on these."""
+    """Return whether no process uses these devices, as far as drivers list them. CPU devices are used by runs only."""
     listed_on = {sample.device_id: sample.processes for sample in survey.samples}
     return all(device.kind == "cpu" or listed_on.get(device.id) == () for device in chosen)
 
 
 def _min_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
-    """None when it is not known of each device. What a CPU device has is shared with all else on the machine."""
+    """Return the smallest free memory in bytes; None if one is unknown. CPU devices share the memory of the machine."""
     used = {sample.device_id: sample.memory_used_bytes for sample in survey.samples}
     free = []
     for device in chosen:
@@ -297,7 +297,7 @@ def _min_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
 
 
 def resume_problems(spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:
-    """Sentences; the run can be resumed when there are none."""
+    """Return why a run cannot be resumed: sentences, or an empty list."""
     present = {device.id for device in survey.devices}
     gone = [_label(device, facts) for device in spec.devices if device not in present]
     if gone:
@@ -310,6 +310,6 @@ def resume_problems(spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]
 
 
 def _label(device: str, facts: RunFacts) -> str:
-    """`GPU 1 (GPU-5a...)`, as the run knew it."""
+    """Return a device as the run named it: `GPU 1 (GPU-5a...)`."""
     label = facts.devices.get(device, {}).get("label")
     return f"{label} ({device})" if label and label != device else device

@@ -1,4 +1,4 @@
-"""A row of the strategy box: what a strategy does, or why it cannot be used with the devices that are ticked."""
+"""A row of the strategy box: what a strategy does, or why it cannot use the ticked devices."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class StrategyRow:
     title: str
     summary: str
     obstacle: str
-    """Why it cannot be used; no text where it can."""
+    """Why it cannot be used; the empty string if it can."""
 
 
 def strategy_rows(framework: str, devices: Sequence[Device]) -> list[StrategyRow]:
-    """All strategies of a framework, those that can train on these devices first."""
+    """Return all strategies of a framework, those that can use these devices first."""
     rows = [
         StrategyRow(
             strategy=strategy.name,
