@@ -233,7 +233,7 @@ def test_a_stopped_run_without_a_checkpoint_begins_anew(runs_root: Path, slow: s
     again = resumed(followed.run.dir).until_over()
     assert again.state is RunState.FINISHED
     assert again.book.metrics["loss"].steps.tolist() == list(range(1, 61))
-    assert any("begins anew" in notice for notice in again.run.facts.notices)
+    assert any("starts from the beginning" in notice for notice in again.run.facts.notices)
 
 
 def test_torn_lines_and_leftovers_of_a_killed_leg_cost_nothing(runs_root: Path, slow: str) -> None:

@@ -51,6 +51,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
 def test_every_command_shown_succeeds(page: Path, folder: Path) -> None:
     runs = folder / "runs"
