@@ -41,6 +41,7 @@ def points(series: Series) -> dict[int, float]:
     return dict(zip(steps, series.values.tolist(), strict=True))
 
 
+@pytest.mark.e2e
 def test_a_plain_loop(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
     followed = ran("plain_torch.py", "--record", str(record), cwd=tmp_path)
@@ -53,6 +54,7 @@ def test_a_plain_loop(tmp_path: Path) -> None:
     assert followed.run.facts.step == 40
 
 
+@pytest.mark.e2e
 def test_ranks_under_torchruns_environment_are_kept_apart(tmp_path: Path) -> None:
     record = tmp_path / "record"
     followed = ran("torchrun_ddp.py", str(record), cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
@@ -65,6 +67,7 @@ def test_ranks_under_torchruns_environment_are_kept_apart(tmp_path: Path) -> Non
     assert sorted(followed.book.metrics) == ["loss", "loss@1"]
 
 
+@pytest.mark.e2e
 def test_fully_sharded_with_the_meters_of_the_imagenet_example(tmp_path: Path) -> None:
     followed = ran("fsdp2.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
 
@@ -74,6 +77,7 @@ def test_fully_sharded_with_the_meters_of_the_imagenet_example(tmp_path: Path) -
     assert sorted(followed.book.metrics) == ["loss"]
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("verbose", ["1", "2"])
 def test_keras_fit(tmp_path: Path, verbose: str) -> None:
     record = tmp_path / "record.json"
@@ -89,6 +93,7 @@ def test_keras_fit(tmp_path: Path, verbose: str) -> None:
     assert sorted(followed.book.metrics) == ["loss", "val_loss"]
 
 
+@pytest.mark.e2e
 def test_a_loop_of_ones_own_in_tensorflow(tmp_path: Path) -> None:
     followed = ran("tensorflow_loop.py", cwd=tmp_path)
 
@@ -104,6 +109,7 @@ def test_a_bar_of_tqdm(tmp_path: Path) -> None:
     assert followed.run.facts.progress == RunProgress(done=50, total=50, unit=IN_EPOCH)
 
 
+@pytest.mark.e2e
 def test_tensorboard_alone(tmp_path: Path) -> None:
     followed = ran("tensorboard_only.py", cwd=tmp_path)
 
@@ -124,6 +130,7 @@ def test_its_own_file_counts_before_what_it_prints(tmp_path: Path) -> None:
     assert points(followed.book.metrics["val_loss"]) == pytest.approx({10: 0.2, 20: 0.1})
 
 
+@pytest.mark.e2e
 def test_the_csv_logger_of_keras(tmp_path: Path) -> None:
     followed = ran("csv_logger.py", cwd=tmp_path)
     with (tmp_path / "history.csv").open(newline="") as file:
@@ -132,6 +139,7 @@ def test_the_csv_logger_of_keras(tmp_path: Path) -> None:
     assert followed.book.metrics["loss"].values.tolist() == pytest.approx(told)
 
 
+@pytest.mark.e2e
 def test_lightning(tmp_path: Path) -> None:
     followed = ran("lightning_fit.py", cwd=tmp_path)
 
@@ -147,6 +155,7 @@ def test_lightning(tmp_path: Path) -> None:
     assert points(followed.book.metrics["val_loss"]) == pytest.approx(told("val_loss"), rel=1e-6)
 
 
+@pytest.mark.e2e
 def test_accelerate(tmp_path: Path) -> None:
     followed = ran("accelerate_loop.py", cwd=tmp_path)
     printed = re.findall(r"step (\d+) \| train_loss: (\S+)", followed.run.log_end(100_000))
@@ -154,6 +163,7 @@ def test_accelerate(tmp_path: Path) -> None:
     assert points(followed.book.metrics["loss"]) == pytest.approx({int(step): float(loss) for step, loss in printed})
 
 
+@pytest.mark.e2e
 def test_the_trainer_of_transformers(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
     followed = ran("huggingface_trainer.py", str(record), cwd=tmp_path)

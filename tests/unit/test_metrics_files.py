@@ -240,6 +240,7 @@ def test_a_large_file_is_read_a_block_at_a_time(tmp_path: Path) -> None:
     assert [reading.step for readings in polls for reading in readings] == list(range(count))
 
 
+@pytest.mark.e2e
 @needs_tensorboard
 def test_what_the_installed_keras_writes(tmp_path: Path) -> None:
     program = """

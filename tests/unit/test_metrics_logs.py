@@ -132,6 +132,7 @@ def test_keras_2() -> None:
     assert progress(readings)[-1] == (24, 24, "steps")
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("verbose", ["1", "2"])
 def test_keras_fit(verbose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -287,6 +287,7 @@ print("{}")
 """
 
 
+@pytest.mark.e2e
 @needs_tensorboard
 def test_what_the_installed_tensorflow_writes(tmp_path: Path) -> None:
     run_program(TENSORFLOW, tmp_path)
@@ -298,6 +299,7 @@ def test_what_the_installed_tensorflow_writes(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.e2e
 @needs_tensorboard
 def test_what_the_installed_pytorch_writes(tmp_path: Path) -> None:
     program = """
@@ -337,6 +339,7 @@ print(json.dumps(histories))
 """
 
 
+@pytest.mark.e2e
 @needs_tensorboard
 def test_what_the_installed_keras_writes(tmp_path: Path) -> None:
     for often, history in run_program(KERAS_PROGRAM, tmp_path).items():
