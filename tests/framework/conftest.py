@@ -36,8 +36,9 @@ def _in_pools(pools: WorkerPools) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
-    """Those of tests marked `e2e` are started as users start them."""
-    if request.node.get_closest_marker("e2e"):
+    """Those of tests marked `e2e` are started as users start them; with `pooled=True`, what comes after the run counts."""
+    marker = request.node.get_closest_marker("e2e")
+    if marker and not marker.kwargs.get("pooled"):
         with pools.cold():
             yield
     else:

@@ -49,7 +49,7 @@ def left_beside(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.parent.iterdir() if folder.name in path.name)
 
 
-@pytest.mark.e2e
+@pytest.mark.e2e(pooled=True)
 def test_a_pytorch_model_is_loaded_without_us(runs_root: Path, tmp_path: Path) -> None:
     """Also of a recipe whose neighbours it needs."""
     run = trained(runs_root, "digits_cnn", settings={"width": 4})
@@ -72,7 +72,7 @@ def test_a_pytorch_model_is_loaded_without_us(runs_root: Path, tmp_path: Path) -
     assert json.loads((moved / "settings.json").read_text())["training"]["seed"] == 0
 
 
-@pytest.mark.e2e
+@pytest.mark.e2e(pooled=True)
 def test_a_pipelines_parts_are_united(runs_root: Path, tmp_path: Path) -> None:
     run = trained(runs_root, "digits_mlp", devices="cpu:0,cpu:1", strategy="pipeline")
     folder = tmp_path / "model"
@@ -91,7 +91,7 @@ def keras_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trained(tmp_path_factory.mktemp("runs"), "digits_mlp", framework="tensorflow")
 
 
-@pytest.mark.e2e
+@pytest.mark.e2e(pooled=True)
 @pytest.mark.parametrize("format_name", ["keras", "saved_model"])
 def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, format_name: str) -> None:
     run = keras_run
@@ -114,7 +114,7 @@ def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, form
     assert int(python(folder, f"from load import model; print({counts[format_name]})")) >= 2
 
 
-@pytest.mark.e2e
+@pytest.mark.e2e(pooled=True)
 def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
     source = Path(write_recipe(tmp_path, LONG_PYTORCH))
     run = trained(runs_root, str(source), checkpoints={"unit": "steps", "every": 1, "keep": 9, "best": False})
@@ -166,7 +166,7 @@ def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: 
     assert call()[0] == 2
 
 
-@pytest.mark.e2e
+@pytest.mark.e2e(pooled=True)
 def test_the_best_checkpoint_is_found(runs_root: Path) -> None:
     followed = train(make_spec("digits_mlp", epochs=3, checkpoints={"unit": "epochs"}), runs_root)
     exported = export_model(followed.run.dir, followed.run.dir.parent / "best", checkpoint_name="best")
@@ -219,7 +219,7 @@ def test_a_model_that_does_not_fit_on_the_disk_is_told_so(
     assert list(small_disk.iterdir()) == []
 
 
-@pytest.mark.e2e
+@pytest.mark.e2e(pooled=True)
 def test_a_checkpoint_that_gave_way_meanwhile_is_said_to_have(tmp_path: Path) -> None:
     """The run under way keeps its newest alone, and the exporter has its framework to load first."""
     request = {
