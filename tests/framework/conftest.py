@@ -36,7 +36,7 @@ def _in_pools(pools: WorkerPools) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
-    """Those of tests marked `e2e` are started as users start them; not with `pooled=True`: what follows counts there."""
+    """Those of tests marked `e2e` are started as users start them; not with `pooled=True`."""
     marker = request.node.get_closest_marker("e2e")
     if marker and not marker.kwargs.get("pooled"):
         with pools.cold():
