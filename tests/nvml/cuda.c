@@ -1,4 +1,4 @@
-/* A stand-in for the CUDA driver's library, for tests: libcuda.so.1 without a driver, as far as a pre-flight goes.
+/* A stand-in for the CUDA driver's library, for tests: libcuda.so.1 without a driver, with the calls of a pre-flight.
  *
  * It shows the GPUs of the file named in NVML_STANDIN (see standin.py) by the rules of NVIDIA's CUDA programming
  * guide: CUDA_DEVICE_ORDER (fastest first unless PCI_BUS_ID), then CUDA_VISIBLE_DEVICES, in which an entry that
@@ -20,7 +20,7 @@ static int by_speed(const void *a, const void *b) {
     return one->speed == other->speed ? by_bus(a, b) : one->speed > other->speed ? -1 : 1;
 }
 
-/* All that a process could see, in the order that numbers mean. */
+/* List all GPUs that a process could see, in the order of CUDA's numbers. */
 static int enumerate(int *order) {
     const char *how = getenv("CUDA_DEVICE_ORDER");
     int found = 0;
@@ -30,7 +30,7 @@ static int enumerate(int *order) {
     return found;
 }
 
-/* A GPU in MIG mode is shown by its first MIG device. */
+/* Return the device shown for a GPU: in MIG mode its first MIG device. */
 static int usable(int index) { return index < GPUS && state.gpu[index].mig ? mig_index(index, 0) : index; }
 
 static int by_number(const char *entry, const int *order, int found) {
@@ -47,7 +47,7 @@ static int by_uuid(const char *entry, const int *order, int found) {
         for (int j = -1; j < (state.gpu[gpu].mig ? state.gpu[gpu].mig_count : 0); j++) {
             int index = j < 0 ? gpu : mig_index(gpu, j);
             if (strncmp(state.gpu[index].uuid, entry, length)) continue;
-            if (match >= 0) return -1; /* a beginning that several share */
+            if (match >= 0) return -1; /* an ambiguous prefix */
             match = usable(index);
         }
     }
@@ -68,12 +68,12 @@ static void choose(void) {
             int index = uuids ? by_uuid(entry, order, found) : by_number(entry, order, found);
             if (!*entry || index < 0) break;
             for (int i = 0; i < count; i++)
-                if (shown[i] == index) { count = 0; return; } /* named twice: none at all */
+                if (shown[i] == index) { count = 0; return; } /* a duplicate hides all GPUs */
             shown[count++] = index;
         }
     }
     for (int i = 0; i < count; i++)
-        if (shown[i] >= GPUS) { shown[0] = shown[i]; count = 1; } /* one MIG device, and nothing beside it */
+        if (shown[i] >= GPUS) { shown[0] = shown[i]; count = 1; } /* a MIG device is shown alone */
 }
 
 static int enter(void) {
@@ -111,7 +111,7 @@ int cuDeviceGet(int *device, int ordinal) {
 }
 
 static int tell(unsigned char *uuid, int index) {
-    const char *text = state.gpu[index].uuid + 4; /* behind GPU- or MIG- */
+    const char *text = state.gpu[index].uuid + 4; /* skip GPU- or MIG- */
     for (int i = 0; i < 16; i++) {
         unsigned byte;
         while (*text == '-') text++;
@@ -126,10 +126,10 @@ int cuDeviceGetUuid(unsigned char *uuid, int device) {
     int code = enter();
     if (code) return code;
     if (device < 0 || device >= count) return INVALID_DEVICE;
-    return tell(uuid, shown[device] < GPUS ? shown[device] : (shown[device] - GPUS) / MIGS); /* that of the whole GPU */
+    return tell(uuid, shown[device] < GPUS ? shown[device] : (shown[device] - GPUS) / MIGS); /* the UUID of the whole GPU */
 }
 
-#ifndef OLD /* a driver before 11.4 has only the function above */
+#ifndef OLD /* drivers before 11.4 have only the function above */
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
     int code = enter();
     if (code) return code;

@@ -1,4 +1,4 @@
-"""Fixtures: a machine with as many NVIDIA GPUs as a test wants."""
+"""Fixtures: a machine with any number of simulated NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stand-in library, compiled once."""
+    """Return the folder of the NVML stand-in, compiled once per session."""
     if compiler() is None:
         pytest.skip("no C compiler (cc or gcc), which builds the stand-in for the NVIDIA driver's library")
     return build(tmp_path_factory.mktemp("nvml"))
@@ -22,13 +22,13 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def cuda_library(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stand-in for the CUDA driver's library, compiled once."""
+    """Return the folder of the CUDA stand-in, compiled once per session."""
     return build_cuda(tmp_path_factory.mktemp("cuda"))
 
 
 @pytest.fixture
 def nvml(nvml_library: Path, cuda_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """A stand-in that every process started from now on finds; no GPU in it yet: `nvml.write(gpus=8)`."""
+    """A stand-in used by every process started from now on. It has no GPU until `nvml.write(gpus=8)`."""
     folder = tmp_path / "nvml"
     folder.mkdir()
     standin = StandIn(nvml_library, folder, cuda_library)

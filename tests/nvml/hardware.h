@@ -1,4 +1,4 @@
-/* The hardware that both stand-ins show: read from the file named in NVML_STANDIN, again whenever it changes. */
+/* The hardware that both stand-ins show. It is read from the file named in NVML_STANDIN, again after each change. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { LISTS = 3, PROCESSES = 32, ERRORS = 16, SLOW = 8, FILE_BYTES = 1 << 18 };
 
 typedef struct { unsigned pid; u64 used; unsigned gpu_instance, compute_instance; } process_t;
 typedef struct { process_t entries[PROCESSES]; unsigned count; } list_t;
-typedef struct { char what[64]; int code; } failure_t; /* a code, or for slow ones milliseconds */
+typedef struct { char what[64]; int code; } failure_t; /* an error code, or milliseconds of delay */
 typedef struct {
     char name[96], uuid[96];
     u64 total, used, reserved, reasons, bus;
@@ -29,7 +29,7 @@ typedef struct {
     long slow_ms, cuda_slow_ms;
     char driver_version[80];
     failure_t missing[ERRORS], slow[SLOW];
-    gpu_t gpu[DEVICES]; /* first the GPUs, then the MIG devices of the first, of the second, ... */
+    gpu_t gpu[DEVICES]; /* all GPUs, then the MIG devices of GPU 0, of GPU 1, ... */
 } state_t;
 
 static state_t state;

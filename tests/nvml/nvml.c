@@ -17,13 +17,13 @@ typedef int nvmlReturn_t;
 
 enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NO_PERMISSION = 4, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
 
-/* A handle is one of these addresses: of a device, and of its generation. Old generations stay mapped. */
+/* A handle is the address of a device's current generation. Old generations stay mapped. */
 enum { GENERATIONS = 256 };
 static char handles[DEVICES][GENERATIONS];
 static int generation[DEVICES];
 static int initialised;
 
-/* ---- what every call goes through ---- */
+/* ---- common to all calls ---- */
 
 static void count_call(const char *function, int index) {
     static int fd = -2;
@@ -65,27 +65,27 @@ static nvmlReturn_t fail(int index, nvmlReturn_t code) {
     return code;
 }
 
-/* An error that says what there is, rather than that something broke. */
+/* Errors that are valid answers; all others make the handle stale. */
 static int is_answer(nvmlReturn_t code) {
     return code == NOT_SUPPORTED || code == NO_PERMISSION || code == NOT_FOUND;
 }
 
 static int parent(int index) { return index < GPUS ? index : (index - GPUS) / MIGS; }
 
-/* A MIG device is there while its GPU is in the mode and was cut into so many. */
+/* A MIG device exists while its GPU is in MIG mode and has that many MIG devices. */
 static int is_there(int index) {
     gpu_t *g = &state.gpu[parent(index)];
     return parent(index) < state.gpus && (index < GPUS || (g->mig && (index - GPUS) % MIGS < g->mig_count));
 }
 
-/* What NVML answers for a MIG device; all else is for whole GPUs only. */
+/* Calls that NVML supports for a MIG device; all others are for whole GPUs only. */
 static int is_for_mig(const char *what) {
     static const char *known[] = {"name", "uuid", "pci", "memory", "compute", "graphics", "mps", "mig_handle", "index"};
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++) if (!strcmp(known[i], what)) return 1;
     return 0;
 }
 
-/* The device of a handle, for a call that `what` names in the file. */
+/* Find the device of a handle. `what` is the call's name in the settings file. */
 static nvmlReturn_t device(const char *function, const char *what, void *handle, gpu_t **gpu) {
     nvmlReturn_t code = enter(function);
     long offset = (char *)handle - &handles[0][0];
@@ -215,7 +215,7 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(void *handle, unsigned *minor) {
     return SUCCESS;
 }
 
-/* Only where a GPU is a NUMA node, with memory that the system gives away. */
+/* Supported only if the GPU is a NUMA node, whose memory the system allocates. */
 nvmlReturn_t nvmlDeviceGetNumaNodeId(void *handle, int *node) {
     DEVICE("nvmlDeviceGetNumaNodeId", "numa");
     *node = g->numa;
@@ -261,7 +261,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(void *handle, memory_v2_t *memory) {
     return SUCCESS;
 }
 
-/* The old call, which takes the driver's reserve for used. */
+/* The old call counts the driver's reserved memory as used. */
 nvmlReturn_t nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
     DEVICE("nvmlDeviceGetMemoryInfo", "memory");
     memory->total = g->total;
@@ -343,7 +343,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(void *handle, void *samples, unsign
     DEVICE("nvmlDeviceGetProcessUtilization", "process_utilisation");
     (void)samples, (void)since;
     *count = 0;
-    return NOT_FOUND; /* as the real one says when nothing runs */
+    return NOT_FOUND; /* the real library's answer when nothing runs */
 }
 
 nvmlReturn_t nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending) {

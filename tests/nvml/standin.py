@@ -1,25 +1,25 @@
-"""Drives the stand-in for the NVIDIA driver's library: builds it, and alters its hardware.
+"""Build the stand-in for the NVIDIA driver's library, and change its hardware.
 
-The file it obeys has lines of key=value:
+The settings file has lines of key=value:
 
     gpus=8  init_error=18  driver_version=550.54.14  cuda_version=12040
-    slow_ms=5000  crash=segv (or abort)  missing=nvmlDeviceGetTemperature,...   (for every call)
-    slow_ms.nvmlDeviceGetUtilizationRates=5000                                  (for this one)
+    slow_ms=5000  crash=segv (or abort)  missing=nvmlDeviceGetTemperature,...   (applies to every call)
+    slow_ms.nvmlDeviceGetUtilizationRates=5000                                  (applies to this call)
     gpu3.name=  .uuid=  .bus=  .minor=  .memory_total=  .memory_used=  .memory_reserved=   (bytes)
     gpu3.utilisation=82  .temperature=61  .power_mw=250000  .clock_reasons=4   (NVML's own units and bits)
     gpu3.compute=PID:BYTES,PID:BYTES  .graphics=  .mps=        (without BYTES: "not available")
-    gpu3.lost=1  .error=999            (every call of this device fails, with GPU_IS_LOST or that code)
-    gpu3.unsupported=temperature,power  .error.memory=4    (one reading fails; names: `READINGS`)
-    gpu3.unsupported=memory  (one memory for host and device)   .numa=1  (the GPU is a NUMA node)
+    gpu3.lost=1  .error=999            (every call on this device fails with GPU_IS_LOST or that code)
+    gpu3.unsupported=temperature,power  .error.memory=4    (one reading fails; names in `READINGS`)
+    gpu3.unsupported=memory  (host and device share memory)   .numa=1  (the GPU is a NUMA node)
     gpu3.mig=1  .mig_count=2  gpu3.mig0.name=  .mig0.uuid=  .mig0.memory_used=  ...   (at most 4 MIG devices)
 
-The library of CUDA shows the same GPUs, and besides obeys:
+The CUDA stand-in shows the same GPUs and has these settings of its own:
 
-    gpu3.speed=2   (by default numbers mean: fastest first, those of one speed by bus)
-    gpu3.cuda_hidden=1   (NVML lists it and CUDA does not, as in a control group of a cluster's scheduler)
+    gpu3.speed=2   (CUDA numbers GPUs fastest first by default, equal ones by bus)
+    gpu3.cuda_hidden=1   (NVML lists it and CUDA does not, as in a cluster's control group)
     cuda_error=999  cuda_count_error=999  cuda_slow_ms=60000  cuda_crash=segv (or abort)
 
-What is not said has a default: an idle RTX 4090, with the UUID that `uuid(index)` gives.
+The default GPU is an idle RTX 4090 with the UUID `uuid(index)`.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ READINGS = (
 
 
 def compiler() -> str | None:
-    """The machine's C compiler, if it has one."""
+    """Return the name of the machine's C compiler, or None."""
     return shutil.which("cc") or shutil.which("gcc")
 
 
 def build(folder: Path) -> Path:
-    """Compile the library into a folder. Returns the folder, for LD_LIBRARY_PATH."""
+    """Compile the NVML stand-in into a folder. Return the folder, for LD_LIBRARY_PATH."""
     return _compile(SOURCE, folder / "libnvidia-ml.so.1")
 
 
 def build_cuda(folder: Path, *flags: str) -> Path:
-    """The same for the library of CUDA; `-DOLD`: as a driver from before 11.4 has it."""
+    """Compile the CUDA stand-in into a folder. `-DOLD` builds it like a driver before 11.4."""
     return _compile(CUDA_SOURCE, folder / "libcuda.so.1", *flags)
 
 
@@ -66,20 +66,20 @@ def _compile(source: Path, library: Path, *flags: str) -> Path:
 
 
 def uuid(index: int) -> str:
-    """The UUID of a GPU that was given no other."""
+    """Return the default UUID of a GPU."""
     return f"GPU-{index:08x}-0000-4000-8000-{index:012x}"
 
 
 def mig_uuid(gpu: int, number: int) -> str:
-    """The UUID of a MIG device that was given no other."""
+    """Return the default UUID of a MIG device."""
     return f"MIG-{gpu:08x}-0000-4000-9000-{number:012x}"
 
 
 class StandIn:
-    """The hardware, as the library shows it. Altered while programs run; they need `env`."""
+    """The simulated hardware. It can change while programs run; start them with `env`."""
 
     def __init__(self, library: Path, folder: Path, cuda: Path | None = None) -> None:
-        """`library`, `cuda`: the folders of the two libraries; `folder`: where the hardware is written down."""
+        """`library` and `cuda` are the folders of the two libraries; `folder` holds the settings file."""
         self._file = folder / "nvml.txt"
         self._calls = folder / "nvml-calls.txt"
         libraries = [str(each) for each in (library, cuda) if each is not None]
@@ -92,12 +92,12 @@ class StandIn:
 
     @classmethod
     def inherited(cls) -> StandIn:
-        """The one that this process was started with: to alter the hardware from inside the program."""
+        """Return the stand-in that this process was started with, to change its hardware from inside."""
         library = os.environ["LD_LIBRARY_PATH"].partition(os.pathsep)[0]
         return cls(Path(library), Path(os.environ["NVML_STANDIN"]).parent)
 
     def write(self, **settings: object) -> None:
-        """Change settings; the others stay: `gpus=8`, `gpu3={"utilisation": 82}`. None takes one back."""
+        """Change some settings and keep the others: `gpus=8`, `gpu3={"utilisation": 82}`. None resets a setting."""
         lines = self._file.read_text().splitlines() if self._file.exists() else ()
         merged: dict[str, object] = dict(line.split("=", 1) for line in lines) | _flat(settings)
         fresh = self._file.with_suffix(".new")
@@ -105,11 +105,11 @@ class StandIn:
         fresh.replace(self._file)
 
     def calls(self) -> Counter[str]:
-        """How often each function was called so far, as `function` or `function gpu3`."""
+        """Return the number of calls of each function so far, as `function` or `function gpu3`."""
         return Counter(self._calls.read_text().splitlines() if self._calls.exists() else ())
 
     def python(self, code: str) -> Any:
-        """Run code in a fresh interpreter that finds the library. Returns what it printed, as JSON."""
+        """Run code in a new interpreter that finds the library. Return its output, parsed as JSON."""
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
