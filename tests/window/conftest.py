@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module", autouse=True)
 def _fake_framework(fake_python: Path) -> Iterator[None]:
-    """The runs of windows train with the fake worker: no framework is loaded."""
+    """Use the fake worker for runs started from windows; load no framework."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINYARD_PYTHON_PYTORCH", str(fake_python))
         patch.setenv("TRAINYARD_PYTHON_TENSORFLOW", str(fake_python))
@@ -37,7 +37,7 @@ def _fake_framework(fake_python: Path) -> Iterator[None]:
 
 @pytest.fixture
 def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
-    """Opens windows on the test's runs; at the end closes them, and ends the runs that still go on."""
+    """Return a function that opens a window on the test's runs. Close the windows and stop live runs afterwards."""
     drivers: list[Driver] = []
 
     def open_one() -> Driver:
@@ -52,15 +52,15 @@ def drive(qtbot: QtBot, runs_root: Path) -> Iterator[Callable[[], Driver]]:
 
 @pytest.fixture
 def launch() -> Iterator[Launcher]:
-    """Starts processes that wait for ever; they are killed after the test."""
+    """Return a function that starts processes, which are killed after the test."""
     launcher = Launcher()
     yield launcher
     launcher.close()
 
 
 @pytest.fixture
-def book() -> RunSeries:
-    """The book of the made-up run."""
+def run_series() -> RunSeries:
+    """The series of the synthetic run."""
     made = RunSeries()
     made.fold(events())
     return made
@@ -68,7 +68,7 @@ def book() -> RunSeries:
 
 @pytest.fixture
 def plots(qtbot) -> dict[str, Plot]:
-    """Every plot, shown, 900 x 400 pixels; the loss over steps, which are easy to count."""
+    """All plots, visible at 900 x 400 pixels. The loss is plotted over steps, which are easy to count."""
     made = {row.name: row.make(DARK) for row in PLOTS}
     for plot in made.values():
         qtbot.addWidget(plot)
@@ -83,7 +83,7 @@ def _end_runs(runs_root: Path) -> None:
     runs = [Run.attach(run_dir) for run_dir in (directories(runs_root) if runs_root.is_dir() else [])]
     for run in runs:
         run.catch_up()
-    # A run that was only made up by a test has no folder for requests, and nobody to end.
+    # A synthetic run has no folder for requests and no processes.
     live = [run for run in runs if (run.dir / "control").is_dir() and not state_info(run.facts.state).over]
     for run in live:
         run.request("stop")

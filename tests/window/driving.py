@@ -1,4 +1,4 @@
-"""A window driven as a person would: by the names of its parts."""
+"""Drive a window as a user would, through its named widgets."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
     from core.schema.spec import RunSpec
 
-PATIENCE_MS = 60_000
+TIMEOUT_MS = 60_000
 
 
 class Driver:
-    """One window, shown."""
+    """One visible window."""
 
     def __init__(self, qtbot: QtBot, runs_root: Path) -> None:
         self.qtbot = qtbot
-        self.told: list[str] = []
+        self.notices: list[str] = []
         self.window = create_window(runs_root)
-        self.window.tell = self.told.append
+        self.window.tell = self.notices.append
         qtbot.addWidget(self.window)
         self.window.show()
         self.table = self.window.findChild(QTableWidget, "deviceTable")
@@ -53,11 +53,11 @@ class Driver:
         self.verdict = self.window.findChild(QLabel, "problemsLabel")
         self.until(lambda: self.table.rowCount() > 0, "devices")
 
-    def until(self, condition, what: str = "", timeout_ms: int = PATIENCE_MS) -> None:
-        def met() -> None:
+    def until(self, condition, what: str = "", timeout_ms: int = TIMEOUT_MS) -> None:
+        def check() -> None:
             assert condition(), f"{what or 'the condition'}; state {self.state.text()!r}, {self.verdict.text()!r}"
 
-        self.qtbot.waitUntil(met, timeout=timeout_ms)
+        self.qtbot.waitUntil(check, timeout=timeout_ms)
 
     def until_state(self, text: str) -> None:
         self.until(lambda: self.state.text() == text, f"state {text}")
@@ -66,7 +66,7 @@ class Driver:
         return next(plot for plot in self.window.panels.plots.plots.values() if plot.objectName() == name)
 
     def points(self, name: str) -> int:
-        """How many points the longest line of a plot has."""
+        """Return the number of points in the plot's longest line."""
         return max((len(x) for x, _ in self.plot(name).curves().values()), default=0)
 
     def row_of(self, device: str) -> int:
@@ -74,7 +74,7 @@ class Driver:
         return ids.index(device)
 
     def tick(self, *devices: str) -> None:
-        """Tick these and no others."""
+        """Tick these devices and untick all others."""
         for row in range(self.table.rowCount()):
             item = self.table.item(row, 0)
             ticked = item.data(Qt.ItemDataRole.UserRole) in devices
@@ -98,7 +98,7 @@ class Driver:
         self.window.panels.setup.open_recipe(path)
 
     def spec(self) -> RunSpec | None:
-        """What Start would start."""
+        """Return the spec that Start would start, or None if the choices have a problem."""
         start = self.window.controllers.start
         self.until(lambda: start.current_check is not None, "the check of the choices")
         return start.current_check.spec
@@ -112,18 +112,18 @@ class Driver:
         self.qtbot.mouseClick(self.stop_button, Qt.MouseButton.LeftButton)
 
     def question(self) -> ConfirmDialog | None:
-        """What is being asked."""
+        """Return the visible confirmation dialog, or None."""
         found = self.window.findChildren(ConfirmDialog)
         return next((each for each in found if each.isVisible()), None)
 
     def answer(self, name: str) -> None:
-        """Press a button of the question: `yesButton` or `noButton`."""
+        """Click a button of the confirmation dialog: `yesButton` or `noButton`."""
         self.until(lambda: self.question() is not None, "a question")
         button = self.question().findChild(QPushButton, name)
         self.qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
 
-    def turn_to(self, tab: str) -> None:
-        """Turn to a page beside the log."""
+    def open_tab(self, tab: str) -> None:
+        """Open a tab of the details panel."""
         tabs = self.window.panels.details.tabs
         tabs.setCurrentIndex([tabs.tabText(number) for number in range(tabs.count())].index(tab))
 

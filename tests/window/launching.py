@@ -1,4 +1,4 @@
-"""Processes that hold devices in tests: real ones, that wait for ever."""
+"""Start real processes that hold devices in tests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ WAITS = "import sys; print(flush=True); sys.stdin.read()"
 
 
 class Launcher:
-    """Starts them; `close` kills them."""
+    """Starts processes that wait on stdin; `close` kills them."""
 
     def __init__(self) -> None:
         self._started: list[subprocess.Popen] = []
 
     def __call__(self, code: str = WAITS, *, command: list[str] | None = None, **options) -> subprocess.Popen:
-        """One that has begun to wait; `code`: what Python does, or `command`: another program."""
+        """Start a process and wait for its first output. `code` is Python code, `command` another program."""
         process = subprocess.Popen(
             command or [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options
         )

@@ -1,4 +1,4 @@
-"""A made-up run for the tests of the plots, and how they draw it."""
+"""A synthetic run for the plot tests, and helpers that draw it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = {"cpu:0": "CPU 0", "cpu:1": "CPU 1"}
 
 
 def losses() -> np.ndarray:
-    """A falling noisy loss with a gap and a value below zero, shape (STEPS,)."""
+    """Return a falling noisy loss with a gap and a negative value, shape (STEPS,)."""
     values = 2 * np.exp(-np.arange(STEPS) / 150) + np.random.default_rng(0).normal(0, 0.02, STEPS) + 0.1
     values[100:110] = np.nan
     values[200] = -1.0
@@ -24,7 +24,7 @@ def losses() -> np.ndarray:
 
 
 def events() -> list[dict]:
-    """A run of STEPS steps, one a tenth of a second, begun 2 s after its start, and 60 s of samples."""
+    """Return the events of a run: STEPS steps at 10 per second, starting after 2 s, and 60 s of samples."""
     found: list[dict] = [
         {"t": START, "kind": "state", "state": "starting"},
         {"t": START, "kind": "plan", "steps_per_epoch": PER_EPOCH},
@@ -55,28 +55,28 @@ def events() -> list[dict]:
     return sorted(found, key=lambda event: event["t"])
 
 
-def another_leg(step: int) -> list[dict]:
-    """The run goes on at `step`, 100 s after its start, with losses of 7."""
-    again = START + 100
+def resume_events(step: int) -> list[dict]:
+    """Return the events of a resume at `step`, 100 s after the start, with losses of 7."""
+    resumed = START + 100
     return [
-        {"t": again, "kind": "state", "state": "starting"},
-        {"t": again + 1, "kind": "plan", "steps_per_epoch": PER_EPOCH},
-        {"t": again + 1, "kind": "rewind", "step": step},
-        {"t": again + 4, "kind": "metrics", "since": again + 2, "first": step + 1,
+        {"t": resumed, "kind": "state", "state": "starting"},
+        {"t": resumed + 1, "kind": "plan", "steps_per_epoch": PER_EPOCH},
+        {"t": resumed + 1, "kind": "rewind", "step": step},
+        {"t": resumed + 4, "kind": "metrics", "since": resumed + 2, "first": step + 1,
          "values": {"loss": [7.0] * 30, "accuracy": [0.5] * 30}},
     ]  # fmt: skip
 
 
-def draw(book: RunSeries | None, *plots: Plot) -> None:
-    """Give the plots this book, as the window does, and let them draw."""
+def draw(run_series: RunSeries | None, *plots: Plot) -> None:
+    """Show the series in the plots, as the window does, and redraw them."""
     for plot in plots:
-        plot.show_series(book, COLOURS, LABELS)
+        plot.show_series(run_series, COLOURS, LABELS)
     for plot in plots:
         plot.redraw()
 
 
 def choose(plot: Plot, box: str, data: object) -> None:
-    """Choose an entry of one of the plot's boxes by what it stands for."""
+    """Select the entry with this data in one of the plot's combo boxes."""
     widget = getattr(plot.controls, box)
     widget.setCurrentIndex(widget.findData(data))
     plot.redraw()

@@ -1,4 +1,4 @@
-"""The pages beside the log: all tabs are to be seen, and what is turned to when one of them goes."""
+"""The tabs of the details panel: all fit into the heading, and removing the error tab selects the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def details(qtbot) -> Iterator[DetailTabs]:
-    """In the card of a window, as it is used."""
+    """The details panel in a dock, as in the main window."""
     made, window = DetailTabs(DARK), QMainWindow()
     qtbot.addWidget(window)
     dock = Dock("logDock", "Log", made, DARK, heading=made.tabs)
@@ -27,10 +27,10 @@ def details(qtbot) -> Iterator[DetailTabs]:
     with qtbot.waitExposed(window):
         window.show()
     yield made
-    window.close()  # until here it is not to be forgotten: the page is its own
+    window.close()  # keep the window referenced until here: it owns the panel
 
 
-def test_the_heading_has_room_for_the_tab_of_an_error(qtbot, details):
+def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     narrow = details.tabs.width()
     details.show_error("It failed.")
     qtbot.waitUntil(lambda: details.tabs.width() > narrow)
@@ -42,7 +42,7 @@ def test_the_heading_has_room_for_the_tab_of_an_error(qtbot, details):
     qtbot.waitUntil(lambda: details.tabs.width() == narrow)
 
 
-def test_after_an_error_the_log_is_turned_to_and_no_other_page_is_left(details):
+def test_removing_error_tab_selects_log_only_if_error_was_open(details):
     details.show_error("It failed.")
     details.raise_error()
     details.show_error("")

@@ -1,4 +1,4 @@
-"""The devices in the window, on the stand-in for the driver's library."""
+"""The device panel, with the stand-in for NVML."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLabel
 from tests.nvml.standin import uuid
 
 
-def test_eight_gpus_are_listed_drawn_and_lost_one_by_one(drive, nvml):
+def test_eight_gpus_are_listed_and_plotted_and_lost_gpu_is_disabled(drive, nvml):
     nvml.write(gpus=8, gpu0={"utilisation": 82, "memory_used": int(9.1 * 2**30), "temperature": 64, "power_mw": 312000})
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 10, "8 GPUs and 2 CPU devices")
@@ -26,10 +26,10 @@ def test_eight_gpus_are_listed_drawn_and_lost_one_by_one(drive, nvml):
     assert panel.table.item(third, 1).text() == "–"
     assert other.flags() & Qt.ItemFlag.ItemIsUserCheckable
     nvml.write(gpu0={"utilisation": 17})
-    panel.until(lambda: panel.table.item(first, 1).text() == "17 %", "the others to go on")
+    panel.until(lambda: panel.table.item(first, 1).text() == "17 %", "new readings of the other GPUs")
 
 
-def test_two_ticked_gpus_become_exactly_these_two_uuids(drive, nvml):
+def test_ticked_gpus_become_their_uuids_in_spec(drive, nvml):
     nvml.write(gpus=8)
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 10)
@@ -40,7 +40,7 @@ def test_two_ticked_gpus_become_exactly_these_two_uuids(drive, nvml):
     panel.until(lambda: "are chosen together" in panel.verdict.text())
 
 
-def test_a_ticked_gpu_that_is_lost_stays_ticked_and_is_complained_of(drive, nvml):
+def test_lost_gpu_stays_ticked_and_is_reported(drive, nvml):
     nvml.write(gpus=2)
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 4)
@@ -53,14 +53,14 @@ def test_a_ticked_gpu_that_is_lost_stays_ticked_and_is_complained_of(drive, nvml
     panel.until(lambda: "No device is ticked" in panel.verdict.text())
 
 
-def test_a_driver_mismatch_gives_the_banner(drive, nvml):
+def test_driver_mismatch_shows_banner(drive, nvml):
     nvml.write(gpus=2, init_error=18)
     panel = drive()
     banner = panel.window.findChild(QLabel, "driverBanner")
     panel.until(lambda: banner.isVisible() and "mismatch" in banner.toolTip(), "the banner")
 
 
-def test_a_row_is_ticked_by_a_click_and_by_the_keyboard(drive, qtbot):
+def test_click_and_space_key_toggle_device(drive, qtbot):
     panel = drive()
     item = panel.table.item(0, 0)
     middle = panel.table.visualItemRect(item).center()
@@ -71,7 +71,7 @@ def test_a_row_is_ticked_by_a_click_and_by_the_keyboard(drive, qtbot):
     assert item.checkState() is Qt.CheckState.Unchecked
 
 
-def test_colours_are_those_of_the_rows(drive):
+def test_plot_colours_match_device_rows(drive):
     panel = drive()
     panel.until(lambda: len(panel.plot("utilisationPlot").colours) == 2)
     rows = {row.id: row.colour for row in panel.table.rows}

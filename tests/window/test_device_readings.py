@@ -1,4 +1,4 @@
-"""What a device's row tells of it: who is on it, why it cannot be ticked, how old its readings are."""
+"""Device rows: current users, why a device cannot be ticked, and the age of readings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def can_be_ticked(table, device: str) -> bool:
     return bool(flags(table, device) & Qt.ItemFlag.ItemIsUserCheckable)
 
 
-# -- what a row says -----------------------------------------------------------------------------
+# -- row contents --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def can_be_ticked(table, device: str) -> bool:
         ({}, {"lost": "It fell off the bus."}, {"used_by": {"g": "x"}}, "lost: It fell off the bus."),
     ],
 )  # fmt: skip
-def test_the_status_of_a_row(device, sample, known, status):
+def test_row_status_shows_use_block_and_age(device, sample, known, status):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", **device)
     survey = Survey(devices=(gpu,), samples=(Sample(device_id="g", time=1, utilisation_percent=82, **sample),))
     (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(**known))
     assert found.status == status
     assert (found.tip.count(status), status in found.accessible_text or found.lost is not None) == (1, True)
-    for told in (found.tip, found.accessible_text):
-        assert device.get("blocked", "") in told
+    for text in (found.tip, found.accessible_text):
+        assert device.get("blocked", "") in text
 
 
-def test_a_row_is_made_anew_when_anything_of_it_has_changed_and_only_then():
+def test_row_is_rebuilt_only_when_its_data_changes():
     gpus = [Device(id=name, kind="nvidia", label=name.upper(), name="RTX") for name in ("g", "h")]
     samples = tuple(Sample(device_id=gpu.id, time=1, utilisation_percent=82) for gpu in gpus)
     colours = {"g": "#ffffff", "h": "#000000"}
@@ -96,7 +96,7 @@ def test_a_row_is_made_anew_when_anything_of_it_has_changed_and_only_then():
         assert same is second
 
 
-def test_of_the_rows_only_those_are_filled_that_have_changed(qtbot):
+def test_only_changed_rows_are_refilled(qtbot):
     table = DeviceTable(DARK)
     qtbot.addWidget(table)
     rows = [row("a", utilisation_percent=1), row("b", utilisation_percent=2), row("c", utilisation_percent=3)]
@@ -115,7 +115,7 @@ def test_of_the_rows_only_those_are_filled_that_have_changed(qtbot):
     assert (can_be_ticked(table, "b"), can_be_ticked(table, "c")) == (True, False)
 
 
-def test_readings_that_are_too_old_are_not_shown_as_those_of_now():
+def test_outdated_readings_are_shown_as_dash():
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
     sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
     survey = Survey(devices=(gpu,), samples=(sample,))
@@ -129,8 +129,8 @@ def test_readings_that_are_too_old_are_not_shown_as_those_of_now():
     assert "Last read 12 s ago: 82 %, 9.0 / 24 GB" in found.tip
 
 
-class Silent:
-    """A sampler that has fallen silent at a time that is told it."""
+class StalledSampler:
+    """A sampler that never returns a new sample."""
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
@@ -142,10 +142,10 @@ class Silent:
         return []
 
 
-def test_the_age_of_readings_goes_by_no_clock_that_can_be_set(monkeypatch):
+def test_age_of_readings_uses_monotonic_clock(monkeypatch):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
-    sample = Sample(device_id="g", time=4e9)  # the clock was set back since
-    monitor = DeviceMonitor(Silent(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
+    sample = Sample(device_id="g", time=4e9)  # the wall clock was set back since
+    monitor = DeviceMonitor(StalledSampler(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
     for now, old_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
         monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda now=now: now)
         changed = monitor.poll()
@@ -153,41 +153,41 @@ def test_the_age_of_readings_goes_by_no_clock_that_can_be_set(monkeypatch):
         assert changed or not old_s
 
 
-def test_a_driver_that_hangs_makes_the_readings_old_and_the_window_goes_on(drive, nvml):
+def test_hanging_driver_ages_readings_and_window_keeps_polling(drive, nvml):
     nvml.write(gpus=1, gpu0={"utilisation": 82})
     panel = drive()
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %")
     nvml.write(**{SLOW: 8_000})
     panel.until(lambda: "s old" in panel.table.item(0, 3).text(), "the age of the readings")
-    calls = []  # of the driver's library, at each beat
+    calls = []  # total NVML calls at each poll
     panel.window.services.poll_timer.timeout.connect(lambda: calls.append(nvml.calls().total()))
-    panel.until(lambda: len(calls) >= 5 and calls[-5] == calls[-1], "five beats while the driver is in one call")
+    panel.until(lambda: len(calls) >= 5 and calls[-5] == calls[-1], "five polls during one driver call")
     assert panel.table.item(0, 1).text() == "–"
     cpu = panel.row_of("cpu:0")
     assert panel.table.item(cpu, 3).text() == ""
     first = panel.table.item(0, 3).text()
-    panel.until(lambda: panel.table.item(0, 3).text() not in {first, ""}, "it to grow")
+    panel.until(lambda: panel.table.item(0, 3).text() not in {first, ""}, "the age to grow")
     nvml.write(**{SLOW: None})
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the driver to answer again")
 
 
-def test_the_window_waits_for_no_slow_call_and_outlives_its_helper(drive, nvml):
-    """Each call takes longer than a beat may; then the helper dies."""
+def test_window_does_not_wait_for_slow_calls_and_survives_killed_helper(drive, nvml):
+    """Each NVML call takes 100 ms, longer than a poll may take; then the helper is killed."""
     nvml.write(gpus=1, slow_ms=100, gpu0={"utilisation": 82})
     panel = drive()
-    beats = []
-    panel.window.services.poll_timer.timeout.connect(lambda: beats.append(nvml.calls().total()))
+    polls = []
+    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(nvml.calls().total()))
     panel.until(lambda: panel.table.item(0, 1).text() == "82 %", "the first reading")
     (pid,) = helper_pids()
     assert pid not in {os.getpid(), os.getppid()}
     os.kill(pid, signal.SIGKILL)
-    panel.until(lambda: "signal KILL" in panel.window.panels.devices.banner.text(), "the helper's end to be told")
-    before = len(beats)
-    panel.until(lambda: len(beats) > before + 3, "the window to go on")
+    panel.until(lambda: "signal KILL" in panel.window.panels.devices.banner.text(), "the end of the helper")
+    before = len(polls)
+    panel.until(lambda: len(polls) > before + 3, "the window to keep polling")
     assert panel.table.rowCount() >= 2
 
 
-def test_only_rows_that_have_changed_are_painted_anew(qtbot, monkeypatch):
+def test_only_changed_rows_are_repainted(qtbot, monkeypatch):
     painted = []
     paint = DeviceDelegate.paint
     monkeypatch.setattr(
@@ -207,27 +207,27 @@ def test_only_rows_that_have_changed_are_painted_anew(qtbot, monkeypatch):
     assert set(painted) == {"GPU-2"}
 
 
-def test_readings_of_several_kinds_are_news_together(monkeypatch):
-    class Talking(Silent):
+def test_new_samples_are_reported_every_half_second_and_new_devices_at_once(monkeypatch):
+    class BusySampler(StalledSampler):
         def new_samples(self) -> list[Sample]:
             return [Sample(device_id="g", time=1.0)]
 
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
-    sampler = Talking(Survey(devices=(gpu,)))
+    sampler = BusySampler(Survey(devices=(gpu,)))
     monitor = DeviceMonitor(sampler)
-    told = []
+    reported = []
     for eighth in range(10):
         monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda eighth=eighth: 100 + eighth / 8)
-        told.append(monitor.poll())
-    assert told == [True, False, False, False, True, False, False, False, True, False]
-    sampler._survey = Survey(devices=())  # which cannot wait
+        reported.append(monitor.poll())
+    assert reported == [True, False, False, False, True, False, False, False, True, False]
+    sampler._survey = Survey(devices=())  # a change of devices is reported at once
     assert monitor.poll()
 
 
-# -- what cannot be ticked -----------------------------------------------------------------------
+# -- devices that cannot be ticked ---------------------------------------------------------------
 
 
-def test_a_blocked_device_cannot_be_ticked_and_the_row_has_the_reason(drive, nvml):
+def test_blocked_device_cannot_be_ticked_and_row_gives_reason(drive, nvml):
     nvml.write(gpus=2, gpu0={"mig": 1})
     panel = drive()
     panel.until(lambda: panel.table.rowCount() >= 4, "the devices")
@@ -241,12 +241,12 @@ def test_a_blocked_device_cannot_be_ticked_and_the_row_has_the_reason(drive, nvm
     assert item.checkState() is Qt.CheckState.Unchecked
 
 
-def test_a_blocked_device_that_is_ticked_is_complained_of_once(drive, nvml):
+def test_blocked_ticked_device_is_reported_once(drive, nvml):
     nvml.write(gpus=1)
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 3, "the devices")
     panel.tick(uuid(0))
-    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
     nvml.write(gpu0={"mig": 1})
     panel.until(lambda: "MIG mode" in panel.verdict.text(), "the reason why not")
     assert panel.verdict.text().count("is in MIG mode") == 1
@@ -254,7 +254,7 @@ def test_a_blocked_device_that_is_ticked_is_complained_of_once(drive, nvml):
     assert not panel.start_button.isEnabled()
 
 
-def test_one_mig_device_at_a_time_and_none_is_unticked_silently(drive, nvml):
+def test_second_mig_device_cannot_be_ticked_and_first_stays_ticked(drive, nvml):
     nvml.write(gpus=1, gpu0={"mig": 1, "mig_count": 2})
     panel = drive()
     one, other = mig_uuid(0, 0), mig_uuid(0, 1)
@@ -270,7 +270,7 @@ def test_one_mig_device_at_a_time_and_none_is_unticked_silently(drive, nvml):
     assert "untick" not in panel.table.item(panel.row_of(other), 0).toolTip()
 
 
-def test_what_was_ticked_when_it_came_to_be_blocked_stays_so_until_it_is_unticked(qtbot):
+def test_device_blocked_while_ticked_stays_ticked_until_unticked(qtbot):
     table = DeviceTable(DARK)
     qtbot.addWidget(table)
     table.show_rows([row("GPU-1"), row("MIG-1"), row("MIG-2")])
@@ -282,7 +282,7 @@ def test_what_was_ticked_when_it_came_to_be_blocked_stays_so_until_it_is_unticke
     assert not can_be_ticked(table, "GPU-1")
 
 
-def test_remembered_ticks_leave_out_what_cannot_be_ticked(qtbot):
+def test_remembered_ticks_skip_devices_that_cannot_be_ticked(qtbot):
     table = DeviceTable(DARK)
     qtbot.addWidget(table)
     table.tick(["MIG-1", "MIG-2", "GPU-1"])
@@ -290,7 +290,7 @@ def test_remembered_ticks_leave_out_what_cannot_be_ticked(qtbot):
     assert table.ticked() == ("MIG-1",)
 
 
-def test_the_reasons():
+def test_obstacles_give_reason_for_each_device():
     rows = [row("cpu:0"), row("MIG-1"), row("MIG-2"), row("GPU-1", blocked="Not yours."), row("GPU-2", lost="Gone.")]
     assert obstacles(rows, []) == {"GPU-1": "Not yours.", "GPU-2": "Gone."}
     assert set(obstacles(rows, ["MIG-2"])) == {"GPU-1", "GPU-2", "MIG-1", "cpu:0"}
@@ -298,11 +298,11 @@ def test_the_reasons():
     assert "MIG device" in obstacles(rows, ["cpu:0"])["MIG-1"]
     assert "Untick cpu:0 first" in obstacles(rows, ["cpu:0"])["MIG-1"]
     assert "Untick the other devices first" in obstacles([*rows, row("GPU-3")], ["cpu:0", "GPU-3"])["MIG-1"]
-    assert set(obstacles(rows, ["MIG-1", "MIG-2"])) == {"GPU-1", "GPU-2", "cpu:0"}, "what is ticked can be unticked"
+    assert set(obstacles(rows, ["MIG-1", "MIG-2"])) == {"GPU-1", "GPU-2", "cpu:0"}, "a ticked device can be unticked"
 
 
 @pytest.mark.parametrize("ticked", [(), ("GPU-1",), ("MIG-1",), ("MIG-1", "MIG-2"), ("MIG-1", "GPU-1"), ("cpu:0",)])
-def test_what_can_be_ticked_beside_a_mig_device_is_what_the_catalogue_allows(ticked):
+def test_mig_obstacles_match_validation(ticked):
     devices = {name: Device(id=name, kind="nvidia", label=name, name="A100") for name in ("GPU-1", "MIG-1", "MIG-2")}
     devices["cpu:0"] = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon")
     found = obstacles([row(name) for name in devices], ticked)
@@ -312,14 +312,14 @@ def test_what_can_be_ticked_beside_a_mig_device_is_what_the_catalogue_allows(tic
         assert bool(refused) == (name in found) or already
 
 
-def test_the_reason_says_nothing_that_stands_above_it():
+def test_reason_does_not_repeat_device_label():
     assert without_label("GPU 3", "GPU 3 is in MIG mode.") == "In MIG mode."
     assert without_label("GPU 3", "GPU 30 is ticked.") == "GPU 30 is ticked."
 
 
 @pytest.mark.parametrize("held_by", [None, "blender (anna)"])
 @pytest.mark.parametrize("count", [3, 6])
-def test_the_reason_of_a_blocked_row_is_painted_also_when_somebody_is_on_it(qtbot, count, held_by):
+def test_reason_of_blocked_row_is_painted_even_if_device_is_in_use(qtbot, count, held_by):
     table = DeviceTable(DARK)
     qtbot.addWidget(table)
     table.resize(340, 400)
@@ -332,17 +332,17 @@ def test_the_reason_of_a_blocked_row_is_painted_also_when_somebody_is_on_it(qtbo
     assert shown[0] != shown[1]
 
 
-# -- a device that is in use ---------------------------------------------------------------------
+# -- devices in use ------------------------------------------------------------------------------
 
 
-def test_the_rows_of_a_live_run_say_so(drive, runs_root, tmp_path):
+def test_row_of_live_run_shows_its_name(drive, runs_root, tmp_path):
     start(played(tmp_path / "actor", name="mine"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until(lambda: panel.table.item(0, 3).text() == "runs mine", "the run in the row")
     assert panel.table.item(1, 3).text() == ""
 
 
-def test_a_second_run_on_a_device_is_asked_for_and_both_are_named(drive, runs_root, tmp_path):
+def test_second_run_on_device_needs_confirmation_naming_both_runs(drive, runs_root, tmp_path):
     start(played(tmp_path / "actor", name="first"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
@@ -362,22 +362,22 @@ def test_a_second_run_on_a_device_is_asked_for_and_both_are_named(drive, runs_ro
     panel.start()
     panel.answer("yesButton")
     panel.until(lambda: len(directories(runs_root)) == 2, "the second run")
-    panel.until(lambda: panel.window.services.session.spec.name == "second", "it to be looked at")
+    panel.until(lambda: panel.window.services.session.spec.name == "second", "the second run to be selected")
     panel.until_state("Finished")
 
 
-def test_a_device_held_by_somebody_else_can_still_be_ticked(drive, nvml, launch):
+def test_device_used_by_another_process_can_be_ticked(drive, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": 18 * GB, "compute": f"{launch().pid}:{18 * GB}"})
     panel = drive()
-    panel.until(lambda: panel.table.item(0, 3).text().startswith("used by python"), "who holds it")
+    panel.until(lambda: panel.table.item(0, 3).text().startswith("used by python"), "the process in the row")
     assert can_be_ticked(panel.table, uuid(0))
 
 
-def test_a_process_that_comes_to_a_ticked_gpu_is_told_without_a_keystroke(drive, nvml, launch):
+def test_new_process_on_ticked_gpu_updates_start_check(drive, nvml, launch):
     nvml.write(gpus=1, gpu0={"memory_used": GB})
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 3, "the devices")
     panel.tick(panel.table.rows[0].id)
-    panel.until(lambda: "GPU 0 is free" in panel.verdict.text(), "all to be ready")
+    panel.until(lambda: "GPU 0 is free" in panel.verdict.text(), "the choices to be ready")
     nvml.write(gpu0={"memory_used": 3 * GB, "compute": f"{launch().pid}:{2 * GB}"})
-    panel.until(lambda: "GPU 0 has" in panel.verdict.text(), "the news of the process")
+    panel.until(lambda: "GPU 0 has" in panel.verdict.text(), "the new process")

@@ -1,4 +1,4 @@
-"""A label that gives way."""
+"""A label that shortens its text to fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TEXT = "· Script, one process per device on 2 devices"
 
 
 @pytest.mark.parametrize(("letters", "shown"), [(3, False), (20, True)])
-def test_a_text_of_which_next_to_nothing_is_left_is_not_shown_as_an_ellipsis(qtbot, letters, shown):
+def test_label_without_room_is_blank_instead_of_ellipsis(qtbot, letters, shown):
     label, blank = ElidedLabel(TEXT), ElidedLabel("")
     for each in (label, blank):
         qtbot.addWidget(each)

@@ -1,4 +1,4 @@
-"""A run's log as it is shown: a terminal's lines and colours, followed in pieces, and searched."""
+"""The log view: terminal lines and colours, incremental reading, and search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TQDM_NESTED = (
 
 
 def printed(*pieces: str) -> list[str]:
-    """The lines that a terminal shows after these pieces."""
+    """Return the lines that a terminal shows after these pieces."""
     terminal, shown = Terminal(), [""]
     for piece in pieces:
         change = terminal.feed(piece)
@@ -41,7 +41,7 @@ def printed(*pieces: str) -> list[str]:
     return shown
 
 
-# -- a terminal's lines --------------------------------------------------------------------------
+# -- terminal lines ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -62,29 +62,29 @@ def printed(*pieces: str) -> list[str]:
         ("a\u2028b", ["ab"]),
     ],
 )
-def test_lines_are_as_a_terminal_leaves_them(text, lines):
+def test_control_sequences_change_lines_as_in_a_terminal(text, lines):
     assert printed(text) == lines
-    assert printed(*text) == lines, "however it comes in pieces"
+    assert printed(*text) == lines, "the same lines when fed one character at a time"
 
 
-def test_only_what_changed_is_told():
+def test_feed_returns_only_changed_lines():
     terminal = Terminal()
     terminal.feed("one\ntwo\nthr")
     change = terminal.feed("ee\nfour")
     assert (change.replaced, [line.text for line in change.lines]) == (1, ["three", "four"])
 
 
-def test_what_has_left_the_screen_stays():
+def test_lines_scrolled_off_screen_cannot_be_overwritten():
     text = "".join(f"{number}\n" for number in range(2 * SCREEN))
     assert printed(text, "\x1b[99999Atop") == [f"{n}" if n != SCREEN + 1 else "top" for n in range(2 * SCREEN)] + [""]
 
 
-def test_a_line_without_end_is_cut():
+def test_overlong_line_is_cut():
     lines = printed(*["x" * 10_000] * 30)
     assert lines == ["x" * MAX_LINE + CUT]
 
 
-def test_styles_are_what_the_escapes_ask_for():
+def test_escape_sequences_set_styles():
     terminal = Terminal()
     text = "\x1b[1;31mA\x1b[22;4mB\x1b[0mC\x1b[38;5;208;48;2;1;2;3mD\x1b[39;49mE\x1b[91;103mF\x1b[mG"
     chunks = terminal.feed(text).lines[0].chunks
@@ -100,19 +100,19 @@ def test_styles_are_what_the_escapes_ask_for():
 
 
 @pytest.mark.parametrize("numbers", ["38", "38;5", "38;2;1;2", "9999", ";;;", "<=>?", "48;7;1"])
-def test_what_no_terminal_knows_changes_nothing(numbers):
+def test_unknown_style_codes_are_ignored(numbers):
     assert restyled(PLAIN, numbers) == PLAIN
 
 
-def test_a_colour_that_is_written_over_keeps_the_rest():
+def test_overwriting_coloured_text_keeps_colour_of_the_rest():
     terminal = Terminal()
     assert terminal.feed("\x1b[32mgreen\x1b[0m\r12").lines[0].chunks == [("12", PLAIN), ("een", Style(foreground=2))]
 
 
-def test_bytes_that_are_no_text_do_not_become_letters_of_all_scripts():
-    rubbish = random.Random(0).randbytes(9999).decode(errors="replace")
-    assert not rubbish.replace(UNKNOWN, "").isascii()
-    assert readable(rubbish).replace(UNKNOWN, "").isascii()
+def test_binary_data_becomes_ascii_and_non_latin_text_is_kept():
+    binary = random.Random(0).randbytes(9999).decode(errors="replace")
+    assert not binary.replace(UNKNOWN, "").isascii()
+    assert readable(binary).replace(UNKNOWN, "").isascii()
     for text in ("日本語\ufffd", "損失" * 20 + "\ufffd\ufffd\ufffd"):
         assert readable(text) == text
 
@@ -121,7 +121,7 @@ def test_bytes_that_are_no_text_do_not_become_letters_of_all_scripts():
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT], ids=["dark", "light"])
-def test_every_colour_can_be_read(theme):
+def test_every_terminal_colour_has_enough_contrast(theme):
     panel = QColor(theme.panel).getRgb()[:3]
     for number in range(256):
         ink = char_format(Style(foreground=number), theme).foreground().color().getRgb()[:3]
@@ -131,7 +131,7 @@ def test_every_colour_can_be_read(theme):
         assert contrast(ink, ground) >= MIN_CONTRAST, number
 
 
-def test_colours_that_can_be_read_stay_as_they_are():
+def test_legible_colours_are_unchanged():
     assert rgb(None) is None
     assert rgb(9) == BASE[9]
     assert rgb(16 + 36 * 5) == (255, 0, 0)
@@ -140,13 +140,13 @@ def test_colours_that_can_be_read_stay_as_they_are():
     assert legible((10, 10, 10), (0, 0, 0)) != (10, 10, 10)
 
 
-# -- the end of a file ---------------------------------------------------------------------------
+# -- following a file ----------------------------------------------------------------------------
 
 
-def test_a_log_is_followed_in_pieces(tmp_path):
+def test_log_file_is_read_incrementally_and_after_truncation(tmp_path):
     path = tmp_path / "log.txt"
     tail = FileTail(path)
-    assert tail.read() is None  # there is none yet
+    assert tail.read() is None  # the file does not exist yet
     path.write_bytes("one\ntw\xc3".encode("latin-1"))
     assert tail.read().text == "one\ntw"
     with path.open("ab") as file:
@@ -159,7 +159,7 @@ def test_a_log_is_followed_in_pieces(tmp_path):
     assert (piece.text, piece.restarts, piece.skipped) == ("cut off", True, False)
 
 
-def test_of_a_huge_log_only_the_last_lines_are_read(tmp_path):
+def test_only_last_lines_of_huge_log_are_read(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"x" * 99 + b"\n" + b"line of text\n" * 400_000)
     tail = FileTail(path)
@@ -171,15 +171,15 @@ def test_of_a_huge_log_only_the_last_lines_are_read(tmp_path):
     assert max(piece.count("\n") for piece in pieces) <= PIECE_LINES
 
 
-def test_what_comes_too_fast_is_passed_over_unless_somebody_reads(tmp_path):
+def test_fast_output_is_skipped_only_if_skipping_is_allowed(tmp_path):
     path = tmp_path / "log.txt"
     path.write_bytes(b"first\n")
-    tail, patient = FileTail(path), FileTail(path)
+    tail, complete = FileTail(path), FileTail(path)
     tail.read()
-    patient.read()
+    complete.read()
     with path.open("ab") as file:
         file.write(b"y" * (MAX_BYTES + 1))
-    assert patient.read(may_skip=False).restarts is False
+    assert complete.read(may_skip=False).restarts is False
     piece = tail.read()
     assert (piece.restarts, piece.skipped) == (True, True)
 
@@ -202,23 +202,23 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-def settled(qtbot, view: LogView) -> None:
-    """Let the view take in all there is."""
+def read_all(qtbot, view: LogView) -> None:
+    """Let the view read the file to its end."""
     before = None
 
-    def still() -> bool:
+    def unchanged() -> bool:
         nonlocal before
         before, now = view.revision, (view.follow(), view.revision)[1]
         return before == now
 
-    qtbot.waitUntil(still)
+    qtbot.waitUntil(unchanged)
 
 
-def test_the_view_follows_only_at_its_end(qtbot, tmp_path, view):
+def test_view_follows_only_when_scrolled_to_end(qtbot, tmp_path, view):
     path = tmp_path / "log.txt"
     append(path, "".join(f"line {number}\n" for number in range(200)) + "10%")
     view.show_file(path)
-    settled(qtbot, view)
+    read_all(qtbot, view)
     bar = view.verticalScrollBar()
     assert view.toPlainText().endswith("line 199\n10%")
     assert bar.value() == bar.maximum() > 0
@@ -240,67 +240,67 @@ def test_the_view_follows_only_at_its_end(qtbot, tmp_path, view):
     assert bar.value() == bar.maximum()
 
 
-def test_who_reads_is_not_robbed_of_the_text(qtbot, tmp_path, view):
+def test_flood_of_output_keeps_text_at_scrolled_up_position(qtbot, tmp_path, view):
     path = tmp_path / "log.txt"
     append(path, "first\n" + "text\n" * 100)
     view.show_file(path)
-    settled(qtbot, view)
+    read_all(qtbot, view)
     view.verticalScrollBar().setValue(0)
     append(path, "flood\n" * 400_000)
-    settled(qtbot, view)
+    read_all(qtbot, view)
     assert view.firstVisibleBlock().text() == "first"
     assert view.blockCount() <= MAX_LINES + PIECE_LINES + 1
     view.set_follows(True)
     append(path, "the end")
-    settled(qtbot, view)
+    read_all(qtbot, view)
     assert view.toPlainText().startswith("[… earlier output is in ")
     assert view.toPlainText().endswith("\nthe end")
 
 
-def test_a_long_log_is_kept_short(qtbot, tmp_path, view):
+def test_long_log_is_trimmed(qtbot, tmp_path, view):
     path = tmp_path / "log.txt"
     path.touch()
     view.show_file(path)
     for part in range(8):
         append(path, "".join(f"{part} {number}\n" for number in range(1000)))
-        settled(qtbot, view)
+        read_all(qtbot, view)
     assert MAX_LINES <= view.blockCount() <= MAX_LINES + SLACK_LINES + 1
     assert view.toPlainText().endswith("7 998\n7 999\n")
     assert "\n3 999\n4 0\n" in view.toPlainText()
 
 
-def test_colours_are_shown_and_change_with_the_theme(qtbot, tmp_path, view):
+def test_log_colours_change_with_theme(qtbot, tmp_path, view):
     path = tmp_path / "log.txt"
     append(path, "plain \x1b[1;31mred\x1b[0m\n\x1b[48;5;21mblue")
     view.show_file(path)
-    settled(qtbot, view)
+    read_all(qtbot, view)
 
-    def looks(place: int):
+    def format_at(position: int):
         cursor = QTextCursor(view.document())
-        cursor.setPosition(place + 1)
+        cursor.setPosition(position + 1)
         return cursor.charFormat()
 
-    assert not looks(0).hasProperty(looks(0).Property.ForegroundBrush)
+    assert not format_at(0).hasProperty(format_at(0).Property.ForegroundBrush)
     for theme in (DARK, LIGHT, DARK):
         view.set_theme(theme)
-        red = looks(6)
+        red = format_at(6)
         assert red.foreground() == char_format(Style(foreground=1, bold=True), theme).foreground()
         assert red.fontWeight() == 700
-        assert looks(10).background().color() == QColor(0, 0, 255)
+        assert format_at(10).background().color() == QColor(0, 0, 255)
 
 
-def test_rubbish_and_endless_lines_are_taken_in(qtbot, tmp_path, view):
+def test_view_shows_text_after_binary_data_and_endless_line(qtbot, tmp_path, view):
     path = tmp_path / "log.txt"
     path.write_bytes(random.Random(0).randbytes(300_000) + b"z" * 3_000_000)
     view.show_file(path)
-    settled(qtbot, view)
+    read_all(qtbot, view)
     append(path, "\nand on\n")
-    settled(qtbot, view)
+    read_all(qtbot, view)
     assert view.toPlainText().endswith("\nand on\n")
     assert max(len(line) for line in view.toPlainText().split("\n")) <= MAX_LINE + len(CUT) + len(str(path)) + 99
 
 
-def test_of_a_run_that_is_over_no_more_is_promised(tmp_path, view):
+def test_placeholder_depends_on_run_state(tmp_path, view):
     view.show_over(over=False)
     assert view.placeholderText() == "The output of a run appears here."
     view.show_file(tmp_path / "log.txt")
@@ -326,11 +326,11 @@ def page(qtbot, qapp) -> LogPage:
     return details.log
 
 
-def test_the_text_is_searched(qtbot, tmp_path, page):
+def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
     text = "".join(f"epoch {number} Loss {1 / number:.3f}\n" for number in range(1, 101))
     append(tmp_path / "log.txt", text + "the last line\n")
     page.show_run(tmp_path)
-    settled(qtbot, page.view)
+    read_all(qtbot, page.view)
     qtbot.keyClick(page.view, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
     field = page.search.field
     qtbot.waitUntil(field.hasFocus)
@@ -356,10 +356,10 @@ def test_the_text_is_searched(qtbot, tmp_path, page):
     assert not page.view.extraSelections()
 
 
-def test_what_is_typed_on_narrows_the_place_that_was_found(qtbot, tmp_path, page):
+def test_typing_more_narrows_search_from_current_match(qtbot, tmp_path, page):
     append(tmp_path / "log.txt", "los\nloss\nlos\n")
     page.show_run(tmp_path)
-    settled(qtbot, page.view)
+    read_all(qtbot, page.view)
     page.search.open_search()
     qtbot.keyClicks(page.search.field, "los")
     assert page.search.count.text() == "3 of 3"
@@ -368,10 +368,10 @@ def test_what_is_typed_on_narrows_the_place_that_was_found(qtbot, tmp_path, page
     assert page.view.textCursor().blockNumber() == 1
 
 
-def test_following_can_be_switched(qtbot, tmp_path, page):
+def test_follow_box_switches_following(qtbot, tmp_path, page):
     append(tmp_path / "log.txt", "text\n" * 300)
     page.show_run(tmp_path)
-    settled(qtbot, page.view)
+    read_all(qtbot, page.view)
     bar = page.view.verticalScrollBar()
     bar.setValue(0)
     assert not page.follow_box.isChecked()
@@ -379,12 +379,12 @@ def test_following_can_be_switched(qtbot, tmp_path, page):
     assert bar.value() == bar.maximum()
     page.follow_box.click()
     append(tmp_path / "log.txt", "text\n" * 30)
-    place = bar.value()
-    settled(qtbot, page.view)
-    assert bar.value() == place
+    position = bar.value()
+    read_all(qtbot, page.view)
+    assert bar.value() == position
 
 
-def test_every_rank_can_be_read(qtbot, tmp_path, page):
+def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
     append(tmp_path / "log.txt", "from rank 0\n")
     page.show_run(tmp_path)
     page.follow()
@@ -406,7 +406,7 @@ def test_every_rank_can_be_read(qtbot, tmp_path, page):
     assert page.view.toPlainText() == ""
 
 
-def test_its_controls_stand_beside_its_tab_only(qtbot):
+def test_log_controls_are_visible_only_on_log_tab(qtbot):
     details = DetailTabs(DARK)
     qtbot.addWidget(details)
     qtbot.addWidget(details.heading)

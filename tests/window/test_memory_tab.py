@@ -1,4 +1,4 @@
-"""The page about memory, and what is said of it when a run is over: bars, verdicts, and the mark where it ended."""
+"""The memory tab: bars, release verdicts, and the mark where training ended."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ COLOURS = {"GPU-1": "#4d9bff", "cpu:0": "#ff9f45"}
 HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaimed", "Free")
 
 
-def known(*holders, run_id="this", **more):
+def knowledge(*processes, run_id="this", **more):
     usual = {"memory_of_run": {}, "available_bytes": None, "old_s": {}}
-    return MemoryKnowledge(processes=holders, run_id=run_id, **{**usual, **more})
+    return MemoryKnowledge(processes=processes, run_id=run_id, **{**usual, **more})
 
 
-def holder(used, run_id=None, **more):
+def process_of(used, run_id=None, **more):
     return ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=used, run_id=run_id, name="python", **more)
 
 
@@ -54,25 +54,25 @@ def survey(device=GPU, **sample):
     return Survey(devices=(device,), samples=(Sample(device_id=device.id, time=1, **sample),))
 
 
-# -- who holds what ------------------------------------------------------------------------------
+# -- memory by owner -----------------------------------------------------------------------------
 
 
-def test_a_bar_is_made_of_this_run_other_runs_others_and_what_nobody_owns_up_to():
-    held = known(holder(4 * GB, "this"), holder(3 * GB, "another"), holder(2 * GB), holder(1 * GB))
+def test_bar_parts_are_this_run_other_runs_others_and_unclaimed():
+    held = knowledge(process_of(4 * GB, "this"), process_of(3 * GB, "another"), process_of(2 * GB), process_of(1 * GB))
     (row,) = memory_bars(survey(memory_used_bytes=12 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert [part // GB for part in row.parts] == [4, 3, 3, 2, 12]
     assert sum(row.shares) == pytest.approx(1)
 
 
-def test_what_is_not_known_is_none_and_never_zero():
-    held = known(holder(None, "this"))
+def test_unknown_amounts_are_none_not_zero():
+    held = knowledge(process_of(None, "this"))
     (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert (row.parts[THIS_RUN], row.parts[OTHERS], row.parts[UNCLAIMED]) == (None, 0, None)
-    assert row.shares == pytest.approx((0, 0, 0, 5 / 24, 19 / 24)), "what is in use is never drawn as free"
-    held = known(holder(None), holder(2 * GB))  # some unknown part of the rest is the first one's
+    assert row.shares == pytest.approx((0, 0, 0, 5 / 24, 19 / 24)), "memory in use is never drawn as free"
+    held = knowledge(process_of(None), process_of(2 * GB))  # the first process holds an unknown part of the rest
     (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=(Process(pid=1),)), COLOURS, held)
     assert (row.parts[OTHERS], row.parts[UNCLAIMED]) == (2 * GB, None)
-    (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, known())
+    (row,) = memory_bars(survey(memory_used_bytes=5 * GB, processes=None), COLOURS, knowledge())
     assert row.parts[:FREE] == (None, None, None, None)
 
 
@@ -85,43 +85,43 @@ def test_what_is_not_known_is_none_and_never_zero():
         (GPU, {"memory_used_bytes": GB}, {"GPU-1": 12}, "12 s ago"),
     ],
 )
-def test_where_there_is_no_bar_there_are_words(device, sample, old_s, words):
-    (row,) = memory_bars(survey(device, **sample), COLOURS, known(old_s=old_s))
+def test_device_without_bar_shows_reason(device, sample, old_s, words):
+    (row,) = memory_bars(survey(device, **sample), COLOURS, knowledge(old_s=old_s))
     assert words in row.words
     assert row.shares == (0, 0, 0, 0, 0)
 
 
-def test_shared_memory_is_nobodys():
+def test_shared_memory_device_says_users_are_unknown():
     device = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="GB10", shared_memory=True)
-    (row,) = memory_bars(survey(device, memory_used_bytes=GB), COLOURS, known())
+    (row,) = memory_bars(survey(device, memory_used_bytes=GB), COLOURS, knowledge())
     assert row.words == "shared memory: its users are unknown"
 
 
-def test_a_cpu_device_shares_the_memory_of_the_machine():
+def test_cpu_device_bar_uses_system_memory():
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
-    held = known(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
+    held = knowledge(memory_of_run={"cpu:0": 2.0 * GB}, available_bytes=20 * GB)
     (row,) = memory_bars(survey(cpu), COLOURS, held)
     assert row.parts == (2 * GB, 0, 10 * GB, None, 20 * GB)
 
 
-def test_what_another_run_holds_of_a_cpu_device_is_not_counted_as_somebody_elses():
+def test_memory_of_other_run_on_cpu_device_is_not_counted_as_others():
     cpu = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=32 * GB)
-    held = known(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
+    held = knowledge(memory_of_run={}, available_bytes=20 * GB, other_runs_on={"cpu:0"})
     (row,) = memory_bars(survey(cpu), COLOURS, held)
     assert row.parts == (0, None, None, None, 20 * GB)
     assert row.shares == pytest.approx((0, 0, 0, 12 / 32, 20 / 32))
 
 
-def test_the_largest_of_the_others_is_named_and_who_holds_next_to_nothing_is_not():
+def test_largest_other_process_is_named_but_not_tiny_ones():
     small = ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=2**20, name="Xorg", user="root")
     ours = ProcessInfo(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
     blender = ProcessInfo(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
-    seen = survey(memory_used_bytes=15 * GB)
-    assert largest_others(seen, [small, ours], {"living"}) == {}
-    assert largest_others(seen, [blender, small, ours], {"living"}) == {"GPU-1": "blender (anna)"}
+    current = survey(memory_used_bytes=15 * GB)
+    assert largest_others(current, [small, ours], {"living"}) == {}
+    assert largest_others(current, [blender, small, ours], {"living"}) == {"GPU-1": "blender (anna)"}
 
 
-def test_who_holds_an_amount_that_is_not_told_is_named_where_a_good_part_is_nobody_elses():
+def test_process_with_unknown_memory_is_named_if_much_is_unclaimed():
     xorg = ProcessInfo(pid=1, device_id="GPU-1", memory_used_bytes=None, name="Xorg", user="root")
     blender = ProcessInfo(pid=3, device_id="GPU-1", memory_used_bytes=5 * GB, name="blender", user="anna")
     ours = ProcessInfo(pid=2, device_id="GPU-1", memory_used_bytes=9 * GB, name="python", run_id="living")
@@ -135,7 +135,7 @@ def test_who_holds_an_amount_that_is_not_told_is_named_where_a_good_part_is_nobo
     assert found == {"GPU-1": "pid 4711 (of another namespace, or gone)"}
 
 
-def test_the_row_that_the_keyboard_has_come_to_is_in_sight(qtbot):
+def test_selected_row_is_scrolled_into_view(qtbot):
     page = MemoryTab(DARK)
     qtbot.addWidget(page)
     page.resize(500, 120)
@@ -145,15 +145,15 @@ def test_the_row_that_the_keyboard_has_come_to_is_in_sight(qtbot):
     qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
     last = page.table.visualItemRect(page.table.item(7, 0)).bottomLeft()
 
-    def below() -> int:
+    def bottom() -> int:
         return page.table.viewport().mapTo(page.viewport(), last).y()
 
-    assert below() > page.viewport().height()
+    assert bottom() > page.viewport().height()
     page.table.setCurrentCell(7, 0)
-    assert below() <= page.viewport().height()
+    assert bottom() <= page.viewport().height()
 
 
-def test_where_there_is_little_room_the_bars_have_it(qtbot):
+def test_narrow_tab_hides_unclaimed_column_and_keeps_bars(qtbot):
     page = MemoryTab(DARK)
     qtbot.addWidget(page)
     page.show_rows([MemoryBar(id="g", label="GPU 3 MIG 0", colour="#4d9bff", total_bytes=GB, parts=(0,) * 5)])
@@ -166,21 +166,21 @@ def test_where_there_is_little_room_the_bars_have_it(qtbot):
         assert page.table.columnWidth(BAR) >= heading.fontMetrics().horizontalAdvance(HEADINGS[BAR])
 
 
-def painted(table: MemoryTable, shares, part: int) -> set[str]:
-    """The colours in the middle of a part of the bar in the first row."""
+def bar_colours(table: MemoryTable, shares, part: int) -> set[str]:
+    """Return the colours in the middle of a part of the bar in the first row."""
     bar = table.visualItemRect(table.item(0, BAR)).adjusted(SIDE_PX, 0, -SIDE_PX, 0)
     image, left, width = table.viewport().grab().toImage(), sum(shares[:part]) * bar.width(), shares[part] * bar.width()
     columns = range(bar.left() + round(left + width / 4), bar.left() + round(left + 3 * width / 4))
     return {image.pixelColor(x, bar.center().y() + y).name() for x in columns for y in (-1, 0, 1)}
 
 
-def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
+def test_gpu_bar_is_drawn_with_its_amounts(drive, nvml, launch):
     sleeper = launch()
     of_a_run = launch(env={**os.environ, "TRAINYARD_RUN": "somewhere-else"})
     listed = f"{sleeper.pid}:{6 * GB},{of_a_run.pid}:{3 * GB}"
     nvml.write(gpus=1, gpu0={"memory_used": 10 * GB, "compute": listed})
     panel = drive()
-    panel.turn_to("Memory")
+    panel.open_tab("Memory")
     table = panel.window.findChild(QTableWidget, "memoryHolders")
     panel.until(lambda: table.rowCount() == 3 and table.item(0, 4).text() == "6.0", "the bar of GPU 0")
     assert [table.horizontalHeaderItem(column).text() for column in range(7)] == list(HEADINGS)
@@ -190,23 +190,27 @@ def test_the_bars_of_gpus_are_drawn_with_their_numbers(drive, nvml, launch):
     own, other_runs, others, unclaimed, free = (brush.color().name() for brush in part_brushes(row.colour, theme))
     assert (own, others, len({own, other_runs, others, unclaimed, free})) == (row.colour, theme.muted, 5)
     assert row.shares == pytest.approx([part / 24 for part in (0, 3, 6, 1, 14)])
-    assert [painted(table, row.shares, part) for part in (OTHER_RUNS, OTHERS, FREE)] == [{other_runs}, {others}, {free}]
-    assert painted(table, row.shares, UNCLAIMED) == {unclaimed, free}  # dots
+    assert [bar_colours(table, row.shares, part) for part in (OTHER_RUNS, OTHERS, FREE)] == [
+        {other_runs},
+        {others},
+        {free},
+    ]
+    assert bar_colours(table, row.shares, UNCLAIMED) == {unclaimed, free}  # dots
     assert panel.table.item(0, 3).text().startswith("used by python")
 
 
-def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_root, tmp_path):
+def test_selected_run_is_drawn_in_bar_of_its_cpu_device(drive, runs_root, tmp_path):
     start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
-    panel.turn_to("Memory")
+    panel.open_tab("Memory")
     table = panel.window.findChild(QTableWidget, "memoryHolders")
     own = panel.window.services.session.memory_now
 
     def shown() -> bool:
         return bool(table.rows) and table.rows[0].parts[THIS_RUN] == int(own().get("cpu:0", 0)) > 0
 
-    panel.until(shown, "what the run holds")
+    panel.until(shown, "the memory of the run")
     assert table.item(0, 2).text() == fine_gigabytes(table.rows[0].parts[THIS_RUN])
     bar = table.visualItemRect(table.item(0, BAR))
     first = table.viewport().grab().toImage().pixelColor(bar.left() + SIDE_PX, bar.center().y())
@@ -214,18 +218,18 @@ def test_the_run_that_is_looked_at_is_in_the_bar_of_its_cpu_device(drive, runs_r
     assert "After training" in panel.window.panels.details.memory.nothing.text()
 
 
-# -- when a run is over --------------------------------------------------------------------------
+# -- after a run ---------------------------------------------------------------------------------
 
 
-def look_at_it(panel):
+def open_run(panel):
     panel.until(lambda: panel.runs.count() == 1, "the run in the list")
     panel.runs.itemActivated.emit(panel.runs.item(0))
 
 
-def test_a_recorded_run_shows_where_training_ended_and_that_its_memory_came_back(drive, runs_root):
+def test_finished_run_shows_end_of_training_and_released_memory(drive, runs_root):
     recorded(runs_root, findings=[finding("cpu:0", seconds=1.2), finding("cpu:1", seconds=1.8)], devices="cpu:0,cpu:1")
     panel = drive()
-    look_at_it(panel)
+    open_run(panel)
     panel.until_state("Finished")
     for name in ("lossPlot", "utilisationPlot", "memoryPlot"):
         plot = panel.plot(name)
@@ -234,7 +238,7 @@ def test_a_recorded_run_shows_where_training_ended_and_that_its_memory_came_back
         assert plot.end.label.isVisible() == (name == "memoryPlot")
     memory = panel.plot("memoryPlot")
     assert memory.end.label.toPlainText() == "training ended"
-    assert memory.curves()["cpu:0"][0][-1] > ENDED - BEGAN  # it goes on after the end
+    assert memory.curves()["cpu:0"][0][-1] > ENDED - BEGAN  # readings continue after the end
     assert memory._note.text() == "✓ released in 1.8 s on both devices"
     assert memory._note.property("tone") == "good"
     released = panel.window.findChild(QLabel, "releasedLabel")
@@ -242,7 +246,7 @@ def test_a_recorded_run_shows_where_training_ended_and_that_its_memory_came_back
     assert panel.message() == ""
 
 
-def test_memory_that_is_held_is_told_in_red_and_who_was_ended_is_named(drive, runs_root):
+def test_held_memory_is_red_and_terminated_processes_are_named(drive, runs_root):
     sentence = "GPU 0 still holds 2.0 GB: process 4711 of this run could not be ended."
     ended = {
         "kind": "ended", "by": "supervisor",
@@ -253,68 +257,68 @@ def test_memory_that_is_held_is_told_in_red_and_who_was_ended_is_named(drive, ru
         findings=[finding(verdict="held by this run", after_bytes=2 * GB, seconds=60, sentence=sentence)],
     )  # fmt: skip
     panel = drive()
-    look_at_it(panel)
+    open_run(panel)
     panel.until_state("Stopped")
     assert sentence in panel.message()
     assert panel.window.panels.run_message._tone == "bad"
     note = panel.plot("memoryPlot")._note
     assert (note.text(), note.property("tone")) == ("held by this run: CPU 0", "bad")
-    panel.turn_to("Memory")
+    panel.open_tab("Memory")
     findings = panel.window.findChild(QWidget, "releaseFindings")
 
-    def told() -> list[str]:
+    def texts() -> list[str]:
         return [label.text() for label in findings.findChildren(QLabel) if label.isVisible()]
 
-    panel.until(lambda: {"held by this run", sentence} <= set(told()), "the finding")
-    assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in told()
-    assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(told())
-    assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in told())
+    panel.until(lambda: {"held by this run", sentence} <= set(texts()), "the finding")
+    assert f"Verdict, as of {moment(ENDED + 5, time.time())}" in texts()
+    assert {"0 → 2.0 → 2.0 GB", "60 s"} <= set(texts())
+    assert any("pt_data_worker (pid 99, SIGKILL, by the supervisor)" in text for text in texts())
 
 
-def test_held_by_others_is_amber_and_what_cannot_be_judged_is_not_shouted(drive, runs_root):
+def test_held_by_others_is_amber_and_unjudged_memory_has_no_message(drive, runs_root):
     sentence = "CPU 0 holds 2.0 GB more than before; blender (anna) has it."
     recorded(runs_root, findings=[finding(verdict="held by others", sentence=sentence)])
     panel = drive()
-    look_at_it(panel)
-    seen = f"As of {moment(ENDED + 5, time.time())}: "  # it may be long ago
-    panel.until(lambda: panel.message() == seen + sentence, "the sentence")
+    open_run(panel)
+    prefix = f"As of {moment(ENDED + 5, time.time())}: "  # the verdict may be old
+    panel.until(lambda: panel.message() == prefix + sentence, "the sentence")
     assert panel.window.panels.run_message._tone == "warn"
     panel.window.close()
     events = next(runs_root.glob("*/events/supervisor.jsonl"))
     events.write_text(events.read_text().replace("held by others", "cannot be judged"))
     again = drive()
-    look_at_it(again)
+    open_run(again)
     again.until_state("Finished")
     released = again.window.findChild(QLabel, "releasedLabel")
     assert (released.text(), released.property("tone")) == ("memory cannot be judged", "muted")
     assert again.message() == ""
 
 
-def test_a_run_without_findings_claims_nothing(drive, runs_root):
+def test_run_without_findings_shows_no_verdict(drive, runs_root):
     recorded(runs_root)
     panel = drive()
-    look_at_it(panel)
+    open_run(panel)
     panel.until_state("Finished")
     assert not panel.window.findChild(QLabel, "releasedLabel").isVisible()
-    panel.turn_to("Memory")
+    panel.open_tab("Memory")
     nothing = panel.window.panels.details.memory.nothing
-    panel.until(lambda: "Memory was not monitored" in nothing.text(), "the words")
+    panel.until(lambda: "Memory was not monitored" in nothing.text(), "the explanation")
 
 
-def test_strays_are_told_in_red(drive, runs_root):
+def test_process_on_unticked_device_is_reported_in_red(drive, runs_root):
     text = "Process 4711 of this run is on GPU 1, which was not ticked."
     recorded(runs_root, more=[{"kind": "stray", "device": "GPU-1", "pids": [4711], "text": text}])
     panel = drive()
-    look_at_it(panel)
-    panel.until(lambda: panel.message() == text, "the stray")
+    open_run(panel)
+    panel.until(lambda: panel.message() == text, "the message")
     assert panel.window.panels.run_message._tone == "bad"
 
 
-# -- words ---------------------------------------------------------------------------------------
+# -- texts ---------------------------------------------------------------------------------------
 
 
 def facts(state=RunState.FINISHED, devices=("cpu:0",), waiting=None, **verdicts):
-    """Facts of a run on these devices; `verdicts`: by the device's number."""
+    """Return the facts of a run on these devices; `verdicts` are keyed by device number: d0, d1, ..."""
     found = {}
     for number, (verdict, took_s) in verdicts.items():
         device = f"cpu:{number.removeprefix('d')}"
@@ -344,13 +348,13 @@ GOOD, BAD = (Verdict.RELEASED, 1.2), (Verdict.HELD_BY_RUN, 60.0)
         (facts(), ("", ""), ("", "")),
     ],
 )  # fmt: skip
-def test_the_verdict_in_words(known, note, head):
+def test_verdict_note_and_header_text(known, note, head):
     labels = {f"cpu:{number}": f"CPU {number}" for number in range(3)}
     assert memory_verdicts.note(known, labels) == note
     assert memory_verdicts.released_words(known) == head
 
 
-def test_while_one_device_is_back_and_another_is_waited_for_that_is_told():
+def test_pending_device_is_reported_while_another_is_released():
     waited = "GPU 1 still uses 2.0 GB more than before the run."
     both = ("cpu:0", "cpu:1")
     known = facts(RunState.RELEASING, both, waited, d0=GOOD)
@@ -360,24 +364,24 @@ def test_while_one_device_is_back_and_another_is_waited_for_that_is_told():
     assert memory_verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), shown=True) == ""
 
 
-def test_what_is_not_back_is_told_the_worst_first():
+def test_worst_verdict_is_listed_first():
     others, unexplained = (Verdict.HELD_BY_OTHERS, 60.0), (Verdict.UNEXPLAINED, 60.0)
-    told, tone = memory_verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
-    assert (told, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
+    found, tone = memory_verdicts.sentences(facts(d0=others, d1=GOOD, d2=unexplained))
+    assert (found, tone) == (["A sentence on d2.", "A sentence on d0."], "bad")
     assert memory_verdicts.sentences(facts(d0=GOOD)) == ([], "")
 
 
-def test_for_half_a_minute_after_a_run_the_holders_are_looked_at_more_often():
+def test_run_counts_as_just_ended_for_thirty_seconds():
     ended = RunFacts(state=RunState.FINISHED, history=((100.0, RunState.RELEASING), (101.0, RunState.FINISHED)))
     assert [just_ended(ended, now) for now in (101, 129, 131, 50)] == [True, True, False, False]
     assert just_ended(RunFacts(state=RunState.RELEASING, history=((100.0, RunState.RELEASING),)), 5000)
     assert not just_ended(RunFacts(state=RunState.RUNNING), 100)
 
 
-def test_the_last_reading_of_the_watch_goes_on_with_the_plot():
-    book = RunSeries()
-    book.fold([{"t": BEGAN, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 2 * GB}])
+def test_release_reading_extends_memory_series():
+    run_series = RunSeries()
+    run_series.fold([{"t": BEGAN, "kind": "sample", "device": "cpu:0", "memory_used_bytes": 2 * GB}])
     released = [("cpu:0", ENDED, 0), ("cpu:0", ENDED + 1, None), ("cpu:1", ENDED, 0)]
-    book.fold({"t": t, "kind": "release", "device": each, "after_bytes": after} for each, t, after in released)
-    series = book.memory["cpu:0"]
+    run_series.fold({"t": t, "kind": "release", "device": each, "after_bytes": after} for each, t, after in released)
+    series = run_series.memory["cpu:0"]
     assert (series.times.tolist(), series.values.tolist()) == ([BEGAN, ENDED], [2 * GB, 0])

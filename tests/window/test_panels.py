@@ -1,4 +1,4 @@
-"""What the panels are told to show: words, progress, heads and rows, without a run."""
+"""View models and small panels: texts, progress, headers and rows, without a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ GB = 2**30
         (short_name("Intel(R) Xeon(R) Processor, 1 core"), "Intel Xeon, 1 core"),
     ],
 )
-def test_words(shown, text):
+def test_formatted_values(shown, text):
     assert shown == text
 
 
@@ -57,14 +57,14 @@ def test_words(shown, text):
 
 
 def losses(count: int, *, per_s: float, began: float):
-    book = RunSeries()
+    run_series = RunSeries()
     for number in range(count):
         event = {"t": began + number / per_s, "kind": "metrics", "first": number + 1, "values": {"loss": [1.0]}}
-        book.fold([event])
-    return book.metrics["loss"]
+        run_series.fold([event])
+    return run_series.metrics["loss"]
 
 
-def test_progress_of_a_running_run():
+def test_progress_of_running_run():
     facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250)
     now = progress_view(facts, losses(250, per_s=50, began=1000), now=1005)
     assert (now.done, now.total, now.unit, now.fraction) == (3, 10, "epochs", 0.25)
@@ -72,7 +72,7 @@ def test_progress_of_a_running_run():
     assert now.left_s == pytest.approx(15, rel=0.02)
 
 
-def test_no_pace_is_claimed_where_there_is_none():
+def test_speed_is_unknown_without_recent_steps():
     facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=250)
     assert progress_view(facts, None, now=1005).samples_per_s is None
     stalled = progress_view(facts, losses(250, per_s=50, began=1000), now=2000)
@@ -80,7 +80,7 @@ def test_no_pace_is_claimed_where_there_is_none():
     assert progress_view(RunFacts(), None, now=0) is None
 
 
-def test_progress_of_a_finished_run():
+def test_progress_of_finished_run():
     history = ((1000.0, RunState.STARTING), (1020.0, RunState.FINISHED))
     facts = RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history)
     end = progress_view(facts, losses(1000, per_s=100, began=1001), now=9999)
@@ -88,21 +88,21 @@ def test_progress_of_a_finished_run():
     assert end.samples_per_s == pytest.approx(6400, rel=0.02)
 
 
-def test_what_no_longer_changes_takes_no_more_room_than_it_needs(qtbot):
+def test_progress_line_shrinks_when_text_is_final(qtbot):
     used, fresh = ProgressLine(), ProgressLine()
     for line in (used, fresh):
         qtbot.addWidget(line)
     used.show_progress("epoch 1 of 2", 0.5, "12 340 samples/s · 42:08 left")
     wide = used.sizeHint().width()
     used.show_progress("epoch 1 of 2", 0.5, "saving …")
-    assert used.sizeHint().width() == wide, "nothing beside it moves"
+    assert used.sizeHint().width() == wide, "neighbouring widgets do not move"
     for _ in range(2):
         used.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
     fresh.show_progress("epoch 2 of 2", 1.0, "took 0:42", steady=False)
     assert used.sizeHint() == fresh.sizeHint()
 
 
-def test_the_ladder_counts_down():
+def test_stop_progress_counts_down_to_next_step():
     asked = EscalationStep(time=100, name="asked", grace_s=10)
     assert stop_progress(RunFacts(stop_steps=(asked,)), 103) == "stopping politely · interrupt in 7 s"
     killed = EscalationStep(time=110, name="SIGKILL", grace_s=None)
@@ -112,7 +112,7 @@ def test_the_ladder_counts_down():
 # -- rows ----------------------------------------------------------------------------------------
 
 
-def test_a_missing_reading_is_a_dash_and_the_run_knows_its_memory():
+def test_missing_reading_is_dash_unless_run_reports_memory():
     device = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", memory_total_bytes=8 * GB)
     survey = Survey(devices=(device,), samples=(Sample(device_id="cpu:0", time=1),))
     row = DeviceRows().make(survey, {"cpu:0": "#ffffff"}, OnDevices())[0]
@@ -127,7 +127,7 @@ def summary(tmp_path, state, **known):
     return RunSummary(dir=tmp_path / state.value, name="mnist", state=state, **{**usual, **known})
 
 
-def test_outcomes_of_runs(tmp_path):
+def test_run_row_outcome_texts(tmp_path):
     runs = [
         summary(tmp_path, RunState.RUNNING),
         summary(tmp_path, RunState.FINISHED),
@@ -141,10 +141,10 @@ def test_outcomes_of_runs(tmp_path):
         "failed · ValueError: no such file", "created",
     ]  # fmt: skip
     assert rows[0].title == f"{time.strftime('%H:%M')} mnist"
-    assert run_rows(runs[:1], time.time() + 40 * 86400)[0].title != rows[0].title  # then with its day
+    assert run_rows(runs[:1], time.time() + 40 * 86400)[0].title != rows[0].title  # an old run shows its date
 
 
-def test_an_empty_list_of_runs_says_so_and_a_changed_one_keeps_its_choice(qtbot, tmp_path):
+def test_empty_run_list_is_painted_and_selection_survives_new_rows(qtbot, tmp_path):
     view = RunList(DARK)
     qtbot.addWidget(view)
     view.show()
@@ -160,22 +160,22 @@ def test_an_empty_list_of_runs_says_so_and_a_changed_one_keeps_its_choice(qtbot,
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.STOPPED, RunState.PAUSED])
 @pytest.mark.parametrize("step", [0, 99, 100, 320, 1000])
-def test_the_list_counts_epochs_as_the_head_does(tmp_path, state, step):
+def test_run_list_and_header_show_same_epoch(tmp_path, state, step):
     (row,) = run_rows([summary(tmp_path, state, step=step)], time.time())
     now = progress_view(RunFacts(state=state, plan=PLAN, step=step), None, time.time())
     assert row.outcome == f"{state.value} · epoch {now.done} of {now.total}"
 
 
-def test_a_run_whose_loss_came_to_be_no_number_is_not_simply_good(tmp_path):
+def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
     for loss, tone in ((0.2, "good"), (float("nan"), "warn"), (float("inf"), "warn"), (None, "good")):
         (row,) = run_rows([summary(tmp_path, RunState.FINISHED, last_loss=loss)], time.time())
         assert (row.tone, "not a number" in row.tip) == (tone, tone == "warn")
 
 
-# -- what is said --------------------------------------------------------------------------------
+# -- messages ------------------------------------------------------------------------------------
 
 
-def test_that_its_spec_cannot_be_used_is_told_before_what_came_of_it():
+def test_unusable_spec_is_reported_before_run_error():
     spec, error = "spec.json is not a spec that can be used.", "The run never came up."
     lost = RunFacts(state=RunState.LOST, error=error)
     assert run_message(lost, None, 0).text == error
@@ -184,19 +184,19 @@ def test_that_its_spec_cannot_be_used_is_told_before_what_came_of_it():
     assert run_message(ran, spec, 0).text == f"{spec} {error}"
 
 
-def test_drivers_give_the_same_advice_once_and_are_not_cut_in_mid_sentence():
+def test_driver_advice_is_not_repeated_or_cut_mid_sentence():
     advice = "Look into the kernel's log (dmesg) for NVRM and Xid; a reboot often helps."
     lost = [f"GPU {number} cannot be listed: the driver says “GPU is lost”." for number in range(9)]
     assert digest(f"{lost[0]} {advice} {lost[1]} {advice}") == f"{lost[0]} {lost[1]} {advice}"
-    told = digest(" ".join(f"{each} {advice}" for each in lost))
-    shown = [each for each in (*lost, advice) if each in told]
-    assert told == " ".join([*shown, f"And {10 - len(shown)} more: see the tooltip."])
+    shortened = digest(" ".join(f"{each} {advice}" for each in lost))
+    shown = [each for each in (*lost, advice) if each in shortened]
+    assert shortened == " ".join([*shown, f"And {10 - len(shown)} more: see the tooltip."])
     assert MAX_CHARACTERS / 2 < len(" ".join(shown)) <= MAX_CHARACTERS
     assert digest("") == ""
 
 
 @pytest.mark.parametrize("room", ["much", "little"])
-def test_the_title_is_cut_only_where_there_is_no_room(qtbot, room):
+def test_header_title_is_cut_only_without_room(qtbot, room):
     header = HeaderPanel(DARK)
     qtbot.addWidget(header)
     running = RunHeader(name="digits_cnn", what="PyTorch, data parallel (DDP) on 2 devices", epoch="epoch 71 of 2000",
@@ -211,14 +211,14 @@ def test_the_title_is_cut_only_where_there_is_no_room(qtbot, room):
     bar, whole = header.progress.bar, header._what.width() >= header._what.sizeHint().width()
     if room == "much":
         assert whole
-        assert bar.width() == bar.maximumWidth(), "what the words leave is the bar's"
+        assert bar.width() == bar.maximumWidth(), "the bar takes the remaining width"
     else:
         assert not whole
-        assert bar.width() == bar.minimumWidth(), "the bar gives way before the words"
+        assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
 
 
-class Still:
-    """A sampler that only says what it is given."""
+class FakeSampler:
+    """A sampler that returns only the samples it was given."""
 
     def __init__(self) -> None:
         self.samples: list[Sample] = []
@@ -231,8 +231,8 @@ class Still:
         return fresh
 
 
-def test_the_live_history_holds_the_last_minutes():
-    sampler = Still()
+def test_live_history_keeps_last_minutes():
+    sampler = FakeSampler()
     monitor = DeviceMonitor(sampler)
     for second in range(3000):
         sampler.samples = [Sample(device_id="cpu:0", time=1000.0 + second, utilisation_percent=second % 100)]

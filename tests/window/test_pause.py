@@ -18,7 +18,7 @@ STEPS = 250
 SLOW = f"""{LONG}
 import time
 
-print("a leg begins", flush=True)
+print("recipe is loaded", flush=True)
 
 def loss():
     def measure(weight, items):
@@ -26,7 +26,7 @@ def loss():
         return weight
     return measure
 """
-"""One step an epoch, of a hundredth of a second."""
+"""One step per epoch, 0.01 s per step."""
 
 
 def start_slow(panel, tmp_path, epochs=STEPS):
@@ -49,7 +49,7 @@ def detail(panel):
     return panel.window.findChild(QLabel, "detailLabel").text()
 
 
-def test_pause_resume_and_on_to_the_end(drive, runs_root, tmp_path):
+def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
     panel = drive()
     start_slow(panel, tmp_path)
     run, button = panel.run, press(panel, "pauseButton")
@@ -74,42 +74,42 @@ def test_pause_resume_and_on_to_the_end(drive, runs_root, tmp_path):
         RunState.STARTING, RunState.RUNNING, RunState.RELEASING, RunState.FINISHED,
     ]  # fmt: skip
     assert panel.window.services.session.book.metrics["loss"].steps.tolist() == list(range(1, STEPS + 1))
-    panel.until(lambda: panel.log.toPlainText().count("a leg begins") == 2, "the log of both legs")
+    panel.until(lambda: panel.log.toPlainText().count("recipe is loaded") == 2, "the log of both parts")
     panel.until(lambda: "finished" in panel.runs.item(0).text(), "the list")
     assert (button.text(), button.isEnabled()) == ("Pause", False)
 
 
-def test_save_now_writes_a_checkpoint_and_training_goes_on(drive, tmp_path):
+def test_save_now_writes_checkpoint_and_training_continues(drive, tmp_path):
     panel = drive()
     assert not panel.window.findChild(QPushButton, "saveButton").isEnabled()
     start_slow(panel, tmp_path, epochs=FOREVER)
     button = press(panel, "saveButton")
-    assert not button.isEnabled()  # until it is written
+    assert not button.isEnabled()  # disabled until the checkpoint is written
     assert detail(panel) == "saving …"
-    panel.until(lambda: detail(panel).startswith("saved at step "), "the answer")
+    panel.until(lambda: detail(panel).startswith("saved at step "), "the checkpoint")
     written = panel.run.facts.checkpoint
     assert written.reason == "asked"
     assert (panel.run.dir / "checkpoints" / written.name / "checkpoint.json").is_file()
     assert f"saved at step {written.step}, " in button.toolTip()
-    panel.until(lambda: panel.run.facts.step > written.step + 5, "training to go on")
-    panel.until(button.isEnabled, "another to be possible")
+    panel.until(lambda: panel.run.facts.step > written.step + 5, "training to continue")
+    panel.until(button.isEnabled, "Save to be enabled again")
     assert panel.state.text() == "Running"
     assert button.shortcut().toString() == "Ctrl+S"
 
 
-def test_a_stopped_run_goes_on_and_can_be_stopped_again(drive, tmp_path):
+def test_stopped_run_resumes_and_can_be_stopped_again(drive, tmp_path):
     panel = drive()
     start_slow(panel, tmp_path, epochs=FOREVER)
     panel.stop()
     panel.until_state("Stopped")
     press(panel, "pauseButton")
     panel.until_state("Running")
-    assert panel.stop_button.text() == "Stop"  # and not "Force", of the leg before
+    assert panel.stop_button.text() == "Stop"  # not "Force", as before the run was resumed
     panel.stop()
     panel.until_state("Stopped")
 
 
-def test_before_a_run_goes_on_beside_another_that_is_asked(drive, runs_root, tmp_path):
+def test_resume_asks_before_sharing_device_with_another_run(drive, runs_root, tmp_path):
     panel = drive()
     start_slow(panel, tmp_path, epochs=FOREVER)
     press(panel, "pauseButton")
@@ -131,29 +131,29 @@ def test_before_a_run_goes_on_beside_another_that_is_asked(drive, runs_root, tmp
 
 @pytest.fixture
 def gate(monkeypatch):
-    """Resuming waits for it, and then cannot be done."""
+    """Make `Run.resume` wait for this event and then fail."""
     gate = threading.Event()
 
     def resume(run_dir):
         gate.wait(30)
-        raise RunError("There is no supervisor to be had.")
+        raise RunError("The supervisor could not be started.")
 
     monkeypatch.setattr(Run, "resume", resume)
     yield gate
     gate.set()
 
 
-def test_the_window_stays_alive_while_a_run_comes_up_again(drive, tmp_path, gate):
+def test_window_keeps_polling_while_run_resumes(drive, tmp_path, gate):
     panel = drive()
     start_slow(panel, tmp_path, epochs=FOREVER)
     press(panel, "pauseButton")
     panel.until_state("Paused")
     button = press(panel, "pauseButton")
     assert (button.text(), button.isEnabled(), detail(panel)) == ("Resume", False, "resuming …")
-    beats = []
-    panel.window.services.poll_timer.timeout.connect(lambda: beats.append(1))
-    panel.until(lambda: len(beats) > 3, "the window to go on")
+    polls = []
+    panel.window.services.poll_timer.timeout.connect(lambda: polls.append(1))
+    panel.until(lambda: len(polls) > 3, "the window to keep polling")
     gate.set()
-    panel.until(lambda: panel.message("messageStrip") == "There is no supervisor to be had.", "the reason")
+    panel.until(lambda: panel.message("messageStrip") == "The supervisor could not be started.", "the reason")
     assert button.isEnabled()
     assert panel.state.text() == "Paused"

@@ -1,4 +1,4 @@
-"""The numbers on the axes: round, and as many places as they need."""
+"""Axis labels: round ticks, with as many decimals as needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gui.style.formatting import clock, number
         (100_000, 60, "27:46:40"),
     ],
 )
-def test_times_read_like_a_clock(seconds: float, spacing: float, text: str) -> None:
+def test_times_are_formatted_like_a_clock(seconds: float, spacing: float, text: str) -> None:
     assert clock(seconds, spacing) == text
 
 
@@ -30,11 +30,11 @@ def test_times_read_like_a_clock(seconds: float, spacing: float, text: str) -> N
     ("value", "spacing", "text"),
     [(12_000, 500, "12\u2009000"), (0.25, 0.25, "0.25"), (2.5, 2.5, "2.5"), (-0.0, 0.1, "0.0"), (3e-6, 1e-6, "3e-06")],
 )
-def test_numbers_have_the_places_that_they_need(value: float, spacing: float, text: str) -> None:
+def test_numbers_have_as_many_decimals_as_needed(value: float, spacing: float, text: str) -> None:
     assert number(value, spacing) == text
 
 
-def test_ticks_stand_at_round_places() -> None:
+def test_ticks_are_at_round_values() -> None:
     assert [round_spacing(least) for least in (0.03, 1, 1.1, 2.2, 30, 700)] == [0.05, 1, 2, 2.5, 50, 1000]
     assert [time_spacing(least) for least in (0.2, 3, 16, 700, 50_000, 100_000)] == [0.2, 5, 30, 900, 86_400, 172_800]
     np.testing.assert_allclose(log_positions(-1, 1, 20), np.log10([0.1, 0.2, 0.5, 1, 2, 5, 10]))

@@ -1,4 +1,4 @@
-"""The plot of the loss, or another metric: every step, its mean, validation; over steps, time and epochs."""
+"""The plot of the loss or another metric: steps, mean and validation, over steps, time and epochs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from PySide6.QtCore import QPoint
 from core.series.run_series import RunSeries
 from gui.plots.items.end_mark import ENDED
 from gui.style.theme import DARK
-from tests.window.plotted import PER_EPOCH, START, STEPS, another_leg, choose, draw, losses
+from tests.window.plotted import PER_EPOCH, START, STEPS, choose, draw, losses, resume_events
 
 if TYPE_CHECKING:
     from gui.plots.base import Plot
 
 
-def test_the_loss_plot_draws_every_step_its_mean_and_validation(plots, book) -> None:
+def test_loss_plot_draws_steps_mean_and_validation(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     curves = loss.curves()
     assert set(curves) == {"loss", "loss (mean)", "val_loss"}
     x, y = curves["loss"]
@@ -30,36 +30,36 @@ def test_the_loss_plot_draws_every_step_its_mean_and_validation(plots, book) -> 
     np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, STEPS + 1, PER_EPOCH) / 100)
 
 
-def test_new_measurements_are_drawn_at_the_next_redraw(plots, book) -> None:
+def test_new_measurements_are_drawn_at_next_redraw(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     more = {"t": START + 99, "kind": "metrics", "since": START + 98, "first": STEPS + 1, "values": {"loss": [7.0, 8.0]}}
-    book.fold([more])
+    run_series.fold([more])
     loss.redraw()
     x, y = loss.curves()["loss"]
     assert (x[-1], y[-1]) == (STEPS + 2, 8.0)
     assert loss.canvas.x_range == (0, STEPS + 2)
 
 
-def test_smoothing_can_be_set_and_switched_off(plots, book) -> None:
+def test_smoothing_can_be_set_and_switched_off(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     choose(loss, "smoothing_box", 50)
     np.testing.assert_allclose(loss.curves()["loss (mean)"][1][49], losses()[:50].mean())
     choose(loss, "smoothing_box", 0)
     assert "loss (mean)" not in loss.curves()
 
 
-def test_the_x_axis_can_be_steps_time_or_epochs(plots, book) -> None:
+def test_x_axis_can_be_steps_time_or_epochs(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     for axis, last in (("time", 2 + STEPS / 10 + 0.1), ("epoch", STEPS / PER_EPOCH), ("step", STEPS)):
         choose(loss, "axis_box", axis)
         x, _ = loss.curves()["loss"]
         assert x[-1] == pytest.approx(last, abs=0.2)
 
 
-def test_a_choice_of_epochs_stays_although_they_are_not_known_yet(plots) -> None:
+def test_epoch_axis_stays_selected_before_epochs_are_known(plots) -> None:
     loss, bare = plots["lossPlot"], RunSeries()
     bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
     choose(loss, "axis_box", "epoch")
@@ -72,9 +72,9 @@ def test_a_choice_of_epochs_stays_although_they_are_not_known_yet(plots) -> None
     assert loss.curves()["loss"][0].tolist() == [0.5, 1.0]
 
 
-def test_on_a_logarithmic_scale_what_is_not_positive_is_a_gap(plots, book) -> None:
+def test_log_scale_shows_non_positive_values_as_gap(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     loss.controls.log_box.setChecked(True)
     loss.redraw()
     _, y = loss.curves()["loss"]
@@ -86,9 +86,9 @@ def test_on_a_logarithmic_scale_what_is_not_positive_is_a_gap(plots, book) -> No
     assert hi > np.log10(np.nanmax(y))
 
 
-def test_another_metric_can_be_chosen(plots, book) -> None:
+def test_another_metric_can_be_chosen(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     choose(loss, "metric_box", "accuracy")
     np.testing.assert_allclose(loss.curves()["accuracy"][1], 1 - losses())
     assert "val_accuracy" not in loss.curves()
@@ -97,17 +97,17 @@ def test_another_metric_can_be_chosen(plots, book) -> None:
     draw(only_loss, loss)
     assert set(loss.curves()) == {"loss", "loss (mean)"}
     assert loss.title.isVisible()
-    draw(book, loss)
-    assert set(loss.curves()) == {"accuracy", "accuracy (mean)"}  # the choice was that of the user, and stays
+    draw(run_series, loss)
+    assert set(loss.curves()) == {"accuracy", "accuracy (mean)"}  # the user's choice is kept
 
 
 @pytest.mark.parametrize("axis", ["step", "time", "epoch"])
-def test_a_run_that_goes_on_from_an_older_step_is_drawn_from_there(plots, book, axis) -> None:
+def test_resumed_run_is_drawn_from_its_checkpoint_step(plots, run_series, axis) -> None:
     loss, step = plots["lossPlot"], 230
     choose(loss, "axis_box", axis)
-    draw(book, *plots.values())
-    for event in another_leg(step):  # each followed by a redraw: what is void must not stay, nor break anything
-        book.fold([event])
+    draw(run_series, *plots.values())
+    for event in resume_events(step):  # redraw after each event: discarded steps must disappear
+        run_series.fold([event])
         for plot in plots.values():
             plot.redraw()
     curves = loss.curves()
@@ -119,41 +119,41 @@ def test_a_run_that_goes_on_from_an_older_step_is_drawn_from_there(plots, book, 
 
 
 def gaps(plot: Plot, past: float) -> list[float]:
-    """Where lines are interrupted, past the one gap that the losses have anyway."""
+    """Return the x positions of gaps in all lines after `past`, which skips the gap in the losses."""
     return [place for x, y in plot.curves().values() for place in x[~np.isfinite(y)] if place > past]
 
 
-def test_nothing_is_drawn_across_a_pause(plots, book) -> None:
+def test_pause_is_a_gap_on_time_axis_only(plots, run_series) -> None:
     loss, step = plots["lossPlot"], 230
     choose(loss, "axis_box", "time")
-    book.fold(another_leg(step))
-    draw(book, loss)
+    run_series.fold(resume_events(step))
+    draw(run_series, loss)
     assert gaps(loss, past=20) == []
     loss.show_training_end(ENDED, (START + 100,))
     loss.redraw()
-    assert gaps(loss, past=20) == [100, 100], "in the line of every step and in their mean"
+    assert gaps(loss, past=20) == [100, 100], "in the loss line and in its mean"
     choose(loss, "axis_box", "step")
-    assert gaps(loss, past=110) == [], "over steps there is no pause"
+    assert gaps(loss, past=110) == [], "no gap over steps"
 
 
-def test_a_loss_that_is_no_number_is_said_and_not_drawn_over_the_axis_of_another(plots, book) -> None:
+def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
-    void = RunSeries()
-    void.fold([{"t": START, "kind": "metrics", "first": 1, "values": {"loss": [float("nan"), float("inf")]}}])
-    draw(void, loss)
+    draw(run_series, loss)
+    no_numbers = RunSeries()
+    no_numbers.fold([{"t": START, "kind": "metrics", "first": 1, "values": {"loss": [float("nan"), float("inf")]}}])
+    draw(no_numbers, loss)
     assert loss.empty.isVisible()
     assert loss.empty.text() == "No loss so far is a number"
-    void.fold([{"t": START + 1, "kind": "state", "state": "releasing"}])
+    no_numbers.fold([{"t": START + 1, "kind": "state", "state": "releasing"}])
     loss.redraw()
     assert loss.empty.text() == "No loss of this run is a number"
     draw(RunSeries(), loss)
     assert loss.empty.text() == "No measurements yet"
 
 
-def test_the_chooser_of_the_metric_is_as_wide_as_its_text(plots, book) -> None:
+def test_metric_box_is_as_wide_as_its_text(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     box = loss.controls.metric_box
     narrow = box.sizeHint().width()
     choose(loss, "metric_box", "accuracy")
@@ -163,23 +163,23 @@ def test_the_chooser_of_the_metric_is_as_wide_as_its_text(plots, book) -> None:
     assert box.sizeHint().width() < narrow + 10 * box.fontMetrics().horizontalAdvance("X")
 
 
-def test_a_run_that_begins_anew_keeps_the_chosen_metric(plots, book) -> None:
+def test_restarted_run_keeps_chosen_metric(plots, run_series) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     choose(loss, "metric_box", "accuracy")
-    *before, measured = another_leg(0)
-    book.fold(before)
+    *before, measured = resume_events(0)
+    run_series.fold(before)
     loss.redraw()
     assert not loss.curves()
     assert loss.empty.isVisible()
-    book.fold([measured])
+    run_series.fold([measured])
     loss.redraw()
     np.testing.assert_array_equal(loss.curves()["accuracy"][1], [0.5] * 30)
 
 
-def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
+def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     reading = loss.reading_at(46.2)
     assert reading is not None
     assert reading.x == 46
@@ -189,28 +189,28 @@ def test_the_mouse_reads_the_nearest_step(plots, book, qtbot) -> None:
         "validation 0.46 at step 46",
     ]
 
-    def pointed_at() -> bool:
-        for x in (440, 450):  # only a mouse that moves is noticed, and not more often than pyqtgraph wants
+    def hover_is_visible() -> bool:
+        for x in (440, 450):  # pyqtgraph reports mouse moves only, at a limited rate
             qtbot.mouseMove(loss.canvas.viewport(), QPoint(x, 200))
         return loss.hover.label.isVisible()
 
-    qtbot.waitUntil(pointed_at)
+    qtbot.waitUntil(hover_is_visible)
     assert "step" in loss.hover.label.text()
     loss.hover.point(None)
     assert not loss.hover.label.isVisible()
 
 
-def test_a_lone_measurement_is_seen(plots) -> None:
-    loss, lone = plots["lossPlot"], RunSeries()
-    lone.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+def test_single_measurement_is_visible(plots) -> None:
+    loss, single = plots["lossPlot"], RunSeries()
+    single.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
     choose(loss, "smoothing_box", 0)
-    draw(lone, loss)
+    draw(single, loss)
     image = loss.canvas.grab().toImage()
     drawn = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
     assert DARK.train in drawn
 
 
-def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
+def test_ten_million_points_are_reduced_to_a_few_thousand(plots) -> None:
     loss, long = plots["lossPlot"], RunSeries()
     long.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
     series = long.metrics["loss"]
@@ -223,29 +223,29 @@ def test_ten_million_points_are_drawn_with_a_few_thousand(plots) -> None:
     assert y.max() == 50.0
 
 
-def test_a_loss_at_the_end_of_the_range_is_drawn(plots) -> None:
+def test_loss_near_float_limit_is_drawn(plots) -> None:
     loss, extreme = plots["lossPlot"], RunSeries()
     extreme.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, -1.7e308, 1.7e308]}}])
     draw(extreme, loss)
     assert loss.curves()["loss"][1].tolist() == [1.0, -1.7e308, 1.7e308]
 
 
-def test_a_long_metric_name_does_not_widen_the_plot(plots) -> None:
+def test_long_metric_name_does_not_widen_plot(plots) -> None:
     loss, named = plots["lossPlot"], RunSeries()
     named.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0], "x" * 500: [2.0]}}])
     draw(named, loss)
     assert loss.minimumSizeHint().width() < 900
 
 
-def test_where_no_loss_is_measured_what_is_called_one_is_drawn_until_it_is(plots) -> None:
-    loss, book = plots["lossPlot"], RunSeries()
+def test_loss_like_metric_is_drawn_until_loss_is_measured(plots) -> None:
+    loss, run_series = plots["lossPlot"], RunSeries()
     values = {"learning_rate": [0.1, 0.1], "accuracy": [0.5, 0.6], "loss_d": [3.0, 2.0], "val_loss_g": [5.0, 4.0]}
-    book.fold([{"t": START + 1, "kind": "metrics", "since": START, "first": 1, "values": values}])
-    draw(book, loss)
+    run_series.fold([{"t": START + 1, "kind": "metrics", "since": START, "first": 1, "values": values}])
+    draw(run_series, loss)
     box = loss.controls.metric_box
     assert [box.itemData(row) for row in range(box.count())] == ["loss_d", "loss_g", "accuracy", "learning_rate"]
     assert (box.isVisible(), loss.title.isVisible()) == (True, False)
     assert loss.curves()["loss_d"][1].tolist() == [3.0, 2.0]
-    book.fold([{"t": START + 2, "kind": "metrics", "since": START, "first": 1, "values": {"loss": [9.0, 8.0]}}])
+    run_series.fold([{"t": START + 2, "kind": "metrics", "since": START, "first": 1, "values": {"loss": [9.0, 8.0]}}])
     loss.redraw()
     assert loss.curves()["loss"][1].tolist() == [9.0, 8.0]

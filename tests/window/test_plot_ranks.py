@@ -10,7 +10,7 @@ from tests.window.plotted import START, choose, draw
 
 
 def ranked(*ranks: list[float], name: str = "loss", every_s: float = 1.0) -> RunSeries:
-    """A book in which each rank has measured these values at steps 1, 2, ...; a rank is later by a tenth of a step."""
+    """Return a run series in which each rank reports these values at steps 1, 2, ...; rank n is n / 10 steps late."""
     made = RunSeries()
     made.fold([{"t": START, "kind": "state", "state": "starting"}])
     for rank, values in enumerate(ranks):
@@ -22,7 +22,7 @@ def ranked(*ranks: list[float], name: str = "loss", every_s: float = 1.0) -> Run
 
 
 @pytest.mark.parametrize("axis", ["step", "time"])
-def test_ranks_are_drawn_as_their_mean_and_a_band(plots, axis) -> None:
+def test_ranks_are_drawn_as_mean_and_band(plots, axis) -> None:
     loss = plots["lossPlot"]
     choose(loss, "axis_box", axis)
     choose(loss, "smoothing_box", 0)
@@ -36,24 +36,24 @@ def test_ranks_are_drawn_as_their_mean_and_a_band(plots, axis) -> None:
         np.testing.assert_allclose(curves["loss (mean)"][0], [1, 2, 3])
 
 
-def test_a_rank_without_a_number_neither_counts_nor_hides_the_others(plots) -> None:
+def test_nan_of_one_rank_is_left_out_of_mean_and_band(plots) -> None:
     loss = plots["lossPlot"]
     choose(loss, "smoothing_box", 0)
     nan, inf = float("nan"), float("inf")
     draw(ranked([1.0, nan, nan, 1.0, 5.0], [3.0, 4.0, nan, inf, 7.0]), loss)
     np.testing.assert_allclose(loss.curves()["loss (mean)"][1], [2, 4, nan, 1, 6])
     np.testing.assert_allclose(loss.curves()["loss (spread)"][1], [1, 4, nan, 1, 5, 3, 4, nan, 1, 7])
-    assert len(loss._spread._area.polygons) == 2, "a gap is a gap"
+    assert len(loss._spread._area.polygons) == 2, "the gap splits the band"
 
 
-def test_a_rank_that_lags_behind_is_no_drop(plots) -> None:
+def test_mean_uses_available_ranks_while_one_lags(plots) -> None:
     loss = plots["lossPlot"]
     choose(loss, "smoothing_box", 0)
     draw(ranked([4.0] * 9, [8.0] * 5), loss)
     np.testing.assert_allclose(loss.curves()["loss (mean)"][1], [6] * 5 + [4] * 4)
 
 
-def test_ranks_are_smoothed_each_by_itself(plots) -> None:
+def test_each_rank_is_smoothed_separately(plots) -> None:
     loss = plots["lossPlot"]
     rng = np.random.default_rng(0)
     one, other = rng.normal(1, 0.1, 60), rng.normal(3, 0.1, 60)
@@ -63,7 +63,7 @@ def test_ranks_are_smoothed_each_by_itself(plots) -> None:
     assert "2.0" in loss._values.text() or "1.9" in loss._values.text()
 
 
-def test_validation_of_several_ranks_has_a_band_too(plots) -> None:
+def test_validation_of_several_ranks_has_a_band(plots) -> None:
     loss = plots["lossPlot"]
     made = ranked([1.0, 2.0])
     for rank, value in enumerate((5.0, 7.0)):
@@ -77,7 +77,7 @@ def test_validation_of_several_ranks_has_a_band_too(plots) -> None:
     assert loss.controls.metric_box.count() == 1
 
 
-def test_a_metric_at_a_rank_of_results_is_no_rank_of_the_run(plots) -> None:
+def test_metric_name_with_at_sign_is_not_taken_for_a_rank(plots) -> None:
     loss = plots["lossPlot"]
     made = ranked([1.0, 2.0], [2.0, 3.0])
     made.fold([{"t": START + 3, "kind": "metrics", "first": 1, "values": {"recall@10": [0.5]}}])
@@ -86,14 +86,14 @@ def test_a_metric_at_a_rank_of_results_is_no_rank_of_the_run(plots) -> None:
     assert [box.itemData(row) for row in range(box.count())] == ["loss", "recall@10"]
 
 
-def test_the_mouse_reads_the_mean_and_how_far_ranks_are_apart(plots) -> None:
+def test_hover_reads_mean_and_range_of_ranks(plots) -> None:
     loss = plots["lossPlot"]
     draw(ranked([1.0, 2.0, 3.0], [3.0, 4.0, float("nan")]), loss)
     assert [row.value for row in loss.reading_at(2.1).rows[1:]] == ["3 (2 to 4)"]
     assert [row.value for row in loss.reading_at(3.4).rows[1:]] == ["3"]
 
 
-def test_on_a_logarithmic_scale_a_band_ends_where_nothing_is_positive(plots) -> None:
+def test_log_scale_interrupts_band_at_non_positive_values(plots) -> None:
     loss = plots["lossPlot"]
     choose(loss, "smoothing_box", 0)
     loss.controls.log_box.setChecked(True)
@@ -103,7 +103,7 @@ def test_on_a_logarithmic_scale_a_band_ends_where_nothing_is_positive(plots) -> 
 
 
 @pytest.mark.parametrize("axis", ["step", "time"])
-def test_a_million_steps_of_ranks_are_drawn_with_a_few_thousand_points(plots, axis) -> None:
+def test_million_steps_of_ranks_are_reduced_to_a_few_thousand_points(plots, axis) -> None:
     loss = plots["lossPlot"]
     choose(loss, "axis_box", axis)
     count = 1_000_000

@@ -1,4 +1,4 @@
-"""What all plots do: they draw what the book says, once, and say so when there is nothing to draw."""
+"""All plots: draw new data once, link their time axes, and show a message when there is no data."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from gui.style.theme import DARK, LIGHT
 from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events, losses
 
 
-def test_at_first_all_plots_are_over_time(qtbot) -> None:
+def test_all_plots_start_with_time_axis(qtbot) -> None:
     made = [row.make(DARK) for row in PLOTS]
     for plot in made:
         qtbot.addWidget(plot)
     assert [plot.axis_name() for plot in made] == ["time", "time", "time"]
 
 
-def test_every_plot_has_its_object_name(plots) -> None:
+def test_every_plot_has_object_name_and_accessible_name(plots) -> None:
     assert list(plots) == ["lossPlot", "utilisationPlot", "memoryPlot"]
     assert all(plot.objectName() == name and plot.accessibleName() for name, plot in plots.items())
 
 
-def test_nothing_is_drawn_twice(plots, book, monkeypatch) -> None:
-    draw(book, *plots.values())
+def test_unchanged_plot_is_not_drawn_again(plots, run_series, monkeypatch) -> None:
+    draw(run_series, *plots.values())
     for plot in plots.values():
         plot.redraw()
         monkeypatch.setattr(plot, "_draw", lambda *_: pytest.fail("drawn although nothing had changed"))
         plot.redraw()
 
 
-def test_what_is_new_is_painted_once(plots, book, qtbot, monkeypatch) -> None:
-    """Painting costs the most of all: the axes have to be in place before it, not because of it."""
+def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None:
+    """Painting is the most expensive part, so the axes must be set before it; otherwise it happens twice."""
     plot = plots["utilisationPlot"]
-    draw(book, plot)
+    draw(run_series, plot)
     painted = []
     paint = pg.GraphicsView.paintEvent
     monkeypatch.setattr(pg.GraphicsView, "paintEvent", lambda self, event: painted.append(self) or paint(self, event))
@@ -49,7 +49,7 @@ def test_what_is_new_is_painted_once(plots, book, qtbot, monkeypatch) -> None:
     for second in range(60, 64):
         QApplication.processEvents()
         painted.clear()
-        book.fold(
+        run_series.fold(
             {"t": START + second, "kind": "sample", "device": device, "utilisation_percent": 80.0 + second}
             for device in COLOURS
         )
@@ -60,8 +60,8 @@ def test_what_is_new_is_painted_once(plots, book, qtbot, monkeypatch) -> None:
         assert painted == [plot.canvas]
 
 
-def test_the_newest_values_stand_beside_the_title(plots, book) -> None:
-    draw(book, *plots.values())
+def test_newest_values_are_shown_beside_title(plots, run_series) -> None:
+    draw(run_series, *plots.values())
     texts = {name: plot._values.text() for name, plot in plots.items()}
     assert f"{np.nanmean(losses()[-10:]):.4g}" in texts["lossPlot"]
     assert "4.6" in texts["lossPlot"]
@@ -71,8 +71,8 @@ def test_the_newest_values_stand_beside_the_title(plots, book) -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, RunSeries()], ids=["no run", "an empty run"])
-def test_a_plot_without_data_says_so(plots, book, nothing) -> None:
-    draw(book, *plots.values())
+def test_plot_without_data_shows_message(plots, run_series, nothing) -> None:
+    draw(run_series, *plots.values())
     assert all(plot.canvas.isVisible() for plot in plots.values())
     draw(nothing, *plots.values())
     for plot in plots.values():
@@ -82,9 +82,9 @@ def test_a_plot_without_data_says_so(plots, book, nothing) -> None:
         assert plot.curves() == {}
 
 
-def test_a_plot_stays_where_it_was_moved_until_it_is_told_to_follow(plots, book, qtbot) -> None:
+def test_moved_plot_stays_until_follow_is_switched_on(plots, run_series, qtbot) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     whole = loss.canvas.x_range
     qtbot.keyClick(loss.canvas, Qt.Key.Key_Plus)
     loss.redraw()
@@ -93,7 +93,7 @@ def test_a_plot_stays_where_it_was_moved_until_it_is_told_to_follow(plots, book,
     assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
     x, _ = loss.curves()["loss"]
     assert len(x) < STEPS
-    book.fold([{"t": START + 99, "kind": "metrics", "first": STEPS + 1, "values": {"loss": [1.0]}}])
+    run_series.fold([{"t": START + 99, "kind": "metrics", "first": STEPS + 1, "values": {"loss": [1.0]}}])
     loss.redraw()
     assert loss.canvas.x_range == zoomed
     qtbot.keyClick(loss.canvas, Qt.Key.Key_A)
@@ -102,9 +102,9 @@ def test_a_plot_stays_where_it_was_moved_until_it_is_told_to_follow(plots, book,
     assert loss.canvas.x_range == (0, STEPS + 1)
 
 
-def test_another_run_is_shown_whole(plots, book, qtbot) -> None:
+def test_showing_another_run_switches_follow_on(plots, run_series, qtbot) -> None:
     loss = plots["lossPlot"]
-    draw(book, loss)
+    draw(run_series, loss)
     qtbot.keyClick(loss.canvas, Qt.Key.Key_Right)
     other = RunSeries()
     other.fold(events())
@@ -112,10 +112,10 @@ def test_another_run_is_shown_whole(plots, book, qtbot) -> None:
     assert loss.follows
 
 
-def test_plots_over_time_move_together_and_the_loss_only_if_it_is_one(plots, book, qtbot) -> None:
+def test_time_plots_move_together_and_loss_joins_only_on_time_axis(plots, run_series, qtbot) -> None:
     loss, utilisation, memory = plots.values()
     link = TimeLink(list(plots.values()))
-    draw(book, *plots.values())
+    draw(run_series, *plots.values())
     utilisation.canvas.moved_by_hand.emit()
     utilisation.canvas.view.setXRange(10, 20, padding=0)
     assert memory.canvas.x_range == pytest.approx((10, 20), abs=0.5)
@@ -143,30 +143,30 @@ def test_plots_over_time_move_together_and_the_loss_only_if_it_is_one(plots, boo
     assert link is not None
 
 
-def test_a_change_of_theme_is_worn(plots, book) -> None:
-    draw(book, *plots.values())
+def test_theme_change_is_applied_to_plots(plots, run_series) -> None:
+    draw(run_series, *plots.values())
     for plot in plots.values():
         plot.set_theme(LIGHT)
         plot.redraw()
-        corner = plot.canvas.grab().toImage().pixelColor(2, 2)  # where no line of the grid can be
+        corner = plot.canvas.grab().toImage().pixelColor(2, 2)  # no grid line crosses this pixel
         assert corner.name() == LIGHT.panel
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="None is immortal from Python 3.12 on: nothing to count")
-def test_drawing_keeps_count_of_its_references_to_none(plots, book, qapp, request) -> None:
-    """PySide6 6.12.0 lost some at every refresh, until the interpreter fell over.
+def test_drawing_does_not_lose_references_to_none(plots, run_series, qapp, request) -> None:
+    """PySide6 6.12.0 lost some at every refresh, until the interpreter crashed.
 
-    The ranges stand still meanwhile: changing them gains references, harmlessly, which would hide a loss.
+    The axis ranges stay fixed: changing them adds harmless references, which would hide a loss.
     """
-    draw(book, *plots.values())
+    draw(run_series, *plots.values())
     for plot in plots.values():
         plot.set_follow(False)
     counts = []
     gc.collect()
-    gc.disable()  # what it would take away meanwhile holds references too
+    gc.disable()  # collected objects would release references too
     request.addfinalizer(gc.enable)
     for refresh in range(300):
-        book.fold(
+        run_series.fold(
             [{"t": START + 100 + refresh, "kind": "metrics", "first": STEPS + 1 + refresh, "values": {"loss": [1.0]}}]
         )
         for plot in plots.values():
@@ -175,4 +175,4 @@ def test_drawing_keeps_count_of_its_references_to_none(plots, book, qapp, reques
         plots["lossPlot"].hover.point(float(refresh))
         qapp.processEvents()
         counts.append(sys.getrefcount(None))
-    assert abs(counts[-1] - counts[50]) < 200, counts[::50]  # it lost more than ten at every refresh
+    assert abs(counts[-1] - counts[50]) < 200, counts[::50]  # the bug lost more than ten at every refresh

@@ -1,4 +1,4 @@
-"""The census of who is on the devices: the window never waits for it, and it is of the run that is looked at."""
+"""The process scanner: it never blocks the window and lists processes of the selected run only."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gui.services.run_session import RunSession
 MINE = ProcessInfo(pid=7, created=1.0, name="python", user="anna", age_s=1.0)
 
 
-class Described:
-    """Stands in for what `/proc` tells of a process."""
+class FakeDescribe:
+    """Stands in for `process_info.describe`, which reads /proc."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -41,90 +41,90 @@ class Described:
 
 
 @pytest.fixture
-def described(monkeypatch):
-    made = Described()
-    monkeypatch.setattr(process_info, "describe", made)
+def fake_describe(monkeypatch):
+    fake = FakeDescribe()
+    monkeypatch.setattr(process_info, "describe", fake)
     monkeypatch.setattr(process_scanner, "look_for", lambda root: [])
     monkeypatch.setattr(gpu_processes, "scan", lambda *_: gpu_processes.GpuProcessScan())
-    yield made
-    made.gate.set()
+    yield fake
+    fake.gate.set()
 
 
 @pytest.fixture
-def counted(qtbot, tmp_path, described):
-    """A census of a GPU with one process, and how often it has changed."""
+def scanner_and_changes(qtbot, tmp_path, fake_describe):
+    """A scanner of a GPU with one process, and a list with an entry per change."""
     listed = Sample(device_id="GPU-1", time=1, processes=(Process(pid=7, memory_used_bytes=5),))
     monitor = SimpleNamespace(survey=Survey(samples=(listed,)))
-    made, changes = ProcessScanner(monitor, SimpleNamespace(root=tmp_path, summaries=[]), RunSession()), []
-    made.changed.connect(lambda: changes.append(1))
-    return made, changes
+    scanner, changes = ProcessScanner(monitor, SimpleNamespace(root=tmp_path, summaries=[]), RunSession()), []
+    scanner.changed.connect(lambda: changes.append(1))
+    return scanner, changes
 
 
-def poll_until(qtbot, made, condition, *, shown=False):
-    def met():
-        made.poll(shown=shown)
+def poll_until(qtbot, scanner, condition, *, shown=False):
+    def check():
+        scanner.poll(shown=shown)
         assert condition()
 
-    qtbot.waitUntil(met)
+    qtbot.waitUntil(check)
 
 
-def test_the_windows_thread_waits_for_no_process(counted, described, qtbot, monkeypatch):
-    made, _ = counted
-    described.gate.clear()  # as one that hangs in the kernel, whose memory cannot be read
-    made.poll(shown=True)
-    made.poll(shown=True)
-    assert made.holders == ()
+def test_window_thread_never_waits_for_processes(scanner_and_changes, fake_describe, qtbot, monkeypatch):
+    scanner, _ = scanner_and_changes
+    fake_describe.gate.clear()  # like a process stuck in the kernel, whose memory cannot be read
+    scanner.poll(shown=True)
+    scanner.poll(shown=True)
+    assert scanner.holders == ()
     monkeypatch.setattr(process_scanner, "HANGS_S", 0.0)
-    assert "hang" in made.trouble
-    described.gate.set()
-    poll_until(qtbot, made, lambda: [each.pid for each in made.holders] == [7])
-    assert threading.main_thread() not in described.threads
+    assert "hang" in scanner.trouble
+    fake_describe.gate.set()
+    poll_until(qtbot, scanner, lambda: [each.pid for each in scanner.holders] == [7])
+    assert threading.main_thread() not in fake_describe.threads
 
 
-def test_what_is_left_over_was_described_when_it_was_found(counted, described, qtbot, monkeypatch):
-    made, _ = counted
-    left = OrphanedProcess(
+def test_leftover_process_is_described_outside_main_thread(scanner_and_changes, fake_describe, qtbot, monkeypatch):
+    scanner, _ = scanner_and_changes
+    orphan = OrphanedProcess(
         process=ProcessId(pid=8, created=1.0), run_id="old", run_dir=None, name="python", command="python", age_s=1,
         user="anna", memory_bytes=5, why="Its run is over.",
     )  # fmt: skip
-    monkeypatch.setattr(process_scanner, "look_for", lambda root: [left])
+    monkeypatch.setattr(process_scanner, "look_for", lambda root: [orphan])
     monkeypatch.setattr(process_scanner, "_is_there", lambda holder: True)
-    poll_until(qtbot, made, lambda: [each.leftover for each in made.people()] == [None, left], shown=True)
-    assert threading.main_thread() not in described.threads
+    poll_until(qtbot, scanner, lambda: [each.leftover for each in scanner.people()] == [None, orphan], shown=True)
+    assert threading.main_thread() not in fake_describe.threads
 
 
-def test_that_processes_grow_older_is_no_change(counted, described, qtbot):
-    made, changes = counted
-    poll_until(qtbot, made, lambda: changes == [1])
-    before = made.holders[0].age_s
-    made.look_soon()
-    poll_until(qtbot, made, lambda: made.holders[0].age_s != before)
+def test_growing_process_age_is_not_a_change(scanner_and_changes, fake_describe, qtbot):
+    scanner, changes = scanner_and_changes
+    poll_until(qtbot, scanner, lambda: changes == [1])
+    before = scanner.holders[0].age_s
+    scanner.look_soon()
+    poll_until(qtbot, scanner, lambda: scanner.holders[0].age_s != before)
     assert changes == [1]
 
 
-def test_processes_of_a_run_that_is_not_looked_at_any_more_are_not_listed(counted, described):
-    made, _ = counted
-    made._session.run = SimpleNamespace(id="a")
-    made._look = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
-    assert [each.info.pid for each in made.people()] == [9]
-    made._session.run = SimpleNamespace(id="b")
-    assert made.people() == []
+def test_processes_of_previously_selected_run_are_not_listed(scanner_and_changes, fake_describe):
+    scanner, _ = scanner_and_changes
+    scanner._session.run = SimpleNamespace(id="a")
+    scanner._look = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
+    assert [each.info.pid for each in scanner.people()] == [9]
+    scanner._session.run = SimpleNamespace(id="b")
+    assert scanner.people() == []
 
 
-def test_another_run_is_looked_for_at_once(counted, described, qtbot):
-    made, _ = counted
-    poll_until(qtbot, made, lambda: made._looked_at > 0 and not made._scanning.busy, shown=True)
-    made._session.attached.emit()
-    made.poll(shown=True)
-    assert made._scanning.busy
-    poll_until(qtbot, made, lambda: not made._scanning.busy)
+def test_selecting_another_run_scans_at_once(scanner_and_changes, fake_describe, qtbot):
+    scanner, _ = scanner_and_changes
+    poll_until(qtbot, scanner, lambda: scanner._looked_at > 0 and not scanner._scanning.busy, shown=True)
+    scanner._session.attached.emit()
+    scanner.poll(shown=True)
+    assert scanner._scanning.busy
+    poll_until(qtbot, scanner, lambda: not scanner._scanning.busy)
 
 
-def test_a_look_that_fails_is_told(counted, described, qtbot, monkeypatch):
+def test_failed_scan_is_reported(scanner_and_changes, fake_describe, qtbot, monkeypatch):
     def fails(*_):
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(gpu_processes, "scan", fails)
-    made, _ = counted
-    poll_until(qtbot, made, lambda: made.trouble is not None, shown=True)
-    assert made.trouble == "The processes of this machine could not be looked through: Too many open files."
+    scanner, _ = scanner_and_changes
+    poll_until(qtbot, scanner, lambda: scanner.trouble is not None, shown=True)
+    assert scanner.trouble == "The processes of this machine could not be looked through: Too many open files."

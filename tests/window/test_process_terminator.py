@@ -1,4 +1,4 @@
-"""Ending what somebody has pointed at: one request after the other, and one that fails says so."""
+"""Ending chosen processes: one request after another, and a failed request reports why."""
 
 from __future__ import annotations
 
@@ -12,58 +12,60 @@ from gui.services.process_terminator import ProcessTerminator
 from gui.viewmodels.devices.process_rows import ProcessEntry
 
 
-def person(pid: int) -> ProcessEntry:
+def process_entry(pid: int) -> ProcessEntry:
     return ProcessEntry(info=ProcessInfo(pid=pid, created=1.0, name="python", ours=True), devices=())
 
 
 @pytest.fixture
-def asked(qtbot):
-    """An ender, and the sentences that it has said."""
-    made, said = ProcessTerminator(), []
-    made.ended.connect(lambda *words: said.append(words))
-    return made, said
+def terminator_and_results(qtbot):
+    """A process terminator and the results that it has emitted."""
+    terminator, results = ProcessTerminator(), []
+    terminator.ended.connect(lambda *words: results.append(words))
+    return terminator, results
 
 
-def until_said(qtbot, made, said, count):
-    def met():
-        made.poll()
-        assert len(said) == count
+def wait_for_results(qtbot, terminator, results, count):
+    def check():
+        terminator.poll()
+        assert len(results) == count
 
-    qtbot.waitUntil(met)
+    qtbot.waitUntil(check)
 
 
-def test_a_second_request_waits_for_the_first_and_is_not_lost(asked, qtbot, monkeypatch):
-    made, said = asked
+def test_requests_run_one_after_another_and_none_is_lost(terminator_and_results, qtbot, monkeypatch):
+    terminator, results = terminator_and_results
     gate = threading.Event()
 
-    def end_one(holder):
+    def end_one(process):
         gate.wait(30)
-        return f"{holder.pid} has ended.", "good"
+        return f"{process.pid} has ended.", "good"
 
     monkeypatch.setattr(process_terminator, "end_one", end_one)
-    monkeypatch.setattr(process_terminator, "end_leftovers", lambda those: (f"{len(those)} left over ended.", "good"))
-    made.end(person(1))
-    made.end(person(2))
-    made.end_leftovers([])
-    made.poll()
-    assert said == []
+    monkeypatch.setattr(
+        process_terminator, "end_leftovers", lambda leftovers: (f"{len(leftovers)} left over ended.", "good")
+    )
+    terminator.end(process_entry(1))
+    terminator.end(process_entry(2))
+    terminator.end_leftovers([])
+    terminator.poll()
+    assert results == []
     gate.set()
-    until_said(qtbot, made, said, 3)
-    assert said == [("1 has ended.", "good"), ("2 has ended.", "good"), ("0 left over ended.", "good")]
+    wait_for_results(qtbot, terminator, results, 3)
+    assert results == [("1 has ended.", "good"), ("2 has ended.", "good"), ("0 left over ended.", "good")]
 
 
-def test_a_request_that_cannot_be_done_says_why(asked, qtbot, monkeypatch):
-    made, said = asked
+def test_failed_request_reports_reason(terminator_and_results, qtbot, monkeypatch):
+    terminator, results = terminator_and_results
 
     def refused(_):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(process_terminator, "end_one", refused)
     monkeypatch.setattr(process_terminator, "end_leftovers", refused)
-    made.end(person(4711))
-    made.end_leftovers([])
-    until_said(qtbot, made, said, 2)
-    assert said == [
+    terminator.end(process_entry(4711))
+    terminator.end_leftovers([])
+    wait_for_results(qtbot, terminator, results, 2)
+    assert results == [
         ("python (pid 4711) could not be ended: Operation not permitted.", "bad"),
         ("What was left over could not be ended: Operation not permitted.", "bad"),
     ]

@@ -1,4 +1,4 @@
-"""A run is deleted from the window: asked first, told afterwards, and never while it lives."""
+"""Deleting a run from the window: confirmation, result, and refusal for a live run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def delete(panel, menu):
     next(each for each in menu.actions() if each.text() == "Delete…").trigger()
 
 
-def test_a_run_is_deleted_once_it_was_asked(drive, script, runs_root):
+def test_run_is_deleted_after_confirmation(drive, script, runs_root):
     run = train(script_spec(script, cwd=script.parent), runs_root).run
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
@@ -45,7 +45,7 @@ def test_a_run_is_deleted_once_it_was_asked(drive, script, runs_root):
     delete(panel, menu)
     panel.answer("yesButton")
     panel.until(lambda: panel.runs.count() == 0, "an empty list")
-    panel.until(lambda: "Deleted train: " in panel.message("messageStrip"), "that it is gone")
+    panel.until(lambda: "Deleted train: " in panel.message("messageStrip"), "the result")
     assert panel.message("messageStrip").endswith(" kB of disk came back.")
     assert panel.run is None
     assert not panel.window.panels.header.again.isEnabled()
@@ -53,31 +53,31 @@ def test_a_run_is_deleted_once_it_was_asked(drive, script, runs_root):
     assert script.exists()
 
 
-def test_a_run_that_lives_is_not_deleted(drive, tmp_path, runs_root):
+def test_live_run_is_not_deleted(drive, tmp_path, runs_root):
     followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=1_000_000), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.runs.run_menu.show_run(followed.run.dir)
     delete(panel, panel.runs.run_menu)
-    panel.until(lambda: "is running, and is not removed" in panel.message("messageStrip"), "why not")
+    panel.until(lambda: "is running, and is not removed" in panel.message("messageStrip"), "the reason")
     assert panel.question() is None
     followed.run.request("stop")
     followed.until_over()
     assert followed.run.dir.is_dir()
 
 
-def test_the_window_turns_while_a_run_is_deleted(drive, script, runs_root, monkeypatch):
+def test_window_keeps_updating_while_run_is_deleted(drive, script, runs_root, monkeypatch):
     run = train(script_spec(script, cwd=script.parent), runs_root).run
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
-    goes_on, remove = Event(), removal.remove
+    proceed, remove = Event(), removal.remove
 
     def slow(run_dir):
-        goes_on.wait(60)
+        proceed.wait(60)
         return remove(run_dir)
 
     monkeypatch.setattr(removal, "remove", slow)
-    wait_until(lambda: not removal_controller.look(run.dir).why_not, what="that nobody holds it")
+    wait_until(lambda: not removal_controller.look(run.dir).why_not, what="the run to be removable")
     panel.runs.run_menu.show_run(run.dir)
     delete(panel, panel.runs.run_menu)
     try:
@@ -87,5 +87,5 @@ def test_the_window_turns_while_a_run_is_deleted(drive, script, runs_root, monke
         panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
         assert run.dir.is_dir()
     finally:
-        goes_on.set()
-    panel.until(lambda: not run.dir.exists() and panel.runs.count() == 0, "its end")
+        proceed.set()
+    panel.until(lambda: not run.dir.exists() and panel.runs.count() == 0, "the run to be deleted")

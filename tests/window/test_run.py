@@ -1,4 +1,4 @@
-"""The main job, with real runs: tick, choose, start, watch, stop."""
+"""The main workflow with real runs: tick, choose, start, watch, stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
 ROOT = Path(__file__).parents[2]
 
 
-def test_tick_choose_start_watch_stop(drive):
+def test_run_can_be_started_watched_and_stopped(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.choose(panel.framework, "pytorch")
@@ -36,7 +36,7 @@ def test_tick_choose_start_watch_stop(drive):
     panel.until(lambda: panel.points("utilisationPlot") > 1 and panel.points("memoryPlot") > 1, "samples")
     assert panel.run.spec().devices == ("cpu:0", "cpu:1")
     assert set(panel.plot("memoryPlot").curves()) == {"cpu:0", "cpu:1"}
-    panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.verdict.text(), "that its devices are in use, by itself")
+    panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.verdict.text(), "its own devices shown as in use")
     panel.until(lambda: "samples/s" in panel.window.findChild(QLabel, "detailLabel").text(), "a throughput")
     panel.until(lambda: "/ " in panel.table.item(0, 2).text() and "–" not in panel.table.item(0, 2).text())
     panel.stop()
@@ -50,7 +50,7 @@ def test_tick_choose_start_watch_stop(drive):
     panel.until(panel.start_button.isEnabled, "Start to come back")
 
 
-def test_a_run_goes_through_to_its_end(drive):
+def test_finished_run_shows_duration_loss_and_released_memory(drive):
     panel = drive()
     panel.tick("cpu:0")
     panel.choose(panel.recipe, "digits_mlp")
@@ -68,7 +68,7 @@ def test_a_run_goes_through_to_its_end(drive):
     panel.until(lambda: memory._note.text().startswith("✓ released in ") and memory.end.line.isVisible())
 
 
-def test_a_double_click_starts_one_run(drive, runs_root, qtbot):
+def test_double_click_on_start_starts_one_run(drive, runs_root, qtbot):
     panel = drive()
     panel.tick("cpu:0")
     panel.set_number("epochsBox", 5000)
@@ -82,7 +82,7 @@ def test_a_double_click_starts_one_run(drive, runs_root, qtbot):
     assert panel.question() is None
 
 
-def test_another_run_beside_it_on_another_device(drive, runs_root, tmp_path):
+def test_second_run_can_start_on_another_device(drive, runs_root, tmp_path):
     first = start(played(tmp_path / "actor"), runs_root)
     first.until(RunState.RUNNING)
     panel = drive()
@@ -102,7 +102,7 @@ def test_another_run_beside_it_on_another_device(drive, runs_root, tmp_path):
     panel.until_state("Running")
 
 
-def test_a_failing_recipe_is_shown_with_its_traceback(drive, tmp_path):
+def test_failing_recipe_shows_traceback(drive, tmp_path):
     source = LONG.replace("return [", 'raise RuntimeError("no such data")\n    return [')
     panel = drive()
     panel.tick("cpu:0")
@@ -119,8 +119,8 @@ def test_a_failing_recipe_is_shown_with_its_traceback(drive, tmp_path):
     panel.until(lambda: panel.runs.count() == 1 and "failed · RuntimeError: no such data" in panel.runs.item(0).text())
 
 
-def test_a_stop_that_is_ignored_climbs_the_ladder_and_can_be_forced(drive, runs_root, tmp_path):
-    deaf = """\
+def test_ignored_stop_escalates_and_can_be_forced(drive, runs_root, tmp_path):
+    ignores_sigint = """\
         import signal, time
 
         def model():
@@ -131,26 +131,26 @@ def test_a_stop_that_is_ignored_climbs_the_ladder_and_can_be_forced(drive, runs_
 
         def loss():
             def measure(weight, items):
-                print("deaf from now on", flush=True)
+                print("SIGINT is ignored", flush=True)
                 time.sleep(1000)
             return measure
     """
-    ladder = StopTimeouts(ask_s=0.5, interrupt_s=60, terminate_s=60)
-    start(make_spec(write_recipe(tmp_path, deaf), epochs=5, ladder=ladder), runs_root)
+    stop_timeouts = StopTimeouts(ask_s=0.5, interrupt_s=60, terminate_s=60)
+    start(make_spec(write_recipe(tmp_path, ignores_sigint), epochs=5, ladder=stop_timeouts), runs_root)
     panel = drive()
-    panel.until(lambda: "deaf" in panel.log.toPlainText(), "the recipe to be deaf")
+    panel.until(lambda: "SIGINT is ignored" in panel.log.toPlainText(), "the recipe to ignore SIGINT")
     panel.stop()
     assert panel.stop_button.text() == "Force"
-    assert not panel.stop_button.isEnabled()  # a double click is no second decision
+    assert not panel.stop_button.isEnabled()  # a double click must not force
     detail = panel.window.findChild(QLabel, "detailLabel")
-    panel.until(lambda: detail.text().startswith("stopping politely · interrupt · terminate in "), "the ladder")
+    panel.until(lambda: detail.text().startswith("stopping politely · interrupt · terminate in "), "the next steps")
     panel.stop()
     panel.until_state("Stopped")
-    assert [rung.name for rung in panel.run.facts.stop_steps] == ["asked", "SIGINT", "SIGKILL"]
+    assert [step.name for step in panel.run.facts.stop_steps] == ["asked", "SIGINT", "SIGKILL"]
     assert panel.stop_button.text() == "Stop"
 
 
-def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_root, tmp_path):
+def test_run_survives_killed_window_and_next_window_shows_it(drive, runs_root, tmp_path):
     recipe = write_recipe(tmp_path, LONG)
     code = f"""\
         import pathlib
@@ -168,7 +168,7 @@ def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_ro
     """
     other = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT)
     panel = drive()
-    panel.until(lambda: panel.runs.count() == 1 and "running" in panel.runs.item(0).text(), "the run of the other")
+    panel.until(lambda: panel.runs.count() == 1 and "running" in panel.runs.item(0).text(), "the other window's run")
     other.kill()
     other.wait()
     panel.window.close()
@@ -176,13 +176,13 @@ def test_a_killed_window_leaves_the_run_and_the_next_one_finds_it(drive, runs_ro
     again.until_state("Running")
     again.until(lambda: again.points("lossPlot") > 2)
     steps = again.window.services.session.book.metrics["loss"].steps
-    assert steps[0] == 1  # from its very beginning
+    assert steps[0] == 1  # the complete history
     assert len(steps) == steps[-1]
     again.stop()
     again.until_state("Stopped")
 
 
-def test_a_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
+def test_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root).until_trained()
     panel = drive()
     panel.until_state("Running")
@@ -193,7 +193,7 @@ def test_a_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
     assert not panel.stop_button.isEnabled()
 
 
-def test_a_run_of_a_newer_version_is_explained(drive, runs_root):
+def test_run_of_newer_version_is_explained(drive, runs_root):
     run_dir = runs_root / "20300101-000000-new-0000"
     run_dir.mkdir(parents=True)
     (run_dir / "spec.json").write_text('{"version": 99, "name": "new"}')
@@ -204,7 +204,7 @@ def test_a_run_of_a_newer_version_is_explained(drive, runs_root):
 
 
 @pytest.mark.parametrize("theme", ["DARK", "LIGHT"])
-def test_themes_can_change_while_a_run_is_shown(drive, theme):
+def test_theme_of_open_window_can_change(drive, theme):
     from gui.style import theme as themes
 
     panel = drive()
@@ -212,7 +212,7 @@ def test_themes_can_change_while_a_run_is_shown(drive, theme):
     assert not panel.window.grab().isNull()
 
 
-def test_what_went_wrong_with_one_run_is_not_said_over_another(drive, runs_root):
+def test_message_about_one_run_disappears_when_another_is_opened(drive, runs_root):
     one = recorded(runs_root, last="paused")
     one.rename(one.with_name("20250615-140000-digits_mlp-0000"))
     recorded(runs_root)

@@ -1,4 +1,4 @@
-"""The button for stopping: what it says in each state is what it does."""
+"""The stop button: its text in each state matches its action."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ NOW = 1_800_000_000.0
 
 
 @pytest.fixture
-def looked_at(tmp_path, monkeypatch):
-    """The head of a run that has been in a state for so long."""
+def header_in_state(tmp_path, monkeypatch):
+    """Return a function that builds the header of a run `since_s` seconds after it entered a state."""
     monkeypatch.setattr(
         "gui.viewmodels.run.run_header.time", SimpleNamespace(time=lambda: NOW, monotonic=lambda: 100.0)
     )
 
-    def look(state, *, since_s):
+    def build(state, *, since_s):
         session = RunSession()
         session.run = Run(tmp_path)
         session.run.facts = RunFacts(state=state, history=((NOW - since_s, state),))
         return run_header(session.snapshot())
 
-    return look
+    return build
 
 
 @pytest.mark.parametrize(
@@ -48,36 +48,36 @@ def looked_at(tmp_path, monkeypatch):
         (Forcing.WAITING, "Skip the check", "Stop waiting for the memory of the devices: training has ended (Ctrl+.)"),
     ],
 )
-def test_what_is_forced_is_said_and_asked_for(qtbot, buttons, stopping, text, tip):
+def test_force_button_names_what_it_forces(qtbot, buttons, stopping, text, tip):
     buttons.show_stop(can_stop=False, can_force=True, stopping=stopping)
     assert (buttons.stop.text(), buttons.stop.toolTip()) == (text, tip)
     with qtbot.waitSignal(buttons.force_asked), qtbot.assertNotEmitted(buttons.stop_asked):
         buttons.stop.click()
 
 
-def test_what_can_be_stopped_is_stopped(qtbot, buttons):
+def test_stop_button_requests_stop(qtbot, buttons):
     buttons.show_stop(can_stop=True, can_force=False, stopping=None)
     assert buttons.stop.text() == "Stop"
     with qtbot.waitSignal(buttons.stop_asked), qtbot.assertNotEmitted(buttons.force_asked):
         buttons.stop.click()
 
 
-def test_while_the_memory_is_watched_one_need_not_wait(looked_at):
-    shown = looked_at(RunState.RELEASING, since_s=10)
+def test_memory_check_can_be_skipped(header_in_state):
+    shown = header_in_state(RunState.RELEASING, since_s=10)
     assert (shown.stopping, shown.can_force, shown.can_stop) == (Forcing.WAITING, True, False)
 
 
-def test_the_second_half_of_a_double_click_ends_no_watch(looked_at):
-    """Pressed as "Force" or "Stop" in the moment in which training ended."""
-    shown = looked_at(RunState.RELEASING, since_s=SECOND_THOUGHT_S / 4)
+def test_double_click_on_stop_does_not_skip_memory_check(header_in_state):
+    """The second click on "Force" or "Stop" arrives just after training ended."""
+    shown = header_in_state(RunState.RELEASING, since_s=SECOND_THOUGHT_S / 4)
     assert (shown.stopping, shown.can_force, shown.can_stop) == (None, False, False)
-    set_back = looked_at(RunState.RELEASING, since_s=-3600)
+    set_back = header_in_state(RunState.RELEASING, since_s=-3600)
     assert set_back.can_force
 
 
 @pytest.mark.parametrize(
     ("state", "stopping"), [(RunState.STOPPING, Forcing.WORKERS), (RunState.RUNNING, None), (RunState.FINISHED, None)]
 )
-def test_in_other_states_the_workers_are_forced_or_nobody(looked_at, state, stopping):
-    shown = looked_at(state, since_s=10)
+def test_only_a_stopping_run_can_be_forced(header_in_state, state, stopping):
+    shown = header_in_state(state, since_s=10)
     assert (shown.stopping, shown.can_force) == (stopping, stopping is not None)

@@ -1,4 +1,4 @@
-"""A script of the user's own in the window: chosen, started, stopped; and begun again from what was there."""
+"""User scripts in the window: choosing, starting, stopping, running again, and presets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print("mine is", os.environ.get("MINE"), "in", os.getcwd())
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
-    """No setup is kept in the folder of who runs the tests."""
+    """Keep presets out of the real config folder of the user."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
@@ -55,7 +55,7 @@ def drop(panel, path):
 
 
 def ready(panel):
-    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
 
 
 def spec_of(panel):
@@ -70,7 +70,7 @@ def menu_action(menu, text):
     return next(each for each in menu.actions() if each.text() == text)
 
 
-def test_a_script_is_chosen_started_and_ends(drive, script):
+def test_script_can_be_chosen_and_run_to_its_end(drive, script):
     panel = drive()
     panel.tick("cpu:0")
     panel.set_text("scriptPath", str(script))
@@ -93,7 +93,7 @@ def test_a_script_is_chosen_started_and_ends(drive, script):
     panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text(), "its row")
 
 
-def test_a_running_script_is_stopped_and_neither_paused_nor_saved(drive, script):
+def test_running_script_can_be_stopped_but_not_paused_or_saved(drive, script):
     panel = drive()
     panel.tick("cpu:0")
     panel.set_text("scriptPath", str(script))
@@ -111,20 +111,20 @@ def test_a_running_script_is_stopped_and_neither_paused_nor_saved(drive, script)
     panel.stop()
     panel.until_state("Stopped")
     assert [rung.name for rung in panel.run.facts.stop_steps][-1:] == ["SIGINT"]
-    panel.until(lambda: not panel.stop_button.isEnabled(), "its end")
+    panel.until(lambda: not panel.stop_button.isEnabled(), "Stop to be disabled")
     assert not panel.pause_button.isEnabled()
     assert "cannot be paused" in panel.pause_button.toolTip()
     assert "resumed" not in panel.state.toolTip()
 
 
-def test_start_that_is_pressed_while_the_script_is_looked_at_is_not_lost(drive, script):
+def test_start_pressed_during_check_takes_effect_unless_choices_change(drive, script):
     panel = drive()
     panel.tick("cpu:0")
     panel.set_text("scriptPath", str(script))
     panel.set_text("argumentsEdit", "1")
     panel.window.controllers.start.start()
     assert panel.run is None
-    panel.set_text("argumentsEdit", "2")  # which is not what it was pressed for
+    panel.set_text("argumentsEdit", "2")  # cancels the pending start
     ready(panel)
     assert panel.run is None
     script.write_text(f"{TRAINS}\n")
@@ -134,7 +134,7 @@ def test_start_that_is_pressed_while_the_script_is_looked_at_is_not_lost(drive, 
     assert panel.run.spec().script.arguments == ("2",)
 
 
-def test_what_is_wrong_with_a_script_is_said_before_the_start(drive, script, tmp_path):
+def test_script_problems_are_reported_before_start(drive, script, tmp_path):
     panel = drive()
     panel.tick("cpu:0")
     panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "scriptModeButton"), Qt.MouseButton.LeftButton)
@@ -144,8 +144,8 @@ def test_what_is_wrong_with_a_script_is_said_before_the_start(drive, script, tmp
     panel.set_text("scriptPath", str(script))
     ready(panel)
     script.write_text("import no_such_package_anywhere\n")
-    panel.window.controllers.start.reread()  # as when the window is come back to
-    panel.until(lambda: "no_such_package_anywhere" in panel.verdict.text(), "what it lacks")
+    panel.window.controllers.start.reread()  # as when the window becomes active again
+    panel.until(lambda: "no_such_package_anywhere" in panel.verdict.text(), "the missing package")
     script.write_text("def (:\n")
     panel.window.controllers.start.reread()
     panel.until(lambda: "syntax error" in panel.verdict.text())
@@ -154,7 +154,7 @@ def test_what_is_wrong_with_a_script_is_said_before_the_start(drive, script, tmp
     assert not panel.start_button.isEnabled()
 
 
-def test_what_does_nothing_for_a_script_is_not_shown(drive, script):
+def test_script_form_hides_fields_of_recipes(drive, script):
     panel = drive()
     panel.window.panels.setup.more.unfold(True)
     of_recipes = [panel.framework, panel.strategy, panel.recipe, panel.window.findChild(QComboBox, "precisionBox")]
@@ -171,7 +171,7 @@ def test_what_does_nothing_for_a_script_is_not_shown(drive, script):
     assert tolerance.isVisible()
 
 
-def test_what_is_dropped_on_the_window_is_chosen_for_what_it_is(drive, script, tmp_path):
+def test_dropped_file_is_opened_as_script_or_recipe(drive, script, tmp_path):
     panel = drive()
     drop(panel, script)
     assert is_script(panel)
@@ -190,7 +190,7 @@ def test_what_is_dropped_on_the_window_is_chosen_for_what_it_is(drive, script, t
     assert panel.window.findChild(QLineEdit, "scriptPath").text() == str(program)
 
 
-def test_the_choices_for_a_script_are_remembered(drive, script, tmp_path):
+def test_script_choices_are_remembered(drive, script, tmp_path):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.window.panels.setup.open_script(script)
@@ -208,7 +208,7 @@ def test_the_choices_for_a_script_are_remembered(drive, script, tmp_path):
     assert spec_of(again) == before
 
 
-def test_pythons_are_found_and_shown_with_what_they_have(drive, script):
+def test_pythons_are_listed_with_their_packages(drive, script):
     panel = drive()
     panel.window.panels.setup.open_script(script)
     box = panel.box("pythonBox")
@@ -217,7 +217,7 @@ def test_pythons_are_found_and_shown_with_what_they_have(drive, script):
         row = box.findData(sys.executable)
         return str(box.itemData(row, Qt.ItemDataRole.ToolTipRole)) if row >= 0 else ""
 
-    panel.until(lambda: "torch" in own(), "what this Python has")
+    panel.until(lambda: "torch" in own(), "the packages of this Python")
     assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in box.itemText(box.findData(sys.executable))
     panel.choose(box, sys.executable)
     panel.tick("cpu:0")
@@ -225,19 +225,17 @@ def test_pythons_are_found_and_shown_with_what_they_have(drive, script):
     assert spec_of(panel).python == sys.executable
 
 
-def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_holds_nothing_up(
-    drive, script, monkeypatch
-):
+def test_searching_default_python_on_dead_disk_does_not_block_window(drive, script, monkeypatch):
     usual = script.parent / ".venv" / "bin" / "python"
     usual.parent.mkdir(parents=True)
     usual.symlink_to(sys.executable)
-    answers, asked_by = threading.Event(), []
+    answers, threads = threading.Event(), []
     can_access = os.access
 
     def access(path, *mode, **more):
-        """A file server that is dead until `answers` is set."""
+        """Block on the default Python until `answers` is set, like a dead file server."""
         if str(path) == str(usual):
-            asked_by.append(threading.current_thread())
+            threads.append(threading.current_thread())
             answers.wait(60)
         return can_access(path, *mode, **more)
 
@@ -249,21 +247,21 @@ def test_the_usual_python_is_looked_for_aside_and_a_disk_that_does_not_answer_ho
     try:
         panel.window.panels.setup.open_script(script)
         panel.tick("cpu:0")
-        panel.until(lambda: asked_by, "the question")
+        panel.until(lambda: threads, "the access")
         panel.set_text("argumentsEdit", "--lr 0.1")
-        panel.until(lambda: panel.verdict.text() == "Checking train.py …", "that it is looked at")
+        panel.until(lambda: panel.verdict.text() == "Checking train.py …", "the check to be shown")
         read = panel.window.services.device_monitor.survey.samples
         panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
         assert box.itemText(0) == "Automatic"
     finally:
         answers.set()
-    panel.until(lambda: box.itemText(0) == "Automatic: .venv", "the usual Python")
-    assert threading.main_thread() not in asked_by
+    panel.until(lambda: box.itemText(0) == "Automatic: .venv", "the default Python")
+    assert threading.main_thread() not in threads
     ready(panel)
     assert spec_of(panel).python == str(usual)
 
 
-def test_run_again_starts_the_same_and_asks_where_a_device_is_in_use(drive, script, runs_root):
+def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, runs_root):
     first = train(script_spec(script, "5", cwd=script.parent), runs_root)
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
@@ -289,18 +287,18 @@ def test_run_again_starts_the_same_and_asks_where_a_device_is_in_use(drive, scri
     other.until_over()
 
 
-def test_run_again_says_what_is_gone(drive, script, runs_root):
+def test_run_again_reports_missing_script(drive, script, runs_root):
     first = train(script_spec(script, "1", cwd=script.parent), runs_root)
     script.unlink()
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.runs.run_menu.show_run(first.run.dir)
     menu_action(panel.runs.run_menu, "Run again").trigger()
-    panel.until(lambda: "There is no script" in panel.message("messageStrip"), "that it is gone")
+    panel.until(lambda: "There is no script" in panel.message("messageStrip"), "the reason")
     assert panel.runs.count() == 1
 
 
-def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
+def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_path):
     given = {"environment": {"A": "b c"}, "expression": "(?P<loss>x)"}
     of_script = script_spec(script, "5", "a b", cwd=tmp_path, devices="cpu:1", launch="per-device", **given)
     recipe = write_recipe(tmp_path, LONG.replace("items=64", "items=64, noise=0.5"))
@@ -328,12 +326,12 @@ def test_a_run_is_duplicated_to_be_edited(drive, script, runs_root, tmp_path):
     line = QGuiApplication.clipboard().text()
     assert shlex.split(line)[:5] == ["cd", of_recipe.working_dir, "&&", "trainyard", "run"]
     assert panel.message("messageStrip") == "Copied: the line that starts nightly the same from a shell."
-    panel.choose(panel.recipe, "digits_mlp")  # the name and the folder were those of that run
+    panel.choose(panel.recipe, "digits_mlp")  # name and folder of the duplicated run are dropped
     made = spec_of(panel)
     assert (made.name, made.working_dir) == ("digits_mlp", str(Path.cwd()))
 
 
-def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
+def test_presets_are_saved_applied_and_deleted(drive, script, runs_root):
     spec = script_spec(script, "5", cwd=script.parent)
     run = train(spec, runs_root).run
     panel = drive()
@@ -369,7 +367,7 @@ def test_setups_are_kept_chosen_and_removed(drive, script, runs_root):
     assert [each.name for each in presets.read_all(presets.default_root())] == ["train"]
 
 
-def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
+def test_preset_with_missing_device_is_reported(drive, script):
     spec = replace(script_spec(script, cwd=script.parent), devices=("GPU-gone", "cpu:1"))
     presets.save(spec, presets.path_of("elsewhere", presets.default_root()))
     panel = drive()
@@ -381,7 +379,7 @@ def test_devices_of_a_setup_that_are_not_here_are_told_of(drive, script):
     assert panel.window.panels.devices.table.ticked() == ("cpu:1",)
 
 
-def test_an_expression_is_tried_on_the_log_that_is_shown_while_it_is_typed(drive, script, runs_root):
+def test_expression_is_tried_on_shown_log_while_typing(drive, script, runs_root):
     train(script_spec(script, "4", cwd=script.parent), runs_root)
     panel = drive()
     panel.set_text("scriptPath", str(script))

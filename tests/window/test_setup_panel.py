@@ -1,4 +1,4 @@
-"""The choices: what is in the way is said; none is changed silently; they are remembered."""
+"""The setup panel: problems are explained, and choices are remembered and never changed silently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_nothing_is_ticked_at_first_and_start_says_so(drive):
+def test_no_device_is_ticked_at_first_and_start_is_disabled(drive):
     panel = drive()
     panel.until(panel.verdict.text, "a verdict")
     assert panel.verdict.text() == "No device is ticked. Tick one or more in the list of devices."
@@ -29,14 +29,14 @@ def test_nothing_is_ticked_at_first_and_start_says_so(drive):
     assert "No device is ticked" in panel.start_button.toolTip()
 
 
-def test_ready_and_the_batch_arithmetic(drive):
+def test_ready_message_and_batch_arithmetic(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
-    panel.until(lambda: panel.verdict.text() == "✓  Ready: CPU 0 and CPU 1 are free.", "all to be ready")
+    panel.until(lambda: panel.verdict.text() == "✓  Ready: CPU 0 and CPU 1 are free.", "the choices to be ready")
     assert panel.window.findChild(QLabel, "batchLabel").text() == "64 = 2 devices × 32 × 1 accumulation"
 
 
-def test_what_is_in_the_way_is_said_in_sentences(drive, tmp_path):
+def test_invalid_choices_are_explained(drive, tmp_path):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.set_number("batchBox", 63)
@@ -50,7 +50,7 @@ def test_what_is_in_the_way_is_said_in_sentences(drive, tmp_path):
     assert not panel.start_button.isEnabled()
 
 
-def test_another_python_may_train_a_recipe(drive, tmp_path):
+def test_recipe_can_use_another_python(drive, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     panel = drive()
     panel.tick("cpu:0")
@@ -71,7 +71,7 @@ HANGS_S = 3
 
 @pytest.fixture
 def hanging_python(tmp_path) -> Path:
-    """A Python with PyTorch on its disk that does not answer for seconds."""
+    """A Python with PyTorch on disk that takes seconds to respond."""
     python = tmp_path / "hangs" / "bin" / "python"
     package = tmp_path / "hangs" / "lib" / "python3.11" / "site-packages" / "torch"
     for folder in (python.parent, package):
@@ -82,7 +82,7 @@ def hanging_python(tmp_path) -> Path:
     return python
 
 
-def test_a_python_that_hangs_does_not_stop_the_window(drive, hanging_python, monkeypatch):
+def test_hanging_python_does_not_block_window(drive, hanging_python, monkeypatch):
     panel = drive()
     panel.tick("cpu:0")
     panel.until(lambda: "Ready" in panel.verdict.text())
@@ -92,14 +92,14 @@ def test_a_python_that_hangs_does_not_stop_the_window(drive, hanging_python, mon
     timer.start(20)
     panel.set_text("recipePythonEdit", str(hanging_python))
     panel.until(lambda: panel.spec() is not None and "Ready" in panel.verdict.text())
-    panel.start()  # now the Python is asked for the packages of the recipe
+    panel.start()  # probes the Python for the recipe's packages
     panel.until(lambda: str(hanging_python) in panel.message("messageStrip"), "why it cannot be started")
     assert panel.run is None
-    panel.choose(panel.framework, "keras")  # which is not on its disk: the Python itself is asked
+    panel.choose(panel.framework, "keras")  # not found on disk, so the Python itself is probed
     panel.set_text("recipePythonEdit", str(hanging_python))
     panel.until(lambda: panel.verdict.text().startswith("Checking"), "that it is being checked")
     assert not panel.start_button.isEnabled()
-    panel.set_number("epochsBox", 7)  # choices that are made meanwhile
+    panel.set_number("epochsBox", 7)  # a choice made during the check
     panel.set_text("recipePythonEdit", "")
     panel.until(lambda: panel.spec() is not None and panel.spec().training.epochs == 7)
     timer.stop()
@@ -109,23 +109,23 @@ def test_a_python_that_hangs_does_not_stop_the_window(drive, hanging_python, mon
 
 
 @pytest.mark.parametrize("typed", ["much", "-1", "0"])
-def test_a_learning_rate_that_is_none(drive, typed):
+def test_invalid_learning_rate_is_reported(drive, typed):
     panel = drive()
     panel.tick("cpu:0")
     panel.window.findChild(QLineEdit, "rateEdit").setText(typed)
     panel.until(lambda: "Give a number greater than 0" in panel.verdict.text())
 
 
-def test_the_settings_of_the_memory_watch_reach_the_spec_and_are_remembered(drive):
+def test_memory_watch_settings_reach_spec_and_are_remembered(drive):
     panel = drive()
     panel.tick("cpu:0")
-    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
     assert panel.spec().release == ReleaseWatch()
     panel.set_number("releaseToleranceBox", 128)
     panel.set_text("releaseWaitEdit", "7.5")
     assert panel.spec().release == ReleaseWatch(tolerance_mb=128, wait_s=7.5)
     panel.set_text("releaseWaitEdit", "-1")
-    panel.until(lambda: "memory watch waits is -1" in panel.verdict.text(), "the reason why not")
+    panel.until(lambda: "memory watch waits is -1" in panel.verdict.text(), "the reason")
     panel.set_text("releaseWaitEdit", "")
     assert panel.spec().release == ReleaseWatch(tolerance_mb=128)
     panel.window.close()
@@ -133,30 +133,30 @@ def test_the_settings_of_the_memory_watch_reach_the_spec_and_are_remembered(driv
     assert again.spec().release.tolerance_mb == 128
 
 
-def test_how_gpus_are_named_to_cuda_reaches_the_spec_and_is_remembered(drive, nvml):
+def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
     nvml.write(gpus=1)
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 3, "the GPU")
     panel.tick("cpu:0")
-    panel.until(lambda: "Ready" in panel.verdict.text(), "all to be ready")
+    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
     assert panel.spec().cuda_ids == "uuid"
     assert not panel.window.panels.setup.naming.isHidden()
     panel.choose(panel.box("cudaIdsBox"), "integer")
     assert panel.spec().cuda_ids == "integer"
     panel.window.close()
     again = drive()
-    again.until(lambda: again.spec().cuda_ids == "integer", "the choice of before")
+    again.until(lambda: again.spec().cuda_ids == "integer", "the remembered choice")
 
 
-def test_without_a_gpu_nothing_is_asked_about_how_gpus_are_named(drive):
+def test_cuda_ids_choice_is_hidden_and_ignored_without_gpu(drive):
     panel = drive()
     panel.tick("cpu:0")
     assert panel.window.panels.setup.naming.isHidden()
-    panel.choose(panel.box("cudaIdsBox"), "integer")  # as one that was remembered from a machine with GPUs
+    panel.choose(panel.box("cudaIdsBox"), "integer")  # as if remembered from a machine with GPUs
     assert panel.spec().cuda_ids == "uuid"
 
 
-def test_a_framework_that_is_not_installed(drive, monkeypatch):
+def test_missing_framework_is_marked_and_explained(drive, monkeypatch):
     monkeypatch.setattr(validation, "has", lambda python, module: module == "torch")
     panel = drive()
 
@@ -169,12 +169,12 @@ def test_a_framework_that_is_not_installed(drive, monkeypatch):
     panel.until(lambda: "Keras is not installed" in panel.verdict.text())
     assert "-m pip install tensorflow" in panel.verdict.text()
     monkeypatch.undo()
-    panel.window.controllers.start.reread()  # as when the window is come back to
+    panel.window.controllers.start.reread()  # as when the window becomes active again
     panel.until(lambda: panel.framework.currentText() == "Keras")
 
 
-def test_a_folder_that_cannot_be_written(drive, runs_root):
-    runs_root.write_text("a file in the place of the folder")
+def test_unwritable_runs_folder_is_reported(drive, runs_root):
+    runs_root.write_text("a file instead of a folder")
     panel = drive()
     panel.tick("cpu:0")
     panel.until(lambda: "Runs cannot be kept in" in panel.message("messageStrip"))
@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_written(drive, runs_root):
     assert not panel.start_button.isEnabled()
 
 
-def test_the_strategy_follows_the_devices_until_one_is_chosen(drive):
+def test_strategy_follows_devices_until_user_chooses_one(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     assert panel.strategy.currentData() == "ddp"
@@ -194,7 +194,7 @@ def test_the_strategy_follows_the_devices_until_one_is_chosen(drive):
     assert panel.strategy.currentData() == "ddp"
 
 
-def test_the_learning_rate_is_the_recipes_until_it_is_edited(drive, tmp_path):
+def test_learning_rate_follows_recipe_until_edited(drive, tmp_path):
     panel = drive()
     rate = panel.window.findChild(QLineEdit, "rateEdit")
     assert rate.text() == "0.05"
@@ -205,7 +205,7 @@ def test_the_learning_rate_is_the_recipes_until_it_is_edited(drive, tmp_path):
     assert rate.text() == "0.3"
 
 
-def test_the_settings_of_a_recipe_are_a_form(drive, tmp_path):
+def test_recipe_settings_are_shown_as_form(drive, tmp_path):
     source = LONG_PYTORCH.replace("items=64", 'items=64, noise=0.5, shuffled=True, flavour="sweet", limit=None')
     panel = drive()
     panel.tick("cpu:0")
@@ -225,7 +225,7 @@ def test_the_settings_of_a_recipe_are_a_form(drive, tmp_path):
     assert panel.window.findChild(QLineEdit, "setting-noise").text() == "0.25"  # comes back with its recipe
 
 
-def test_a_recipe_file_is_dropped(drive, tmp_path):
+def test_dropped_recipe_file_is_opened(drive, tmp_path):
     panel = drive()
     path = write_recipe(tmp_path, LONG_PYTORCH, "dropped")
     data = QMimeData()
@@ -260,11 +260,11 @@ def test_choices_and_layout_are_remembered(drive):
     assert again.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
 
 
-def test_more_devices_than_last_time_are_shown_as_at_a_fresh_start(drive, nvml):
+def test_device_panel_grows_if_there_are_more_devices_than_last_time(drive, nvml):
     nvml.write(gpus=0)
     panel = drive()
     qtbot = panel.qtbot
-    qtbot.mouseClick(panel.window, Qt.MouseButton.LeftButton, pos=QPoint(2, 2))  # as if a border was moved
+    qtbot.mouseClick(panel.window, Qt.MouseButton.LeftButton, pos=QPoint(2, 2))  # as if the user had moved a border
     panel.window.close()
     nvml.write(gpus=8)
     again = drive()
@@ -274,7 +274,7 @@ def test_more_devices_than_last_time_are_shown_as_at_a_fresh_start(drive, nvml):
     again.until(lambda: devices.height() > 2 * few, "all of them to be shown")
     shown = devices.height()
     again.window.controllers.layout.reset()
-    again.until(lambda: devices.height() == shown, "a fresh start to show them likewise")
+    again.until(lambda: devices.height() == shown, "the same height after a reset of the layout")
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_more_devices_than_last_time_are_shown_as_at_a_fresh_start(drive, nvml):
         b"[window]\ngeometry=@Variant(\\0\\0\\0\\x7f\\0\\0)\nlayout=@ByteArray(garbage)\nplots=W10=\n",
     ],
 )
-def test_garbage_in_the_settings_is_no_harm(drive, tmp_path, content):
+def test_garbage_in_settings_file_is_ignored(drive, tmp_path, content):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "trainyard.ini").write_bytes(content)
     panel = drive()
@@ -292,13 +292,13 @@ def test_garbage_in_the_settings_is_no_harm(drive, tmp_path, content):
     panel.until(panel.start_button.isEnabled)
 
 
-def test_remembered_choices_of_the_wrong_kind_are_left_out(drive, runs_root):
+def test_remembered_choices_of_wrong_type_are_ignored(drive, runs_root):
     from gui.services.settings_file import SettingsFile, folder_key
 
-    kept = SettingsFile()
+    settings = SettingsFile()
     wrong = {"framework": 3, "strategy": [], "recipe": {}, "devices": 5, "settings": [1], "more": "yes"}
-    kept.keep_mapping(f"{folder_key(runs_root)}/choices", {**wrong, "training": {"epochs": "x", "seed": -5}})
-    kept.save()
+    settings.keep_mapping(f"{folder_key(runs_root)}/choices", {**wrong, "training": {"epochs": "x", "seed": -5}})
+    settings.save()
     panel = drive()
     panel.tick("cpu:0")
     panel.until(panel.start_button.isEnabled)

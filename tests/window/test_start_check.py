@@ -1,4 +1,4 @@
-"""What is said before a start: what there is room for, as far as that is known, and beside whom a run would be."""
+"""The check before a start: free memory, age of readings, and other runs on the devices."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def survey(**sample) -> Survey:
     return Survey(devices=(*GPUS, CPU), samples=samples)
 
 
-def ready(seen: Survey, *devices: str, old_s=None, held_by=None) -> str:
-    result = check_start(choices(*devices), StartConditions(survey=seen, old_s=old_s or {}, held_by=held_by or {}))
+def ready(current: Survey, *devices: str, old_s=None, held_by=None) -> str:
+    result = check_start(choices(*devices), StartConditions(survey=current, old_s=old_s or {}, held_by=held_by or {}))
     assert result.problems == ()
     assert result.wary is result.ready.startswith("Ready, but")
     return result.ready
 
 
-# -- what there is room for ----------------------------------------------------------------------
+# -- free memory ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -67,11 +67,11 @@ def ready(seen: Survey, *devices: str, old_s=None, held_by=None) -> str:
         ({}, ("cpu:0",), "Ready: CPU 0 is free."),
     ],
 )
-def test_a_gpu_is_called_free_only_where_its_driver_lists_nobody(sample, devices, words):
+def test_gpu_is_called_free_only_without_processes(sample, devices, words):
     assert ready(survey(**sample), *devices) == words
 
 
-def test_old_readings_are_no_ground_for_calling_a_device_free():
+def test_gpu_with_old_reading_is_not_called_free():
     old = {"GPU-0": 12, "GPU-1": 9}
     assert ready(survey(), "GPU-0", old_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."
     both = ready(survey(), "GPU-0", "GPU-1", old_s=old)
@@ -79,19 +79,19 @@ def test_old_readings_are_no_ground_for_calling_a_device_free():
     assert ready(survey(), "cpu:0", old_s=old) == "Ready: CPU 0 is free."
 
 
-def test_it_is_judged_anew_when_what_was_said_of_a_ticked_device_is_not_so_any_more():
+def test_readings_state_changes_only_with_ticked_devices():
     before = readings_state(survey(), {}, {}, ["GPU-0"])
     assert readings_state(survey(utilisation_percent=80), {}, {}, ["GPU-0"]) == before
     assert readings_state(survey(), {"GPU-1": 5}, {}, ["GPU-0"]) == before
     assert readings_state(survey(utilisation_percent=80), {}, {"GPU-1": "blender"}, ["GPU-0"]) == before
     assert readings_state(survey(utilisation_percent=80), {}, {"GPU-0": "blender"}, ["GPU-0"]) != before
-    for seen, old_s in (
+    for current, old_s in (
         (survey(), {"GPU-0": 5}),
         (survey(processes=(Process(pid=1),)), {}),
         (survey(memory_used_bytes=3 * GB), {}),
         (survey(lost="gone"), {}),
     ):
-        assert readings_state(seen, old_s, {}, ["GPU-0"]) != before
+        assert readings_state(current, old_s, {}, ["GPU-0"]) != before
 
 
 ANNA = {"GPU-1": "blender (anna)"}
@@ -111,14 +111,14 @@ IN_USE = "GPU 1 is held by blender (anna): 20.0 / 24 GB in use, about 100 % busy
         ({"utilisation_percent": 97}, {}, "Ready: GPU 0 and GPU 1 are free, 23.0 GB or more each."),
     ],
 )  # fmt: skip
-def test_a_gpu_that_others_have_taken_most_of_can_be_started_on_and_it_is_told(sample, held_by, words):
-    seen = survey()
-    seen = replace(seen, samples=(seen.samples[0], replace(seen.samples[1], **sample)))
-    assert ready(seen, "GPU-0", "GPU-1", held_by=held_by) == words
-    assert ready(seen, "GPU-0", held_by=held_by) == "Ready: GPU 0 is free, 23.0 GB."
+def test_gpu_mostly_used_by_others_is_ready_with_warning(sample, held_by, words):
+    current = survey()
+    current = replace(current, samples=(current.samples[0], replace(current.samples[1], **sample)))
+    assert ready(current, "GPU-0", "GPU-1", held_by=held_by) == words
+    assert ready(current, "GPU-0", held_by=held_by) == "Ready: GPU 0 is free, 23.0 GB."
 
 
-def test_what_is_to_be_known_before_a_start_is_not_told_in_green(qtbot):
+def test_ready_with_warning_is_amber(qtbot):
     shown = StartStatus()
     qtbot.addWidget(shown)
     shown.show_check(StartCheck(ready="Ready: GPU 0 is free."))
@@ -127,7 +127,7 @@ def test_what_is_to_be_known_before_a_start_is_not_told_in_green(qtbot):
     assert (shown.sentences.text(), shown.sentences.property("tone")) == (f"Ready, but {IN_USE}.", "warn")
 
 
-# -- beside whom ---------------------------------------------------------------------------------
+# -- other runs on a device ----------------------------------------------------------------------
 
 
 def summary(folder, name, devices, state=RunState.RUNNING) -> RunSummary:
@@ -139,40 +139,42 @@ def summary(folder, name, devices, state=RunState.RUNNING) -> RunSummary:
     )
 
 
-def test_all_runs_on_a_device_are_known(tmp_path):
+def test_all_live_runs_on_device_are_listed(tmp_path):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0", "cpu:1"))
     over = summary(tmp_path, "over", ("cpu:0",), RunState.FINISHED)
     assert DeviceUsers().on_devices([one, other, over]) == {"cpu:0": (one, other), "cpu:1": (other,)}
 
 
-def test_what_the_same_runs_are_on_is_told_once():
+def test_devices_used_by_same_runs_share_one_sentence():
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
-    told = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
-    assert told == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
+    busy = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
+    assert busy == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
     now = StartConditions(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
-    told = check_start(choices("GPU-0", "GPU-1"), now).busy
-    assert told == (
+    busy = check_start(choices("GPU-0", "GPU-1"), now).busy
+    assert busy == (
         "GPU 0 is used by A. Start asks before it puts another run beside it.",
         "GPU 1 is used by A and B. Start asks before it puts another run beside them.",
     )
 
 
-def test_the_question_names_all_that_would_share_a_device(tmp_path):
-    seen, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
+def test_question_names_all_runs_sharing_a_device(tmp_path):
+    current, spec = survey(), make_spec("digits_mlp", devices="GPU-0,GPU-1")
     one, other = summary(tmp_path, "A", ("GPU-0",)), summary(tmp_path, "B", ("GPU-0", "GPU-1"))
-    asked = shared_device_question("Start", spec, seen, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset())
+    asked = shared_device_question(
+        "Start", spec, current, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset()
+    )
     assert (asked.question, asked.yes) == ("Start digits_mlp beside A and B?", "Start beside them")
     assert asked.words.startswith(
         "A and B are on GPU 0 and GPU 1 and would share memory and time with digits_mlp: all take"
     )
-    asked = shared_device_question("Resume", spec, seen, {"GPU-1": (other,)}, agreed=frozenset())
+    asked = shared_device_question("Resume", spec, current, {"GPU-1": (other,)}, agreed=frozenset())
     assert (asked.question, asked.yes) == ("Resume digits_mlp beside B?", "Resume beside it")
     assert asked.words.startswith("B is on GPU 1 and would share memory and time with digits_mlp: both take")
-    assert shared_device_question("Start", spec, seen, {"GPU-2": (one,)}, agreed=frozenset()) is None
+    assert shared_device_question("Start", spec, current, {"GPU-2": (one,)}, agreed=frozenset()) is None
 
 
 class RunList(QObject):
-    """Runs on devices, as a test has them."""
+    """A run list with the given runs on each device."""
 
     changed = Signal()
 
@@ -189,7 +191,7 @@ class RunList(QObject):
 
 
 class Scanner(QObject):
-    """Finds no process."""
+    """A scanner that finds no processes."""
 
     changed = Signal()
     holders = ()
@@ -208,7 +210,7 @@ class Panels(QWidget):
 
 
 class Questions:
-    """Answers nothing by itself: `agree` says yes to the last question."""
+    """Records questions without answering; `agree` confirms the last one."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -227,7 +229,7 @@ def questions(monkeypatch) -> Questions:
 
 @pytest.fixture
 def controller(qtbot, tmp_path):
-    """Makes a controller of starts on one CPU device."""
+    """Return a function that makes a start controller on a machine with one CPU device."""
     panels = Panels()
     qtbot.addWidget(panels)
 
@@ -244,7 +246,7 @@ def controller(qtbot, tmp_path):
     return make
 
 
-def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, controller, questions, tmp_path, monkeypatch):
+def test_confirmation_covers_only_the_named_runs(qtbot, controller, questions, tmp_path, monkeypatch):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
     run_list, started = RunList(tmp_path, {"cpu:0": (one,)}), []
     made = controller(run_list)
@@ -252,19 +254,17 @@ def test_a_yes_is_for_the_runs_that_were_named_and_no_others(qtbot, controller, 
     made.check(choices("cpu:0"))
     made.start()
     qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp beside one?"])
-    run_list.on_devices = {"cpu:0": (one, other)}  # another has come while the question was open
+    run_list.on_devices = {"cpu:0": (one, other)}  # another run started while the question was open
     questions.agree()
     qtbot.waitUntil(lambda: questions.asked[1:] == ["Start digits_mlp beside one and other?"])
     assert started == []
-    run_list.on_devices = {"cpu:0": (other,)}  # a run that has ended meanwhile is no reason to ask again
+    run_list.on_devices = {"cpu:0": (other,)}  # the end of a run is no reason to ask again
     questions.agree()
     qtbot.waitUntil(lambda: [spec.devices for spec in started] == [("cpu:0",)])
     assert len(questions.asked) == 2
 
 
-def test_a_run_goes_on_beside_those_that_were_named_and_is_no_neighbour_of_itself(
-    qtbot, controller, questions, tmp_path, monkeypatch
-):
+def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, questions, tmp_path, monkeypatch):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
     run_list, resumed, polled = RunList(tmp_path, {"cpu:0": (one, other)}), [], []
     spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))

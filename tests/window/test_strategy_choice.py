@@ -1,4 +1,4 @@
-"""Which strategies are offered, with what reasons; and the settings of a training, from the form into the spec."""
+"""Offered strategies with reasons, and training settings from the form to the spec."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.support.running import LONG_PYTORCH, write_recipe
 
 
 def offered(panel) -> tuple[list[str], dict[str, str]]:
-    """The strategies that can be chosen, in order; and the others with what is said of them."""
+    """Return the usable strategies in order, and the others with the reason shown."""
     box = panel.strategy
     rows = [row for row in range(box.count()) if box.itemData(row)]
     usable = [row for row in rows if box.model().item(row).isEnabled()]
-    assert usable == rows[: len(usable)]  # what can be used comes first
+    assert usable == rows[: len(usable)]  # usable strategies come first
     others = {box.itemData(row): box.itemData(row, SECOND_LINE) for row in rows if row not in usable}
     return [box.itemData(row) for row in usable], others
 
@@ -25,7 +25,7 @@ def spec(panel):
     return panel.spec()
 
 
-def test_what_does_not_fit_the_ticked_devices_is_listed_with_its_reason(drive):
+def test_unusable_strategies_are_listed_with_reason(drive):
     panel = drive()
     panel.tick("cpu:0")
     usable, others = offered(panel)
@@ -42,7 +42,7 @@ def test_what_does_not_fit_the_ticked_devices_is_listed_with_its_reason(drive):
     assert "No TPU was found" in offered(panel)[1]["tpu"]
 
 
-def test_the_list_of_strategies_can_be_drawn_in_both_themes(drive):
+def test_strategy_list_is_painted_in_both_themes(drive):
     from gui.style.theme import DARK, LIGHT
 
     panel = drive()
@@ -56,7 +56,7 @@ def test_the_list_of_strategies_can_be_drawn_in_both_themes(drive):
     assert grabs[0] != grabs[1]
 
 
-def test_a_chosen_strategy_stays_although_it_does_not_fit_any_more(drive):
+def test_chosen_strategy_stays_when_it_no_longer_fits_devices(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.choose(panel.strategy, "pipeline")
@@ -76,7 +76,7 @@ def test_each_framework_keeps_its_choices(drive, tmp_path):
     panel.choose(panel.recipe, "digits_mlp")
     panel.set_number("setting-hidden", 77)
     panel.choose(panel.framework, "tensorflow")
-    assert panel.strategy.currentData() == "mirrored"  # the usual one
+    assert panel.strategy.currentData() == "mirrored"  # the default
     assert panel.recipe.currentData() == "digits_mlp"
     assert panel.window.findChild(QSpinBox, "setting-hidden").value() != 77
     mine = write_recipe(tmp_path, "import keras\ndef model(): ...\ndef train_data(): ...", "mine")
@@ -92,7 +92,7 @@ def test_each_framework_keeps_its_choices(drive, tmp_path):
     assert (again.strategy.currentData(), again.recipe.currentData()) == ("towers", mine)
 
 
-def test_a_recipe_of_another_framework_is_refused_in_a_sentence(drive, tmp_path):
+def test_recipe_of_another_framework_is_refused(drive, tmp_path):
     panel = drive()
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path, LONG_PYTORCH, "mine"))
@@ -126,7 +126,7 @@ def set_everything(panel) -> None:
         panel.window.findChild(QCheckBox, name).setChecked(ticked)
 
 
-def test_all_settings_reach_the_spec_and_are_remembered(drive):
+def test_all_settings_reach_spec_and_are_remembered(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.choose(panel.strategy, "pipeline")
@@ -145,7 +145,7 @@ def test_all_settings_reach_the_spec_and_are_remembered(drive):
     assert (made.training, made.checkpoints) == wanted
 
 
-def test_only_what_a_strategy_knows_is_asked_for(drive):
+def test_only_settings_of_chosen_strategy_are_shown(drive):
     panel = drive()
     panel.window.findChild(object, "moreButton").setChecked(True)
     panel.tick("cpu:0", "cpu:1")
@@ -166,7 +166,7 @@ def test_only_what_a_strategy_knows_is_asked_for(drive):
 
 
 @pytest.mark.parametrize(
-    ("field", "typed", "said"),
+    ("field", "typed", "problem"),
     [
         ("decayEdit", "much", "The weight decay is 'much'. Give a number"),
         ("clipEdit", "0", "The limit of the gradient's norm is 0. Give a number greater than 0"),
@@ -174,25 +174,25 @@ def test_only_what_a_strategy_knows_is_asked_for(drive):
         ("patienceEdit", "soon", "The patience of early stopping is 'soon'. Give a whole number"),
     ],
 )
-def test_what_is_typed_and_is_no_number_is_complained_of(drive, field, typed, said):
+def test_invalid_number_is_reported(drive, field, typed, problem):
     panel = drive()
     panel.tick("cpu:0")
     panel.set_text(field, typed)
-    panel.until(lambda: said in panel.verdict.text())
+    panel.until(lambda: problem in panel.verdict.text())
     panel.set_text(field, "")
     panel.until(lambda: "Ready" in panel.verdict.text())
 
 
-def test_remembered_settings_of_the_wrong_kind_are_left_out(drive, runs_root):
+def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):
     from gui.services.settings_file import SettingsFile, folder_key
 
-    kept = SettingsFile()
+    settings = SettingsFile()
     training = {"schedule": 3, "warmup_steps": -1, "weight_decay": [1], "stop_on_nan": "yes", "seed": True}
     checkpoints = {"unit": "moons", "every": 0, "keep": 1e9, "best": 7}
-    kept.keep_mapping(
+    settings.keep_mapping(
         f"{folder_key(runs_root)}/choices", {"training": training, "checkpoints": checkpoints, "left": {"keras": 4}}
     )
-    kept.save()
+    settings.save()
     panel = drive()
     panel.tick("cpu:0")
     panel.choose(panel.framework, "keras")
@@ -201,7 +201,7 @@ def test_remembered_settings_of_the_wrong_kind_are_left_out(drive, runs_root):
     assert made.checkpoints == Checkpoints(best=False)
 
 
-def test_tooltips_tell_what_the_chosen_strategy_does(drive):
+def test_tooltip_describes_chosen_strategy(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     assert panel.strategy.toolTip().startswith("Data parallel (DDP): One process per device")

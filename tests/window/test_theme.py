@@ -1,4 +1,4 @@
-"""Both themes can be read, and their colours told apart."""
+"""Both themes: readable text and distinct colours."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ BOTH = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.n
 
 
 @pytest.fixture
-def undressed(qapp):
-    """The application as it was before a test dressed it."""
+def unstyled_app(qapp):
+    """The application; its palette and stylesheet are restored after the test."""
     palette, sheet = qapp.palette(), qapp.styleSheet()
     yield qapp
     qapp.setStyleSheet(sheet)
@@ -42,7 +42,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @BOTH
-def test_every_text_can_be_read(theme: Theme) -> None:
+def test_all_text_has_enough_contrast(theme: Theme) -> None:
     texts = ("text", "muted", "accent", "good", "warn", "bad")
     pairs = [(text, ground) for text in texts for ground in ("window", "panel", "field")]
     pairs += [("text", "button"), ("text", "button_hover"), ("bad", "button"), ("text", "accent_soft")]
@@ -53,13 +53,13 @@ def test_every_text_can_be_read(theme: Theme) -> None:
 
 
 @BOTH
-def test_every_line_stands_out_from_its_card(theme: Theme) -> None:
+def test_all_line_colours_stand_out_from_panel(theme: Theme) -> None:
     lines = (*theme.devices, theme.train, theme.validation, theme.disabled, theme.accent)
     assert [line for line in lines if contrast(line, theme.panel) < 3] == []
 
 
 @BOTH
-def test_twelve_devices_have_colours_that_differ(theme: Theme) -> None:
+def test_twelve_device_colours_are_distinct(theme: Theme) -> None:
     assert len(theme.devices) >= 12
     assert theme.device_colour(len(theme.devices)) == theme.device_colour(0)
     for one, other in itertools.combinations(map(QColor, theme.devices), 2):
@@ -68,7 +68,7 @@ def test_twelve_devices_have_colours_that_differ(theme: Theme) -> None:
 
 
 @BOTH
-def test_the_sheet_is_complete_and_all_its_icons_exist(qapp, theme: Theme) -> None:
+def test_stylesheet_is_complete_and_its_icons_exist(qapp, theme: Theme) -> None:
     sheet = themes.stylesheet(theme)
     assert "$" not in sheet
     icons = re.findall(r'url\("([^"]+)"\)', sheet)
@@ -77,8 +77,8 @@ def test_the_sheet_is_complete_and_all_its_icons_exist(qapp, theme: Theme) -> No
 
 
 @BOTH
-def test_a_tick_is_seen_in_its_box(qtbot, undressed, theme: Theme) -> None:
-    themes.apply(undressed, theme)
+def test_tick_is_visible_in_checkbox(qtbot, unstyled_app, theme: Theme) -> None:
+    themes.apply(unstyled_app, theme)
     boxes = [QCheckBox(), QCheckBox()]
     for box in boxes:
         qtbot.addWidget(box)
@@ -86,16 +86,16 @@ def test_a_tick_is_seen_in_its_box(qtbot, undressed, theme: Theme) -> None:
     empty, ticked = (colours(box.grab().toImage()) for box in boxes)
     assert theme.accent in ticked
     assert theme.accent not in empty
-    assert theme.on_accent in ticked  # the tick itself: without an SVG reader it would be missing
+    assert theme.on_accent in ticked  # the tick itself, missing without an SVG reader
 
 
 def colours(image: QImage) -> set[str]:
-    """All colours of an image."""
+    """Return all colours of an image."""
     return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
 
 
-def test_titles_are_spaced_capitals(qtbot, undressed) -> None:
-    themes.apply(undressed, DARK)
+def test_titles_are_spaced_capitals(qtbot, unstyled_app) -> None:
+    themes.apply(unstyled_app, DARK)
     label = QLabel("devices")
     label.setProperty("role", "title")
     qtbot.addWidget(label)
@@ -104,8 +104,8 @@ def test_titles_are_spaced_capitals(qtbot, undressed) -> None:
     assert label.font().letterSpacing() > 0
 
 
-def test_a_mark_is_worn_at_once(qtbot, undressed) -> None:
-    themes.apply(undressed, DARK)
+def test_mark_changes_colour_at_once(qtbot, unstyled_app) -> None:
+    themes.apply(unstyled_app, DARK)
     label = QLabel("words")
     qtbot.addWidget(label)
     for tone in ("good", "bad"):
@@ -113,28 +113,28 @@ def test_a_mark_is_worn_at_once(qtbot, undressed) -> None:
         assert label.palette().color(label.foregroundRole()).name() == getattr(DARK, tone)
 
 
-def test_a_theme_is_applied_once_and_another_in_its_place(qtbot, undressed) -> None:
-    themes.apply(undressed, DARK)
-    style = undressed.style()
-    themes.apply(undressed, DARK)
-    assert undressed.style() is style, "nothing is styled again"
-    themes.apply(undressed, LIGHT)
+def test_theme_is_applied_once_and_can_be_replaced(qtbot, unstyled_app) -> None:
+    themes.apply(unstyled_app, DARK)
+    style = unstyled_app.style()
+    themes.apply(unstyled_app, DARK)
+    assert unstyled_app.style() is style, "the style is not set again"
+    themes.apply(unstyled_app, LIGHT)
     label = QLabel("words")
     qtbot.addWidget(label)
     label.ensurePolished()
     assert label.palette().color(label.foregroundRole()).name() == LIGHT.text
-    assert undressed.palette().window().color().name() == LIGHT.window
+    assert unstyled_app.palette().window().color().name() == LIGHT.window
 
 
-def test_a_spin_box_keeps_its_number_off_its_border(qtbot, undressed) -> None:
-    themes.apply(undressed, DARK)
+def test_inset_spin_box_has_text_margin(qtbot, unstyled_app) -> None:
+    themes.apply(unstyled_app, DARK)
     box = QSpinBox()
     qtbot.addWidget(box)
     themes.inset(box)
     assert box.lineEdit().textMargins().left() > 5
 
 
-def test_the_theme_follows_the_desktop() -> None:
+def test_theme_follows_desktop() -> None:
     class Hints:
         def __init__(self, scheme: Qt.ColorScheme) -> None:
             self.colorScheme = lambda: scheme
@@ -147,8 +147,8 @@ def test_the_theme_follows_the_desktop() -> None:
     assert [Theme.current(App(scheme)).name for scheme in schemes] == ["light", "dark", "dark"]
 
 
-def test_the_arrow_of_the_order_stands_beside_its_heading(qtbot, undressed) -> None:
-    themes.apply(undressed, DARK)
+def test_sort_arrow_is_beside_heading_text(qtbot, unstyled_app) -> None:
+    themes.apply(unstyled_app, DARK)
     table = ProcessTable(DARK)
     qtbot.addWidget(table)
     table.resize(900, 200)
@@ -157,20 +157,20 @@ def test_the_arrow_of_the_order_stands_beside_its_heading(qtbot, undressed) -> N
     for column in (MEMORY, NAME):
         table.sort_by(column)
         shown = heading(header, column)
-        assert not ink(shown.copy(0, 0, shown.width(), 6)), "nothing stands above the words"
+        assert not ink(shown.copy(0, 0, shown.width(), 6)), "nothing is painted above the text"
         assert table.horizontalHeaderItem(column).text()[-1] in {DESCENDING, ASCENDING}
         header.resizeSection(column, 2 * shown.width())
-        assert ink(heading(header, column)) == ink(shown), "the words are whole"
-    assert table.horizontalHeaderItem(MEMORY).text() == "Memory", "it was sorted by another since"
+        assert ink(heading(header, column)) == ink(shown), "the text is not cut"
+    assert table.horizontalHeaderItem(MEMORY).text() == "Memory", "the arrow is removed when another column is sorted"
 
 
 def heading(header: QHeaderView, column: int) -> QImage:
-    """What is painted of a column's heading, but for the line below it."""
+    """Return the painted heading of a column, without the line below it."""
     left, width = header.sectionViewportPosition(column), header.sectionSize(column)
     return header.grab(QRect(left, 0, width, header.height() - 2)).toImage()
 
 
 def ink(image: QImage) -> int:
-    """How many pixels are not as the ground is."""
-    ground = image.pixelColor(0, 0)
-    return sum(image.pixelColor(x, y) != ground for x in range(image.width()) for y in range(image.height()))
+    """Return the number of pixels that differ from the background."""
+    background = image.pixelColor(0, 0)
+    return sum(image.pixelColor(x, y) != background for x in range(image.width()) for y in range(image.height()))

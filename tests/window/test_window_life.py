@@ -1,4 +1,4 @@
-"""The window's own life: it ends at once and whole, leaves runs running, and says so once."""
+"""The window's lifetime: it closes at once, keeps runs active, and says so once."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ ROOT = Path(__file__).parents[2]
 WITHOUT_DISPLAY = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
 
 
-def test_closing_leaves_the_run_and_says_so_once(drive, runs_root, tmp_path):
+def test_closing_keeps_run_active_and_gives_one_notice(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root).until_trained()
     panel = drive()
     panel.until_state("Running")
     panel.window.close()
-    assert len(panel.told) == 1
-    assert f"trainyard stop {followed.run.id}" in panel.told[0]
+    assert len(panel.notices) == 1
+    assert f"trainyard stop {followed.run.id}" in panel.notices[0]
     step = followed.run.facts.step
     followed.until_trained(step + 50)
     again = drive()
     again.until_state("Running")
     again.window.close()
-    assert again.told == []
+    assert again.notices == []
     assert followed.poll().state is RunState.RUNNING
 
 
-def test_closing_never_waits_and_the_last_word_is_a_window_of_its_own(drive, runs_root, tmp_path, qtbot):
+def test_closing_does_not_wait_for_notice_window(drive, runs_root, tmp_path, qtbot):
     start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
     panel.window.tell = panel.window.show_notice
-    assert panel.window.close()  # one that waited for the word to be read would wait for ever
+    assert panel.window.close()  # a modal notice would block here
     assert not panel.window.isVisible()
-    word = panel.window.notice
-    assert isinstance(word, QWidget)
-    assert word.isVisible()
-    word.close()
+    notice = panel.window.notice
+    assert isinstance(notice, QWidget)
+    assert notice.isVisible()
+    notice.close()
 
 
-def test_many_windows_in_one_process_leave_nothing(qtbot, runs_root, nvml):
+def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
     nvml.write(gpus=1)
     for _ in range(5):
         window = create_window(runs_root)
@@ -60,11 +60,11 @@ def test_many_windows_in_one_process_leave_nothing(qtbot, runs_root, nvml):
         window.deleteLater()
         QApplication.processEvents()
     gc.collect()
-    # The helper processes were told to end; none of them is waited for by the window.
+    # Helper processes were asked to exit; the window does not wait for them.
     qtbot.waitUntil(lambda: not psutil.Process().children(), timeout=5000)
 
 
-def test_a_hidden_window_looks_less_often(drive):
+def test_hidden_window_polls_less_often(drive):
     panel = drive()
     timer = panel.window.services.poll_timer
     assert timer.interval_ms == 250
@@ -72,7 +72,7 @@ def test_a_hidden_window_looks_less_often(drive):
     assert timer.interval_ms == 500
 
 
-def test_it_looks_more_often_while_a_run_is_live(drive, runs_root, tmp_path):
+def test_window_polls_more_often_while_run_is_live(drive, runs_root, tmp_path):
     followed = start(played(tmp_path / "actor"), runs_root)
     panel = drive()
     panel.until_state("Running")
@@ -82,20 +82,20 @@ def test_it_looks_more_often_while_a_run_is_live(drive, runs_root, tmp_path):
     assert panel.window.services.poll_timer.interval_ms == 250
 
 
-def test_an_error_in_the_window_is_said_and_the_window_stays(drive, monkeypatch, caplog):
+def test_uncaught_exception_is_shown_and_window_stays_open(drive, monkeypatch, caplog):
     from gui import app
 
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     panel = drive()
     app._catch_exceptions(panel.window)
-    error = KeyError("a mistake of ours")
+    error = KeyError("an unexpected error")
     sys.excepthook(KeyError, error, error.__traceback__)
-    assert "a mistake of ours" in panel.message("messageStrip")
-    assert "a mistake of ours" in caplog.text
+    assert "an unexpected error" in panel.message("messageStrip")
+    assert "an unexpected error" in caplog.text
     assert panel.window.isVisible()
 
 
-def test_without_a_display_the_command_ends_in_one_sentence(runs_root):
+def test_command_without_display_fails_with_one_sentence(runs_root):
     environment = {name: value for name, value in os.environ.items() if name not in WITHOUT_DISPLAY}
     done = subprocess.run(
         [sys.executable, "-m", "core.cli", "--runs", str(runs_root)],
@@ -108,14 +108,14 @@ def test_without_a_display_the_command_ends_in_one_sentence(runs_root):
     assert "trainyard run RECIPE --devices ID" in done.stderr
 
 
-def test_a_display_that_does_not_answer_is_no_display():
+def test_unresponsive_display_is_reported():
     from gui.display_check import display_problem
 
     assert "does not answer" in (display_problem({"DISPLAY": ":4711"}, "linux") or "")
     assert display_problem({"QT_QPA_PLATFORM": "offscreen"}, "linux") is None
 
 
-def test_ctrl_c_closes_the_window(runs_root):
+def test_ctrl_c_closes_window(runs_root):
     import signal
 
     window = subprocess.Popen(
@@ -125,9 +125,9 @@ def test_ctrl_c_closes_the_window(runs_root):
         text=True,
     )
     deadline = time.monotonic() + 30
-    while not runs_root.is_dir() and time.monotonic() < deadline:  # made when the window first looks around
+    while not runs_root.is_dir() and time.monotonic() < deadline:  # created by the first poll
         time.sleep(0.05)
     window.send_signal(signal.SIGINT)
-    _, said = window.communicate(timeout=20)
+    _, stderr = window.communicate(timeout=20)
     assert window.returncode == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr
