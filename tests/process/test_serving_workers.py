@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from core.launchers.ranks import assign_ranks
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes
-from tests.support.running import CAME_UP, Followed, make_spec, start
+from tests.support.running import CAME_UP, FOREVER, Followed, make_spec, start, write_recipe
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -28,46 +27,36 @@ if TYPE_CHECKING:
 
 FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
-ACTOR = """#!{python}
-# Plays the workers of a parameter server run: no framework, the same words.
+RECIPE = """
 import json, os, signal, subprocess, sys, time
-run_dir, placement = sys.argv[2], json.loads(sys.argv[3])
-serves = placement["role"] != "chief"
-if serves and {deaf}:
+
+assignment = json.loads(sys.argv[2])
+if assignment["role"] != "chief" and {deaf}:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.Popen(["sleep", "3600"])
-fresh = "{notes}-" + str(placement["rank"])
+fresh = "{notes}-" + str(assignment["rank"])
 with open(fresh, "w") as file:
-    file.write(sys.argv[3])
-os.replace(fresh, "{notes}/" + str(placement["rank"]))
-if serves:
-    time.sleep(3600)
-while len(os.listdir("{notes}")) < placement["world_size"]:  # as a real chief, it waits until all are there
-    time.sleep(0.01)
-log = open(run_dir + "/events/worker-0.jsonl", "a")
-def tell(kind, **fields):
-    log.write(json.dumps({{"t": time.time(), "kind": kind, **fields}}) + "\\n")
-    log.flush()
-tell("plan", epochs=1, steps_per_epoch=1, samples_per_epoch=1)
-tell("ready", rank=0)
-asked = lambda: [name for name in ("stop", "pause") if os.path.exists(run_dir + "/control/" + name)]
-while {waits} and not asked():
-    time.sleep(0.01)
-tell("done", rank=0, paused="pause" in asked())
+    file.write(sys.argv[2])
+os.replace(fresh, "{notes}/" + str(assignment["rank"]))
+
+def model():
+    while len(os.listdir("{notes}")) < assignment["world_size"]:  # as a real chief, it waits until all are there
+        time.sleep(0.01)
+
+def train_data():
+    return range(64)
 """
 
 
 @pytest.fixture
 def actors(tmp_path: Path):
-    """A spec of a parameter server run whose workers are played."""
+    """A spec of a parameter server run whose processes write down what they are given."""
 
     def make(*, waits: bool = False, deaf: bool = False) -> RunSpec:
         (tmp_path / "notes").mkdir(exist_ok=True)
-        script = tmp_path / "actor"
-        script.write_text(ACTOR.format(python=sys.executable, notes=tmp_path / "notes", waits=waits, deaf=deaf))
-        script.chmod(0o755)
-        spec = make_spec("digits_mlp", devices="cpu:0,cpu:1")
-        return replace(spec, framework="tensorflow", strategy="parameter_server", python=str(script))
+        recipe = write_recipe(tmp_path, RECIPE.format(notes=tmp_path / "notes", deaf=deaf))
+        spec = make_spec(recipe, devices="cpu:0,cpu:1", epochs=FOREVER if waits else 1)
+        return replace(spec, framework="tensorflow", strategy="parameter_server")
 
     return make
 
