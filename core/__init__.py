@@ -1,1 +1,5 @@
-"""Trainyard without a window: runs, devices, strategies, the command line."""
+"""Trainyard without a window: runs, devices, strategies, the command line.
+
+- `errors`, `units`, `text`: the errors of a run, memory sizes, names joined in a sentence
+- the packages, from top to bottom: see docs/architecture.md
+"""

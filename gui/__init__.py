@@ -1,1 +1,7 @@
-"""The window: a viewer of runs. It never imports a framework or user code."""
+"""The window.
+
+- `app`: open the window
+- `main_window`: compose and connect its parts
+- `display_check`: whether a window can be shown at all
+- the packages, from top to bottom: see docs/architecture.md
+"""

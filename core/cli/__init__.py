@@ -1,0 +1,7 @@
+"""The command line.
+
+- `options`, `parse_choices`: the options, and how those of `run` become choices
+- `output`: everything that is printed or asked
+- `follow`: show a run's progress until it ends
+- `__main__`: parse the arguments and run one command of `commands`
+"""

@@ -1,1 +1,9 @@
+"""What lies in a run directory. Also loaded inside workers: standard library only, Python 3.10 syntax.
 
+- `paths`: the name of every file and folder
+- `settings`, `spec`: what was asked of a run
+- `rank`: which devices and which role a worker has
+- `events`: the event files
+- `checkpoint`: checkpoints on disk
+- `files`: write files whole, and word why a path could not be written
+"""

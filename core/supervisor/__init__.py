@@ -1,0 +1,10 @@
+"""The detached process that owns one run. `python -m core.supervisor RUN_DIR` starts it.
+
+- `supervisor`: the life of a run from its start to its end
+- `claim`: lock the run directory; clear away what an earlier supervisor left
+- `workers`, `jobs`: the processes of the run; what recipes and scripts do differently
+- `stop_escalation`: stop workers step by step
+- `guard`: the process that terminates what is left if the supervisor dies
+- `device_log`: record the readings of the devices
+- `monitor`, `stall`, `unticked_devices`: watch memory, missing progress, and devices that were not ticked
+"""

@@ -1,1 +1,4 @@
-"""The panels of the window: devices, setup and recipe, runs, and the tabs log, memory and processes."""
+"""The panels of the window. Each subpackage is one card.
+
+- `details`: the tabs about a run
+"""

@@ -1,1 +1,10 @@
-"""Work in the background of the window: `QObject`s without widgets."""
+"""Work in the background of the window: `QObject`s without widgets.
+
+- `services`: all services of one window, made once
+- `poll_timer`: the one timer
+- `background_task`: run work on a thread of its own
+- `run_session`, `run_list`: the shown run; all runs
+- `device_monitor`, `process_scanner`, `process_terminator`, `leftover_scanner`: devices, and processes on them
+- `start_checker`, `python_finder`, `expression_tester`: check choices, find Pythons, try an expression
+- `settings_file`: the settings that the window saves
+"""

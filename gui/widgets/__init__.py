@@ -1,1 +1,6 @@
-"""General widgets that know nothing about training: dialogs, docks, labels, tables, message strip."""
+"""General widgets that know nothing about training.
+
+- `message_strip`, `confirm_dialog`, `name_dialog`, `notice_window`: messages and questions
+- `dock`, `table`, `search_bar`, `elided_label`: docks, tables, search, shortened text
+- `painting`, `file_drop`: shared painting; dropped files
+"""

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import core
+from core.catalog.strategies import STRATEGIES
 
 ROOT = Path(core.__file__).resolve().parents[1]
 CODE = [path for name in ("core", "gui") for path in sorted((ROOT / name).rglob("*.py"))]
@@ -75,6 +76,18 @@ def test_file_names_of_the_run_directory_stand_in_one_module() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and RUN_FILES.match(node.value)
     ]
     assert literal == []
+
+
+def test_every_package_has_a_table_of_contents() -> None:
+    """The docstring of a package names its modules. The files of strategies are rows of the catalog instead."""
+    missing = []
+    for init in (path for path in CODE if path.name == "__init__.py"):
+        text = init.read_text(encoding="utf-8")
+        modules = {path.stem for path in init.parent.glob("*.py") if path.stem not in {"__init__", "__main__"}}
+        if init.parent.parent.name == "worker":
+            modules -= {strategy.name for strategy in STRATEGIES}
+        missing += [f"{module_name(init)}: {name}" for name in sorted(modules) if f"`{name}`" not in text]
+    assert missing == []
 
 
 def _circle(edges: dict[str, set[str]]) -> list[str]:

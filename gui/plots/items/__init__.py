@@ -1,1 +1,6 @@
-"""Parts of plots: canvas, axes, lines, bands, marks, the read-out under the mouse."""
+"""Parts of plots.
+
+- `canvas`, `axes`: the drawing area and its axes
+- `line`, `multi_line`, `band`: one line, many lines as one item, a band
+- `hover`, `end_mark`: the read-out under the mouse; the mark at the end of training
+"""

@@ -1,1 +1,6 @@
-"""View data about devices: rows of the device list, memory bars, rows of processes."""
+"""What the window shows about devices and their processes.
+
+- `device_rows`: the rows of the device list, and which can be ticked
+- `memory_bars`: how the memory of each device is divided
+- `process_rows`: the table of processes
+"""

@@ -1,1 +1,6 @@
-"""View data about runs: header, progress, pause button, list rows, messages, memory verdicts."""
+"""What the window shows about runs.
+
+- `run_header`, `pause_button`, `progress`: name, state, buttons and progress of the shown run
+- `run_messages`, `memory_verdicts`: its message, and the verdicts on memory
+- `run_rows`: the list of runs
+"""

@@ -1,1 +1,7 @@
-"""What the window shows about a run that could be started."""
+"""What the window shows about a run that could be started.
+
+- `start_check`: the spec, the problems, and what to know before the start
+- `device_sharing`: the question before devices are shared
+- `strategy_rows`, `python_rows`: the rows of two boxes
+- `script_text`: the texts of the form for scripts
+"""
