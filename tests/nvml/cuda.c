@@ -110,7 +110,7 @@ int cuDeviceGet(int *device, int ordinal) {
     return SUCCESS;
 }
 
-static int tell(unsigned char *uuid, int index) {
+static int write_uuid(unsigned char *uuid, int index) {
     const char *text = state.gpu[index].uuid + 4; /* skip GPU- or MIG- */
     for (int i = 0; i < 16; i++) {
         unsigned byte;
@@ -126,14 +126,15 @@ int cuDeviceGetUuid(unsigned char *uuid, int device) {
     int code = enter();
     if (code) return code;
     if (device < 0 || device >= count) return INVALID_DEVICE;
-    return tell(uuid, shown[device] < GPUS ? shown[device] : (shown[device] - GPUS) / MIGS); /* the UUID of the whole GPU */
+    /* the UUID of the whole GPU */
+    return write_uuid(uuid, shown[device] < GPUS ? shown[device] : (shown[device] - GPUS) / MIGS);
 }
 
 #ifndef OLD /* drivers before 11.4 have only the function above */
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
     int code = enter();
     if (code) return code;
-    return device < 0 || device >= count ? INVALID_DEVICE : tell(uuid, shown[device]);
+    return device < 0 || device >= count ? INVALID_DEVICE : write_uuid(uuid, shown[device]);
 }
 #endif
 

@@ -154,7 +154,7 @@ static void load(const char *path) {
 }
 
 static void reload(void) {
-    static struct stat seen;
+    static struct stat last;
     static int loaded, frozen = -1;
     struct stat now;
     const char *path = getenv("NVML_STANDIN");
@@ -162,10 +162,10 @@ static void reload(void) {
     if (loaded && frozen) return;
     if (!path || stat(path, &now)) {
         if (!loaded) defaults(&state);
-    } else if (!loaded || now.st_ino != seen.st_ino || now.st_size != seen.st_size
-               || now.st_mtim.tv_sec != seen.st_mtim.tv_sec || now.st_mtim.tv_nsec != seen.st_mtim.tv_nsec) {
+    } else if (!loaded || now.st_ino != last.st_ino || now.st_size != last.st_size
+               || now.st_mtim.tv_sec != last.st_mtim.tv_sec || now.st_mtim.tv_nsec != last.st_mtim.tv_nsec) {
         load(path);
-        seen = now;
+        last = now;
     }
     loaded = 1;
 }

@@ -1,12 +1,12 @@
 /* A stand-in for the NVIDIA driver's library, for tests: libnvidia-ml.so.1 without a driver.
  *
- * It is driven by the file named in NVML_STANDIN, lines of key=value, read again whenever the file changes,
- * so that a test alters the hardware while the program runs (the keys: see standin.py). With NVML_STANDIN_CALLS
- * every call is appended to that file, as "function" or "function gpuN". With NVML_STANDIN_FROZEN the file is
- * read once, so that a benchmark measures its subject and not this library.
+ * NVML_STANDIN names the settings file, with lines of key=value (standin.py lists the keys). The file is read again
+ * after each change, so a test can change the hardware while the program runs. With NVML_STANDIN_CALLS every call is
+ * appended to that file, as "function" or "function gpuN". With NVML_STANDIN_FROZEN the settings are read only once,
+ * so that a benchmark does not measure this library.
  *
- * A handle dies with the first error of its device (but for "not supported" and its like). Using it afterwards aborts the process, as it does with
- * the real driver on a bad day.
+ * The first error of a device makes its handle stale, except errors such as "not supported". Using a stale handle
+ * aborts the process, as the real driver sometimes does.
  */
 #include <fcntl.h>
 #include <unistd.h>
