@@ -61,22 +61,22 @@ def launch() -> Iterator[Launcher]:
 @pytest.fixture
 def run_series() -> RunSeries:
     """The series of the synthetic run."""
-    made = RunSeries()
-    made.fold(events())
-    return made
+    series = RunSeries()
+    series.fold(events())
+    return series
 
 
 @pytest.fixture
 def plots(qtbot) -> dict[str, Plot]:
     """All plots, visible at 900 x 400 pixels. The loss is plotted over steps, which are easy to count."""
-    made = {row.name: row.make(DARK) for row in PLOTS}
-    for plot in made.values():
+    all_plots = {row.name: row.make(DARK) for row in PLOTS}
+    for plot in all_plots.values():
         qtbot.addWidget(plot)
         plot.resize(900, 400)
         with qtbot.waitExposed(plot):
             plot.show()
-    choose(made["lossPlot"], "axis_box", "step")
-    return made
+    choose(all_plots["lossPlot"], "axis_box", "step")
+    return all_plots
 
 
 def _end_runs(runs_root: Path) -> None:

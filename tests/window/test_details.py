@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @pytest.fixture
 def details(qtbot) -> Iterator[DetailTabs]:
     """The details panel in a dock, as in the main window."""
-    made, window = DetailTabs(DARK), QMainWindow()
+    detail_tabs, window = DetailTabs(DARK), QMainWindow()
     qtbot.addWidget(window)
-    dock = Dock("logDock", "Log", made, DARK, heading=made.tabs)
+    dock = Dock("logDock", "Log", detail_tabs, DARK, heading=detail_tabs.tabs)
     window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
     window.resize(900, 400)
     with qtbot.waitExposed(window):
         window.show()
-    yield made
+    yield detail_tabs
     window.close()  # keep the window referenced until here: it owns the panel
 
 

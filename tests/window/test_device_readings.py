@@ -28,9 +28,9 @@ GB = 2**30
 SLOW = "slow_ms.nvmlDeviceGetUtilizationRates"
 
 
-def row(device: str, **known) -> DeviceRow:
-    usual = {"label": device, "name": "A100", "full_name": "A100", "colour": "#4d9bff"}
-    return DeviceRow(id=device, is_mig=device.startswith("MIG-"), **usual, **known)
+def row(device: str, **values) -> DeviceRow:
+    defaults = {"label": device, "name": "A100", "full_name": "A100", "colour": "#4d9bff"}
+    return DeviceRow(id=device, is_mig=device.startswith("MIG-"), **defaults, **values)
 
 
 def flags(table, device: str) -> Qt.ItemFlag:

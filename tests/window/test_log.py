@@ -190,11 +190,11 @@ def test_fast_output_is_skipped_only_if_skipping_is_allowed(tmp_path):
 @pytest.fixture
 def view(qtbot, qapp) -> LogView:
     themes.apply(qapp, DARK)
-    made = LogView(DARK)
-    qtbot.addWidget(made)
-    made.resize(300, 100)
-    made.show()
-    return made
+    log_view = LogView(DARK)
+    qtbot.addWidget(log_view)
+    log_view.resize(300, 100)
+    log_view.show()
+    return log_view
 
 
 def append(path: Path, text: str) -> None:

@@ -42,8 +42,8 @@ HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaim
 
 
 def knowledge(*processes, run_id="this", **more):
-    usual = {"memory_of_run": {}, "available_bytes": None, "old_s": {}}
-    return MemoryKnowledge(processes=processes, run_id=run_id, **{**usual, **more})
+    defaults = {"memory_of_run": {}, "available_bytes": None, "old_s": {}}
+    return MemoryKnowledge(processes=processes, run_id=run_id, **{**defaults, **more})
 
 
 def process_of(used, run_id=None, **more):
@@ -140,8 +140,8 @@ def test_selected_row_is_scrolled_into_view(qtbot):
     qtbot.addWidget(page)
     page.resize(500, 120)
     page.show()
-    usual = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
-    page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **usual) for number in range(8)])
+    defaults = {"colour": "#4d9bff", "total_bytes": GB, "parts": (0,) * 5}
+    page.show_rows([MemoryBar(id=f"g{number}", label=f"GPU {number}", **defaults) for number in range(8)])
     qtbot.waitUntil(lambda: page.table.height() == page.table.sizeHint().height())
     last = page.table.visualItemRect(page.table.item(7, 0)).bottomLeft()
 
@@ -286,12 +286,12 @@ def test_held_by_others_is_amber_and_unjudged_memory_has_no_message(drive, runs_
     panel.window.close()
     events = next(runs_root.glob("*/events/supervisor.jsonl"))
     events.write_text(events.read_text().replace("held by others", "cannot be judged"))
-    again = drive()
-    open_run(again)
-    again.until_state("Finished")
-    released = again.window.findChild(QLabel, "releasedLabel")
+    reopened = drive()
+    open_run(reopened)
+    reopened.until_state("Finished")
+    released = reopened.window.findChild(QLabel, "releasedLabel")
     assert (released.text(), released.property("tone")) == ("memory cannot be judged", "muted")
-    assert again.message() == ""
+    assert reopened.message() == ""
 
 
 def test_run_without_findings_shows_no_verdict(drive, runs_root):
@@ -355,12 +355,12 @@ def test_verdict_note_and_header_text(known, note, head):
 
 
 def test_pending_device_is_reported_while_another_is_released():
-    waited = "GPU 1 still uses 2.0 GB more than before the run."
+    waiting = "GPU 1 still uses 2.0 GB more than before the run."
     both = ("cpu:0", "cpu:1")
-    known = facts(RunState.RELEASING, both, waited, d0=GOOD)
-    assert memory_verdicts.nothing_words(known, shown=True) == waited
+    pending = facts(RunState.RELEASING, both, waiting, d0=GOOD)
+    assert memory_verdicts.nothing_words(pending, shown=True) == waiting
     for state in (RunState.RELEASING, RunState.FINISHED, RunState.LOST):
-        assert memory_verdicts.nothing_words(facts(state, both, waited, d0=GOOD, d1=GOOD), shown=True) == ""
+        assert memory_verdicts.nothing_words(facts(state, both, waiting, d0=GOOD, d1=GOOD), shown=True) == ""
     assert memory_verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), shown=True) == ""
 
 

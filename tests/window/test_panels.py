@@ -117,14 +117,14 @@ def test_missing_reading_is_dash_unless_run_reports_memory():
     survey = Survey(devices=(device,), samples=(Sample(device_id="cpu:0", time=1),))
     row = DeviceRows().make(survey, {"cpu:0": "#ffffff"}, OnDevices())[0]
     assert (row.utilisation, row.memory, row.temperature_and_power, row.memory_fraction) == ("–", "– / 8 GB", "", None)
-    known = OnDevices(used_by={"cpu:0": "mnist"}, memory_of_run={"cpu:0": 2 * GB})
-    row = DeviceRows().make(survey, {"cpu:0": "#ffffff"}, known)[0]
+    on_devices = OnDevices(used_by={"cpu:0": "mnist"}, memory_of_run={"cpu:0": 2 * GB})
+    row = DeviceRows().make(survey, {"cpu:0": "#ffffff"}, on_devices)[0]
     assert (row.memory, row.memory_fraction, row.status) == ("2.0 / 8 GB", 0.25, "runs mnist")
 
 
-def summary(tmp_path, state, **known):
-    usual = {"started": time.time(), "ended": None, "error": None, "last_loss": 0.214, "step": 320, "plan": PLAN}
-    return RunSummary(dir=tmp_path / state.value, name="mnist", state=state, **{**usual, **known})
+def summary(tmp_path, state, **values):
+    defaults = {"started": time.time(), "ended": None, "error": None, "last_loss": 0.214, "step": 320, "plan": PLAN}
+    return RunSummary(dir=tmp_path / state.value, name="mnist", state=state, **{**defaults, **values})
 
 
 def test_run_row_outcome_texts(tmp_path):

@@ -92,11 +92,11 @@ def test_end_mark_is_visible_without_later_readings(plots, run_series) -> None:
 
 def readings(values: dict[str, list[float | None]]) -> RunSeries:
     """Return a run series with one reading per device and second."""
-    made = RunSeries()
+    series = RunSeries()
     for second in range(max(map(len, values.values()))):
         for device, column in values.items():
-            made.add_reading(device, START + second, column[second], None)
-    return made
+            series.add_reading(device, START + second, column[second], None)
+    return series
 
 
 PURE = {"cpu:0": "#00ff00", "cpu:1": "#ff00ff"}
@@ -122,8 +122,8 @@ def test_constant_line_is_painted_without_bridging_a_gap(plots) -> None:
     plot = plots["utilisationPlot"]
     constant: list[float | None] = [50.0] * 60
     constant[30:40] = [None] * 10
-    made = readings({"cpu:0": constant, "cpu:1": [None] * 60})
-    draw_in_pure_colours(made, plot)
+    series = readings({"cpu:0": constant, "cpu:1": [None] * 60})
+    draw_in_pure_colours(series, plot)
     columns = line_columns(plot, "cpu:0")
     left = plot.canvas.view.sceneBoundingRect().left()
     per_second = plot.canvas.view.width() / 59

@@ -11,14 +11,14 @@ from tests.window.plotted import START, choose, draw
 
 def ranked(*ranks: list[float], name: str = "loss", every_s: float = 1.0) -> RunSeries:
     """Return a run series in which each rank reports these values at steps 1, 2, ...; rank n is n / 10 steps late."""
-    made = RunSeries()
-    made.fold([{"t": START, "kind": "state", "state": "starting"}])
+    series = RunSeries()
+    series.fold([{"t": START, "kind": "state", "state": "starting"}])
     for rank, values in enumerate(ranks):
         full = f"{name}@{rank}" if rank else name
         begun = START + every_s * (1 + rank / 10)
         ended = begun + every_s * (len(values) - 1)
-        made.fold([{"t": ended, "kind": "metrics", "since": begun, "first": 1, "values": {full: values}}])
-    return made
+        series.fold([{"t": ended, "kind": "metrics", "since": begun, "first": 1, "values": {full: values}}])
+    return series
 
 
 @pytest.mark.parametrize("axis", ["step", "time"])
@@ -65,11 +65,11 @@ def test_each_rank_is_smoothed_separately(plots) -> None:
 
 def test_validation_of_several_ranks_has_a_band(plots) -> None:
     loss = plots["lossPlot"]
-    made = ranked([1.0, 2.0])
+    series = ranked([1.0, 2.0])
     for rank, value in enumerate((5.0, 7.0)):
         name = f"val_loss@{rank}" if rank else "val_loss"
-        made.fold([{"t": START + 9, "kind": "metrics", "first": 2, "values": {name: [value]}}])
-    draw(made, loss)
+        series.fold([{"t": START + 9, "kind": "metrics", "first": 2, "values": {name: [value]}}])
+    draw(series, loss)
     curves = loss.curves()
     np.testing.assert_allclose(curves["val_loss"][1], [6])
     np.testing.assert_allclose(curves["val_loss (spread)"][1], [5, 7])
@@ -79,9 +79,9 @@ def test_validation_of_several_ranks_has_a_band(plots) -> None:
 
 def test_metric_name_with_at_sign_is_not_taken_for_a_rank(plots) -> None:
     loss = plots["lossPlot"]
-    made = ranked([1.0, 2.0], [2.0, 3.0])
-    made.fold([{"t": START + 3, "kind": "metrics", "first": 1, "values": {"recall@10": [0.5]}}])
-    draw(made, loss)
+    series = ranked([1.0, 2.0], [2.0, 3.0])
+    series.fold([{"t": START + 3, "kind": "metrics", "first": 1, "values": {"recall@10": [0.5]}}])
+    draw(series, loss)
     box = loss.controls.metric_box
     assert [box.itemData(row) for row in range(box.count())] == ["loss", "recall@10"]
 

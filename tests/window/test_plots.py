@@ -19,10 +19,10 @@ from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events, lo
 
 
 def test_all_plots_start_with_time_axis(qtbot) -> None:
-    made = [row.make(DARK) for row in PLOTS]
-    for plot in made:
+    all_plots = [row.make(DARK) for row in PLOTS]
+    for plot in all_plots:
         qtbot.addWidget(plot)
-    assert [plot.axis_name() for plot in made] == ["time", "time", "time"]
+    assert [plot.axis_name() for plot in all_plots] == ["time", "time", "time"]
 
 
 def test_every_plot_has_object_name_and_accessible_name(plots) -> None:

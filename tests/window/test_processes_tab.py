@@ -35,14 +35,14 @@ NO_PID = 4194999
 @pytest.fixture
 def own_processes(tmp_path, monkeypatch):
     """Let the leftover scanner see only this test's processes, so no other process is listed or ended."""
-    made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
-    monkeypatch.setattr(leftover_scanner, "PROC", made.path)
-    return made
+    proc_view = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
+    monkeypatch.setattr(leftover_scanner, "PROC", proc_view.path)
+    return proc_view
 
 
-def process_entry(**known):
-    usual = {"pid": 4711, "created": 1.0, "name": "python", "user": "anna", "state": "S", "ours": True}
-    return ProcessEntry(info=ProcessInfo(**{**usual, **known}), devices=())
+def process_entry(**values):
+    defaults = {"pid": 4711, "created": 1.0, "name": "python", "user": "anna", "state": "S", "ours": True}
+    return ProcessEntry(info=ProcessInfo(**{**defaults, **values}), devices=())
 
 
 # -- the rows ------------------------------------------------------------------------------------

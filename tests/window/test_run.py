@@ -172,14 +172,14 @@ def test_run_survives_killed_window_and_next_window_shows_it(drive, runs_root, t
     other.kill()
     other.wait()
     panel.window.close()
-    again = drive()
-    again.until_state("Running")
-    again.until(lambda: again.points("lossPlot") > 2)
-    steps = again.window.services.session.book.metrics["loss"].steps
+    reopened = drive()
+    reopened.until_state("Running")
+    reopened.until(lambda: reopened.points("lossPlot") > 2)
+    steps = reopened.window.services.session.book.metrics["loss"].steps
     assert steps[0] == 1  # the complete history
     assert len(steps) == steps[-1]
-    again.stop()
-    again.until_state("Stopped")
+    reopened.stop()
+    reopened.until_state("Stopped")
 
 
 def test_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):

@@ -17,9 +17,9 @@ from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, run_header
 
 @pytest.fixture
 def buttons(qtbot):
-    made = RunButtons(DARK)
-    qtbot.addWidget(made)
-    return made
+    run_buttons = RunButtons(DARK)
+    qtbot.addWidget(run_buttons)
+    return run_buttons
 
 
 NOW = 1_800_000_000.0

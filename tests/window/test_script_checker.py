@@ -25,8 +25,8 @@ def script_choices(tmp_path):
     def make(source: str, **options) -> ScriptChoices:
         path = tmp_path / "train.py"
         path.write_text(source)
-        usual = {"devices": ("cpu:0", "cpu:1"), "working_dir": str(tmp_path), "python": sys.executable}
-        return ScriptChoices(script=str(path), **{**usual, **options})
+        defaults = {"devices": ("cpu:0", "cpu:1"), "working_dir": str(tmp_path), "python": sys.executable}
+        return ScriptChoices(script=str(path), **{**defaults, **options})
 
     return make
 

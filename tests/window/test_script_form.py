@@ -110,7 +110,7 @@ def test_running_script_can_be_stopped_but_not_paused_or_saved(drive, script):
     assert "A script cannot be saved from outside: it may save in its own way" in save.toolTip()
     panel.stop()
     panel.until_state("Stopped")
-    assert [rung.name for rung in panel.run.facts.stop_steps][-1:] == ["SIGINT"]
+    assert [step.name for step in panel.run.facts.stop_steps][-1:] == ["SIGINT"]
     panel.until(lambda: not panel.stop_button.isEnabled(), "Stop to be disabled")
     assert not panel.pause_button.isEnabled()
     assert "cannot be paused" in panel.pause_button.toolTip()
@@ -202,10 +202,10 @@ def test_script_choices_are_remembered(drive, script, tmp_path):
     before = spec_of(panel)
     assert before.python == sys.executable
     panel.window.close()
-    again = drive()
-    assert is_script(again)
-    ready(again)
-    assert spec_of(again) == before
+    reopened = drive()
+    assert is_script(reopened)
+    ready(reopened)
+    assert spec_of(reopened) == before
 
 
 def test_pythons_are_listed_with_their_packages(drive, script):
@@ -226,15 +226,15 @@ def test_pythons_are_listed_with_their_packages(drive, script):
 
 
 def test_searching_default_python_on_dead_disk_does_not_block_window(drive, script, monkeypatch):
-    usual = script.parent / ".venv" / "bin" / "python"
-    usual.parent.mkdir(parents=True)
-    usual.symlink_to(sys.executable)
+    default_python = script.parent / ".venv" / "bin" / "python"
+    default_python.parent.mkdir(parents=True)
+    default_python.symlink_to(sys.executable)
     answers, threads = threading.Event(), []
     can_access = os.access
 
     def access(path, *mode, **more):
         """Block on the default Python until `answers` is set, like a dead file server."""
-        if str(path) == str(usual):
+        if str(path) == str(default_python):
             threads.append(threading.current_thread())
             answers.wait(60)
         return can_access(path, *mode, **more)
@@ -258,7 +258,7 @@ def test_searching_default_python_on_dead_disk_does_not_block_window(drive, scri
     panel.until(lambda: box.itemText(0) == "Automatic: .venv", "the default Python")
     assert threading.main_thread() not in threads
     ready(panel)
-    assert spec_of(panel).python == str(usual)
+    assert spec_of(panel).python == str(default_python)
 
 
 def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, runs_root):
@@ -316,19 +316,19 @@ def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_pa
         menu_action(menu, "Duplicate and edit").trigger()
         assert is_script(panel) is (spec.script is not None)
         ready(panel)
-        made = spec_of(panel)
-        assert (made.script, made.recipe, made.training, made.checkpoints) == (
+        new_spec = spec_of(panel)
+        assert (new_spec.script, new_spec.recipe, new_spec.training, new_spec.checkpoints) == (
             spec.script, spec.recipe, spec.training, spec.checkpoints,
         )  # fmt: skip
-        assert (made.devices, made.strategy, made.python) == (spec.devices, spec.strategy, spec.python)
-        assert (made.name, made.working_dir) == (spec.name, spec.working_dir)
+        assert (new_spec.devices, new_spec.strategy, new_spec.python) == (spec.devices, spec.strategy, spec.python)
+        assert (new_spec.name, new_spec.working_dir) == (spec.name, spec.working_dir)
     menu_action(menu, "Copy as command").trigger()
     line = QGuiApplication.clipboard().text()
     assert shlex.split(line)[:5] == ["cd", of_recipe.working_dir, "&&", "trainyard", "run"]
     assert panel.message("messageStrip") == "Copied: the line that starts nightly the same from a shell."
     panel.choose(panel.recipe, "digits_mlp")  # name and folder of the duplicated run are dropped
-    made = spec_of(panel)
-    assert (made.name, made.working_dir) == ("digits_mlp", str(Path.cwd()))
+    new_spec = spec_of(panel)
+    assert (new_spec.name, new_spec.working_dir) == ("digits_mlp", str(Path.cwd()))
 
 
 def test_presets_are_saved_applied_and_deleted(drive, script, runs_root):

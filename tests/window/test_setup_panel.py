@@ -129,8 +129,8 @@ def test_memory_watch_settings_reach_spec_and_are_remembered(drive):
     panel.set_text("releaseWaitEdit", "")
     assert panel.spec().release == ReleaseWatch(tolerance_mb=128)
     panel.window.close()
-    again = drive()
-    assert again.spec().release.tolerance_mb == 128
+    reopened = drive()
+    assert reopened.spec().release.tolerance_mb == 128
 
 
 def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
@@ -144,8 +144,8 @@ def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
     panel.choose(panel.box("cudaIdsBox"), "integer")
     assert panel.spec().cuda_ids == "integer"
     panel.window.close()
-    again = drive()
-    again.until(lambda: again.spec().cuda_ids == "integer", "the remembered choice")
+    reopened = drive()
+    reopened.until(lambda: reopened.spec().cuda_ids == "integer", "the remembered choice")
 
 
 def test_cuda_ids_choice_is_hidden_and_ignored_without_gpu(drive):
@@ -249,15 +249,15 @@ def test_choices_and_layout_are_remembered(drive):
     runs = panel.window.findChild(QDockWidget, "runsDock")
     panel.window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, runs)
     panel.window.close()
-    again = drive()
-    again.until(lambda: again.table.item(again.row_of("cpu:1"), 0).checkState() is Qt.CheckState.Checked)
-    assert again.recipe.currentData() == "digits_mlp"
-    assert again.strategy.currentData() == "ddp"
-    choices = again.window.panels.setup.choices()
+    reopened = drive()
+    reopened.until(lambda: reopened.table.item(reopened.row_of("cpu:1"), 0).checkState() is Qt.CheckState.Checked)
+    assert reopened.recipe.currentData() == "digits_mlp"
+    assert reopened.strategy.currentData() == "ddp"
+    choices = reopened.window.panels.setup.choices()
     assert (choices.training["epochs"], choices.training["seed"]) == (7, 3)
-    assert again.plot("lossPlot").controls.logarithmic
-    runs = again.window.findChild(QDockWidget, "runsDock")
-    assert again.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
+    assert reopened.plot("lossPlot").controls.logarithmic
+    runs = reopened.window.findChild(QDockWidget, "runsDock")
+    assert reopened.window.dockWidgetArea(runs) is Qt.DockWidgetArea.LeftDockWidgetArea
 
 
 def test_device_panel_grows_if_there_are_more_devices_than_last_time(drive, nvml):
@@ -267,14 +267,14 @@ def test_device_panel_grows_if_there_are_more_devices_than_last_time(drive, nvml
     qtbot.mouseClick(panel.window, Qt.MouseButton.LeftButton, pos=QPoint(2, 2))  # as if the user had moved a border
     panel.window.close()
     nvml.write(gpus=8)
-    again = drive()
-    devices = again.window.findChild(QDockWidget, "devicesDock")
+    reopened = drive()
+    devices = reopened.window.findChild(QDockWidget, "devicesDock")
     few = devices.height()
-    again.until(lambda: again.table.rowCount() == 10, "the devices")
-    again.until(lambda: devices.height() > 2 * few, "all of them to be shown")
+    reopened.until(lambda: reopened.table.rowCount() == 10, "the devices")
+    reopened.until(lambda: devices.height() > 2 * few, "all of them to be shown")
     shown = devices.height()
-    again.window.controllers.layout.reset()
-    again.until(lambda: devices.height() == shown, "the same height after a reset of the layout")
+    reopened.window.controllers.layout.reset()
+    reopened.until(lambda: devices.height() == shown, "the same height after a reset of the layout")
 
 
 @pytest.mark.parametrize(

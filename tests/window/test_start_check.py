@@ -40,8 +40,8 @@ def choices(*devices: str) -> RecipeChoices:
 
 
 def survey(**sample) -> Survey:
-    usual = {"memory_used_bytes": GB, "processes": ()}
-    samples = tuple(Sample(device_id=each.id, time=1, **{**usual, **sample}) for each in GPUS)
+    defaults = {"memory_used_bytes": GB, "processes": ()}
+    samples = tuple(Sample(device_id=each.id, time=1, **{**defaults, **sample}) for each in GPUS)
     return Survey(devices=(*GPUS, CPU), samples=samples)
 
 
@@ -222,9 +222,9 @@ class Questions:
 
 @pytest.fixture
 def questions(monkeypatch) -> Questions:
-    made = Questions()
-    monkeypatch.setattr(start_controller, "ask", made)
-    return made
+    recorder = Questions()
+    monkeypatch.setattr(start_controller, "ask", recorder)
+    return recorder
 
 
 @pytest.fixture
@@ -239,9 +239,9 @@ def controller(qtbot, tmp_path):
         services = SimpleNamespace(
             device_monitor=monitor, process_scanner=Scanner(), run_list=run_list, session=session
         )
-        made = StartController(panels, services)
-        made.setParent(panels)
-        return made
+        new_controller = StartController(panels, services)
+        new_controller.setParent(panels)
+        return new_controller
 
     return make
 
@@ -249,10 +249,10 @@ def controller(qtbot, tmp_path):
 def test_confirmation_covers_only_the_named_runs(qtbot, controller, questions, tmp_path, monkeypatch):
     one, other = summary(tmp_path, "one", ("cpu:0",)), summary(tmp_path, "other", ("cpu:0",))
     run_list, started = RunList(tmp_path, {"cpu:0": (one,)}), []
-    made = controller(run_list)
+    new_controller = controller(run_list)
     monkeypatch.setattr(start_controller.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
-    made.check(choices("cpu:0"))
-    made.start()
+    new_controller.check(choices("cpu:0"))
+    new_controller.start()
     qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp beside one?"])
     run_list.on_devices = {"cpu:0": (one, other)}  # another run started while the question was open
     questions.agree()
@@ -271,12 +271,12 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
     session = SimpleNamespace(
         run=SimpleNamespace(dir=one.dir), spec=spec, facts=RunFacts(), poll=lambda: polled.append(1)
     )
-    made = controller(run_list, session)
+    new_controller = controller(run_list, session)
     monkeypatch.setattr(start_controller.Run, "resume", resumed.append)
-    made.resume()
+    new_controller.resume()
     qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp beside other?"])
-    assert not made.is_resuming(session.run)
+    assert not new_controller.is_resuming(session.run)
     questions.agree()
-    assert made.is_resuming(session.run)
-    qtbot.waitUntil(lambda: not made.is_resuming(session.run))
+    assert new_controller.is_resuming(session.run)
+    qtbot.waitUntil(lambda: not new_controller.is_resuming(session.run))
     assert (resumed, polled) == ([one.dir], [1])

@@ -86,10 +86,10 @@ def test_each_framework_keeps_its_choices(drive, tmp_path):
     assert (panel.strategy.currentData(), panel.recipe.currentData()) == ("fsdp", "digits_mlp")
     assert panel.window.findChild(QSpinBox, "setting-hidden").value() == 77
     panel.window.close()
-    again = drive()
-    assert (again.strategy.currentData(), again.recipe.currentData()) == ("fsdp", "digits_mlp")
-    again.choose(again.framework, "tensorflow")
-    assert (again.strategy.currentData(), again.recipe.currentData()) == ("towers", mine)
+    reopened = drive()
+    assert (reopened.strategy.currentData(), reopened.recipe.currentData()) == ("fsdp", "digits_mlp")
+    reopened.choose(reopened.framework, "tensorflow")
+    assert (reopened.strategy.currentData(), reopened.recipe.currentData()) == ("towers", mine)
 
 
 def test_recipe_of_another_framework_is_refused(drive, tmp_path):
@@ -130,19 +130,19 @@ def test_all_settings_reach_spec_and_are_remembered(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.choose(panel.strategy, "pipeline")
-    made = spec(panel)
-    assert (made.training, made.checkpoints) == (Training(learning_rate=0.05), Checkpoints())
+    new_spec = spec(panel)
+    assert (new_spec.training, new_spec.checkpoints) == (Training(learning_rate=0.05), Checkpoints())
     set_everything(panel)
     wanted = EVERYTHING, Checkpoints(unit="minutes", every=3, keep=4, best=False)
-    made = spec(panel)
-    assert (made.training, made.checkpoints) == wanted
+    new_spec = spec(panel)
+    assert (new_spec.training, new_spec.checkpoints) == wanted
     panel.until(
         lambda: panel.window.findChild(QLabel, "batchLabel").text().startswith("32 = 1 pipeline of 2 stages × 8")
     )
     panel.window.close()
-    again = drive()
-    made = spec(again)
-    assert (made.training, made.checkpoints) == wanted
+    reopened = drive()
+    new_spec = spec(reopened)
+    assert (new_spec.training, new_spec.checkpoints) == wanted
 
 
 def test_only_settings_of_chosen_strategy_are_shown(drive):
@@ -196,9 +196,9 @@ def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):
     panel = drive()
     panel.tick("cpu:0")
     panel.choose(panel.framework, "keras")
-    made = spec(panel)
-    assert made.training == Training(learning_rate=made.training.learning_rate)
-    assert made.checkpoints == Checkpoints(best=False)
+    new_spec = spec(panel)
+    assert new_spec.training == Training(learning_rate=new_spec.training.learning_rate)
+    assert new_spec.checkpoints == Checkpoints(best=False)
 
 
 def test_tooltip_describes_chosen_strategy(drive):

@@ -30,10 +30,10 @@ def test_closing_keeps_run_active_and_gives_one_notice(drive, runs_root, tmp_pat
     assert f"trainyard stop {followed.run.id}" in panel.notices[0]
     step = followed.run.facts.step
     followed.until_trained(step + 50)
-    again = drive()
-    again.until_state("Running")
-    again.window.close()
-    assert again.notices == []
+    reopened = drive()
+    reopened.until_state("Running")
+    reopened.window.close()
+    assert reopened.notices == []
     assert followed.poll().state is RunState.RUNNING
 
 
