@@ -48,4 +48,10 @@ def recorded(run_dir: Path) -> dict[str, list[Any]]:
                 continue
             fields = {name: value for name, value in event.items() if name not in OF_ITS_OWN}
             found.setdefault(path.name, []).append(fields)
-    return found
+    return {name: in_order_of_ranks(events) for name, events in found.items()}
+
+
+def in_order_of_ranks(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events with the exits of the ranks last, by rank: which rank ends first is chance."""
+    exits = [event for event in events if event["kind"] == "worker_exit"]
+    return [event for event in events if event not in exits] + sorted(exits, key=lambda event: event["rank"])

@@ -52,6 +52,7 @@ def test_closing_does_not_wait_for_notice_window(drive, runs_root, tmp_path, qtb
 
 def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
     nvml.write(gpus=1)
+    others = set(psutil.Process().children())  # such as the worker pool that earlier tests share
     for _ in range(5):
         window = create_window(runs_root)
         window.show()
@@ -61,7 +62,7 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
         QApplication.processEvents()
     gc.collect()
     # Helper processes were asked to exit; the window does not wait for them.
-    qtbot.waitUntil(lambda: not psutil.Process().children(), timeout=5000)
+    qtbot.waitUntil(lambda: set(psutil.Process().children()) <= others, timeout=20_000)
 
 
 def test_hidden_window_polls_less_often(drive):
