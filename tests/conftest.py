@@ -33,6 +33,7 @@ FOLDERS = {"architecture": "unit", "unit": "unit", "process": "process", "window
 """The marker of the tests in each folder."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its folder; those of a framework go to one process of tests, which has its pool."""
     for item in items:
