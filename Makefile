@@ -21,7 +21,7 @@ run: $(VENV)/run-$(BUILDS)
 	@$(BIN)/trainyard
 
 # Three processes on two cores: much of a test is waiting. The tests of a framework stay together (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest --numprocesses 3
 
 test: $(VENV)/test
 	$(PYTEST)

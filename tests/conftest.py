@@ -19,6 +19,8 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from xdist.scheduler import LoadScopeScheduling
+
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 SET_BY_OTHERS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}  # by pytest; by torch's first optimizer
@@ -33,15 +35,27 @@ FOLDERS = {"architecture": "unit", "unit": "unit", "process": "process", "window
 """The marker of the tests in each folder."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder; those of a framework go to one process of tests, which has its pool."""
+    """Mark each test by its folder."""
     for item in items:
-        marker = FOLDERS[item.path.relative_to(Path(__file__).parent).parts[0]]
-        item.add_marker(marker)
-        if marker == "framework":
-            is_tensorflow = "tensorflow" in item.nodeid or "keras" in item.nodeid
-            item.add_marker(pytest.mark.xdist_group("tensorflow" if is_tensorflow else "torch"))
+        item.add_marker(FOLDERS[item.path.relative_to(Path(__file__).parent).parts[0]])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    """Send the tests of a framework to one process of tests, which has its pool; each other one to whichever is free.
+
+    pytest-xdist's own groups (`loadgroup`) have no effect with pytest 9.2, which keeps a test's id elsewhere.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            if not nodeid.startswith("tests/framework/"):
+                return nodeid
+            return "tensorflow" if "tensorflow" in nodeid or "keras" in nodeid else "torch"
+
+    return Scheduling(config, log)
 
 
 def _cores_of_our_own() -> str:
