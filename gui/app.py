@@ -76,7 +76,7 @@ def _close_on_signals(window: MainWindow) -> None:
     """Close the window at Ctrl-C in the terminal, and print its last sentence there."""
 
     def close(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        window.tell = lambda sentence: print(sentence, file=sys.stderr)  # noqa: T201 (the command's own terminal)
+        window.show_close_notice = lambda sentence: print(sentence, file=sys.stderr)  # noqa: T201 (the command's own terminal)
         window.close()
 
     # Python runs these between two of its instructions: at the latest when the poll timer fires.

@@ -55,7 +55,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.setWindowTitle(TITLE)
         self.resize(SIZE)
-        self.tell: Callable[[str], None] = self.show_notice
+        self.show_close_notice: Callable[[str], None] = self.show_notice
         """Called once with a sentence that runs continue after the window is closed."""
         self.notice: NoticeWindow | None = None
         self.opened = False
@@ -87,7 +87,7 @@ class MainWindow(QMainWindow):
         services.session.attached.connect(self._set_pace)
         services.python_finder.found.connect(panels.setup.script.show_pythons)
         services.expression_tester.tested.connect(panels.setup.script.show_trial)
-        panels.setup.search_folder_changed.connect(services.python_finder.look)
+        panels.setup.search_folder_changed.connect(services.python_finder.search)
         panels.header.heading_changed.connect(lambda name: self.setWindowTitle(f"{name} – {TITLE}" if name else TITLE))
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
@@ -190,6 +190,6 @@ class MainWindow(QMainWindow):
         self.controllers.state.save()
         live = [each for each in self.services.run_list.summaries if not state_info(each.state).over]
         if live and self.controllers.state.first_time("told"):
-            self.tell(notice_sentence([each.name for each in live], [each.dir.name for each in live]))
+            self.show_close_notice(notice_sentence([each.name for each in live], [each.dir.name for each in live]))
         self.services.device_monitor.close()
         super().closeEvent(event)

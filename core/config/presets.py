@@ -44,7 +44,7 @@ def path_of(name: str, root: Path) -> Path:
         return Path(name).expanduser().absolute()
     if not re.fullmatch(r"[\w][\w .+-]*", name):
         raise ValueError(
-            f"A preset cannot be called {name!r}. Use letters, digits, spaces and . + - _, or give a path."
+            f"{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _, or give a path."
         )
     return root / f"{name}{SUFFIX}"
 

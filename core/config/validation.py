@@ -144,7 +144,7 @@ def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
     if len(kinds) > 1:
         names = join_names(KIND_NAMES.get(kind, kind) for kind in kinds)
         labels = ", ".join(device.label for device in chosen)
-        return [f"{names} are chosen together ({labels}). A run uses one kind of device: choose one kind."]
+        return [f"{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind."]
     reason = obstacle(strategy, chosen)
     return [reason] if reason else []
 

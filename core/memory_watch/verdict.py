@@ -95,7 +95,10 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
     """Return why the readings allow no verdict; None where they do, or may later."""
     label = evidence.label
     if evidence.device.shared_memory:
-        return f"{label} shares its memory with the host: no reading tells whose it is. No process of this run is left."
+        return (
+            f"{label} shares its memory with the host, so its readings do not show which process uses it. "
+            "No process of this run is left."
+        )
     if evidence.asleep:
         return (
             f"{label} sleeps, so nothing uses it any more; it was not woken up to read its memory, and whether all of "
@@ -182,7 +185,7 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
 def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     names = enumerated(_with_run(process) for process, _ in delta.grown)
     sentence = (
-        f"{_excess(evidence)}, but this run released it; others have it: {names}. {_left_alone(len(delta.grown))}."
+        f"{_excess(evidence)}, but this run released it; others have it: {names}. {_not_ended(len(delta.grown))}."
     )
     return Verdict.HELD_BY_OTHERS, _joined(sentence, _ended(evidence), evidence.trouble)
 
@@ -192,7 +195,7 @@ def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judg
     names = enumerated(map(_with_run, others))
     sentence = (
         f"{_excess(evidence)}. No process of this run is left; others may have it"
-        f"{', how much is not known' if delta.unsure else ''}: {names}. {_left_alone(len(others))}, "
+        f"{', how much is not known' if delta.unsure else ''}: {names}. {_not_ended(len(others))}, "
         "and see whether the memory comes back."
     )
     strange = (
@@ -204,10 +207,10 @@ def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judg
     return Verdict.HELD_BY_OTHERS, _joined(sentence, strange, _ended(evidence), evidence.trouble)
 
 
-def _left_alone(count: int) -> str:
+def _not_ended(count: int) -> str:
     if count == 1:
-        return "It was left alone; end it yourself where it is not needed"
-    return "They were left alone; end them yourself where they are not needed"
+        return "Trainyard did not end it; end it yourself if it is not needed"
+    return "Trainyard did not end them; end them yourself if they are not needed"
 
 
 def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Judgement:
@@ -356,7 +359,7 @@ class UsageDelta:
     grown: tuple[Share, ...]
     """Processes of others, visible here, that hold more than before, and how much more; largest first."""
     strange: tuple[Share, ...]
-    """As `grown`, for pids unknown here: of another namespace, or gone. They may have belonged to this run."""
+    """As `grown`, for pids unknown here: in a container, or already ended. They may have belonged to this run."""
     unsure: tuple[ProcessInfo, ...]
     """Processes that may hold more than before; how much is not known."""
     beyond: int

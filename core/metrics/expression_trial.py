@@ -33,8 +33,9 @@ def describe_result(found: Tried) -> str:
         return "This log is still empty. Try again when the run has printed something."
     lines = "1 line" if found.lines == 1 else f"the last {found.lines} lines"
     if not found.readings:
-        return f"It matches none of {lines} of this log."
-    return f"It matches {found.matched} of {lines} of this log; the last says {_values(found.readings[-1])}."
+        return f"The expression matches none of {lines} of this log."
+    last = _values(found.readings[-1])
+    return f"The expression matches {found.matched} of {lines} of this log. The last match reads {last}."
 
 
 def _values(reading: Reading) -> str:

@@ -134,7 +134,7 @@ class PythonProbe:
         except ValueError:
             self.close()
             raise ValueError(
-                f"{self.python} is no Python: asked for its version, it printed without an end. {REMEDY}"
+                f"{self.python} is not a Python interpreter: asked for its version, it did not stop printing. {REMEDY}"
             ) from None
         if ended:
             self.close()
@@ -173,7 +173,8 @@ class PythonProbe:
                     f"{self.python} cannot be used: asked for its version, it ended with {how}{printed}. {REMEDY}"
                 )
             raise ValueError(
-                f"{self.python} is no Python: asked for its version, it ended{printed or ' without output'}. {REMEDY}"
+                f"{self.python} is not a Python interpreter: asked for its version, it ended"
+                f"{printed or ' without output'}. {REMEDY}"
             )
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(

@@ -90,9 +90,11 @@ def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError)
 def cannot_write(folder: Path, error: OSError) -> str:
     """Return why nothing could be written into a run directory or a root, and what to do."""
     if error.errno == errno.ENOENT and not folder.exists():
-        return f"{folder} is not there any more. Start another run."
+        return f"{folder} no longer exists. Start another run."
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return f"{folder} is damaged: {error.filename or 'a part of it'} is missing or is no folder. Start another run."
+        return (
+            f"{folder} is damaged: {error.filename or 'a part of it'} is missing or is not a folder. Start another run."
+        )
     denied = error.errno in {errno.EACCES, errno.EPERM}
     return not_written(
         folder, error, if_full="Free some space, or keep runs elsewhere with --runs DIR.",

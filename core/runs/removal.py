@@ -43,12 +43,12 @@ def why_not(run_dir: Path) -> str:
     if run_dir.is_symlink():
         return f"{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm)."
     if not _is_run_folder(run_dir):
-        return f"{run_dir} is not the folder of a run, and is not removed."
+        return f"{run_dir} is not the folder of a run, so it was not removed."
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
     state = state_info(run.facts.state)
     if not state.over:
-        return f"Run {run.id} is {state.label.lower()}, and is not removed. Stop it first: trainyard stop {run.id}"
+        return f"Run {run.id} is {state.label.lower()}, so it was not removed. Stop it first: trainyard stop {run.id}"
     left = [each for each in leftovers.find([run_dir.parent]) if each.run_id == run.id]
     return _still_there(run.id, left) if left else ""
 
@@ -153,7 +153,8 @@ def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:
     names = ", ".join(f"pid {each.process.pid} ({each.name})" for each in left)
     processes, them = ("a process of it is", "it") if len(left) == 1 else ("processes of it are", "them")
     return (
-        f"Run {run_id} is not removed, since {processes} left: {names}. Terminate {them} first: trainyard sweep --end"
+        f"Run {run_id} was not removed, since {processes} still running: {names}. Terminate {them} first: "
+        "trainyard sweep --end"
     )
 
 

@@ -195,7 +195,9 @@ class Run:
         new = self._log.garbage_lines - self._garbage_reported
         self._garbage_reported += new
         if new:
-            what, were = ("1 line", "is no event and was") if new == 1 else (f"{new} lines", "are no events and were")
+            what, were = (
+                ("1 line", "is not an event and was") if new == 1 else (f"{new} lines", "are not events and were")
+            )
             troubles.append(f"{what} in {self.dir / EVENTS} {were} skipped; all others are shown.")
         return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 

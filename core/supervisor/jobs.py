@@ -133,8 +133,8 @@ class ScriptJob(Job):
             return None
         self._reported = True
         return (
-            "The process that reads measurements from the script's output has ended, so the curves stand still. "
-            "The script goes on, and its log is complete."
+            "The process that reads measurements from the script's output has ended, so the curves are no longer "
+            "updated. The script continues, and its log is complete."
         )
 
     def settle(self) -> str | None:

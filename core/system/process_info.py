@@ -60,7 +60,7 @@ class ProcessInfo:
     def words(self) -> str:
         """`pid 4711 python (anna)`, for use in a sentence."""
         if self.name is None:
-            return f"pid {self.pid} (of another namespace, or gone)"
+            return f"pid {self.pid} (in a container, or already ended)"
         return f"pid {self.pid} {self.name}" + (f" ({self.user})" if self.user else "")
 
 

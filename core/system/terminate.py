@@ -295,8 +295,8 @@ def _why_left(survivor: TrackedProcess, run_id: str | None, proc: Path) -> str:
     pid = survivor.process.pid
     exiting = _is_exiting(pid, proc)
     if not exiting and not processes.is_of_run(pid, run_id, proc):
-        what = "carries a run's tag now" if run_id is None else "does not carry the run's tag any more"
-        return f"It {what}, or belongs to another user, and was left alone."
+        what = "now has a run's tag" if run_id is None else "no longer has the run's tag"
+        return f"It {what}, or belongs to another user, so it was not ended."
     if _is_stuck(pid, proc):
         return (
             "It was killed but waits inside the kernel (state D), where no signal reaches it. It ends when the disk or "

@@ -21,7 +21,7 @@ from gui.viewmodels.devices.process_rows import (
     process_rows,
     why_not_end,
 )
-from gui.viewmodels.run.memory_verdicts import ended_words, nothing_words, seen_words, verdict_rows
+from gui.viewmodels.run.memory_verdicts import ended_words, no_verdict_words, seen_words, verdict_rows
 from gui.widgets.confirm_dialog import ask
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .dock_layout import MainPanels
 
 NOBODY = "No process holds memory of a device."
-NO_GPU = "No GPU answers here: what is listed are the processes of runs on the CPU devices, and there are none now."
+NO_GPU = "No GPU was found. Only processes of runs on CPU devices can be listed, and there are none now."
 
 
 class MemoryController(QObject):
@@ -46,7 +46,7 @@ class MemoryController(QObject):
         self._panels, self._message = panels, panels.message
         self._details, self._strip = details, strip = panels.details, panels.leftovers
         self._stale = True
-        self._told: frozenset[ProcessId] = frozenset()
+        self._shown_orphans: frozenset[ProcessId] = frozenset()
         """The orphaned processes that were shown last."""
         self._scanner.changed.connect(self.outdate)
         self._orphans.changed.connect(self._show_leftovers)
@@ -59,15 +59,15 @@ class MemoryController(QObject):
 
     def open(self) -> None:
         """Search for orphaned processes, once after the first poll."""
-        self._orphans.look()
+        self._orphans.scan()
 
     def poll(self, *, fresh: bool) -> None:
         """Bring the pages that can be seen up to date. `fresh`: there are new readings."""
         self._monitor.watch_processes(self._scanner.just_ended)
-        self._scanner.poll(shown=self._details.shows_holders)
+        self._scanner.poll(shown=self._details.shows_processes)
         self._orphans.poll()
         self._terminator.poll()
-        if self._details.shows_holders and (fresh or self._stale):
+        if self._details.shows_processes and (fresh or self._stale):
             self._show()
 
     def on_devices(self) -> OnDevices:
@@ -77,9 +77,9 @@ class MemoryController(QObject):
             used_by={
                 device: join_names(run.name for run in on_it) for device, on_it in self._run_list.on_devices.items()
             },
-            held_by=largest_others(survey, self._scanner.holders, living),
+            held_by=largest_others(survey, self._scanner.device_processes, living),
             memory_of_run=self._session.memory_now(),
-            old_s=self._monitor.old_s,
+            stale_age_s=self._monitor.stale_age_s,
         )
 
     # -- show --------------------------------------------------------------------------------
@@ -96,11 +96,11 @@ class MemoryController(QObject):
         survey, session, facts = self._monitor.survey, self._session, self._session.facts
         colours = device_colours(survey.devices, session.spec.devices if session.spec else (), self._panels.theme)
         known = MemoryKnowledge(
-            processes=self._scanner.holders,
+            processes=self._scanner.device_processes,
             run_id=session.run.id if session.run else None,
             memory_of_run=session.memory_now(),
             available_bytes=available_bytes(),
-            old_s=self._monitor.old_s,
+            stale_age_s=self._monitor.stale_age_s,
             other_runs_on=self._other_runs_on(),
         )
         page = self._details.memory
@@ -108,7 +108,7 @@ class MemoryController(QObject):
         page.show_findings(
             verdict_rows(facts, device_labels(survey.devices, facts), colours),
             ended_words(facts),
-            nothing_words(facts, shown=session.run is not None),
+            no_verdict_words(facts, shown=session.run is not None),
             seen_words(facts, time.time()),
         )
 
@@ -121,15 +121,15 @@ class MemoryController(QObject):
 
     def _show_processes(self) -> None:
         survey, facts = self._monitor.survey, self._session.facts
-        rows = process_rows(self._scanner.people(), device_labels(survey.devices, facts), self._scanner.runs())
+        rows = process_rows(self._scanner.entries(), device_labels(survey.devices, facts), self._scanner.runs())
         has_gpus = any(device.kind != "cpu" for device in survey.devices)
         self._details.processes.show_rows(
-            rows, empty=NOBODY if has_gpus else NO_GPU, trouble=self._scanner.trouble or ""
+            rows, empty=NOBODY if has_gpus else NO_GPU, problem=self._scanner.problem or ""
         )
 
     def _turned(self) -> None:
-        self._scanner.look_soon()
-        if self._details.shows_holders:
+        self._scanner.scan_soon()
+        if self._details.shows_processes:
             self._show()
 
     def outdate(self) -> None:
@@ -161,11 +161,12 @@ class MemoryController(QObject):
 
     def _take_outcome(self, sentence: str, tone: str) -> None:
         self._message.show_message(sentence, tone)
-        self._orphans.look()
-        self._scanner.look_soon()
+        self._orphans.scan()
+        self._scanner.scan_soon()
 
     def _show_leftovers(self) -> None:
         names = {each.dir.name: each.name for each in self._run_list.summaries if state_info(each.state).over}
-        before, self._told = self._told, frozenset(each.process for each in self._orphans.found)
+        before, self._shown_orphans = self._shown_orphans, frozenset(each.process for each in self._orphans.found)
         words = leftovers_sentence(self._orphans.found, names)
-        self._strip.show_message(words, "warn", is_new=not self._told <= before)  # that some have gone is no news
+        is_new = not self._shown_orphans <= before  # the end of an orphan is not reported
+        self._strip.show_message(words, "warn", is_new=is_new)

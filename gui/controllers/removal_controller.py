@@ -48,32 +48,32 @@ class RemovalController(QObject):
         self._waiting: deque[RunSummary] = deque()
         """Runs to be deleted; the first is being deleted."""
         for menu in panels.run_menus:
-            menu.remove_asked.connect(self._look_at)
+            menu.remove_asked.connect(self._check)
 
     def poll(self) -> None:
         """Ask about a run that was checked, report a deletion, and start the next."""
-        look = self._checking.poll()
-        if look is not None and self._asked is not None:
-            self._ask(self._asked, look)
+        check = self._checking.poll()
+        if check is not None and self._asked is not None:
+            self._ask(self._asked, check)
         removed = self._removing.poll()
         if removed is not None:
-            self._tell(self._waiting.popleft(), removed)
+            self._report(self._waiting.popleft(), removed)
         self._go_on()
 
-    def _look_at(self, run_dir: str) -> None:
+    def _check(self, run_dir: str) -> None:
         chosen = next((each for each in self._run_list.summaries if str(each.dir) == run_dir), None)
-        if chosen is not None and self._checking.start(lambda: look(chosen.dir), _not_looked):
+        if chosen is not None and self._checking.start(lambda: check_removal(chosen.dir), _check_failed):
             self._asked = chosen
 
-    def _ask(self, chosen: RunSummary, look: RemovalCheck) -> None:
-        if look.why_not:
-            self._message.show_message(look.why_not, "bad")
+    def _ask(self, chosen: RunSummary, check: RemovalCheck) -> None:
+        if check.why_not:
+            self._message.show_message(check.why_not, "bad")
             return
         ask(
             self._panels.window,
             lambda: self._waiting.append(chosen),
             question=f"Delete the run {run_title(chosen, time.time())}?",
-            words=f"It is {state_info(chosen.state).label.lower()} and takes {disk(look.size_bytes)} of disk. Its "
+            words=f"It is {state_info(chosen.state).label.lower()} and takes {disk(check.size_bytes)} of disk. Its "
             f"folder is deleted, with its curves, its log and its checkpoints:\n{chosen.dir}\n\n"
             "This cannot be taken back.",
             yes="Delete it",
@@ -89,19 +89,19 @@ class RemovalController(QObject):
             lambda error: Removed(freed_bytes=0, problem=f"{run_dir} could not be deleted: {reason(error)}."),
         )
 
-    def _tell(self, gone: RunSummary, removed: Removed) -> None:
+    def _report(self, gone: RunSummary, removed: Removed) -> None:
         self._run_list.poll(now=True)
         if removed.problem:
             self._message.show_message(removed.problem, "bad")
         else:
-            self._message.show_passing(f"Deleted {gone.name}: {disk(removed.freed_bytes)} of disk came back.")
+            self._message.show_passing(f"Deleted {gone.name}. This freed {disk(removed.freed_bytes)} of disk space.")
 
 
-def look(run_dir: Path) -> RemovalCheck:
+def check_removal(run_dir: Path) -> RemovalCheck:
     """Check whether a run can be deleted, and measure its size on disk. Blocks for seconds."""
     why_not = removal.why_not(run_dir)
     return RemovalCheck(why_not=why_not, size_bytes=0 if why_not else removal.size_bytes(run_dir))
 
 
-def _not_looked(error: Exception) -> RemovalCheck:
-    return RemovalCheck(why_not=f"The run could not be looked at: {reason(error)}.")
+def _check_failed(error: Exception) -> RemovalCheck:
+    return RemovalCheck(why_not=f"The run could not be checked: {reason(error)}.")

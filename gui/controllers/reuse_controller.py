@@ -50,9 +50,9 @@ class ReuseController(QObject):
         self._panels.devices.table.tick_only([device for device in spec.devices if device in present])
         gone = [device for device in spec.devices if device not in present]
         if gone:
-            is_are, it_they = ("is", "it is") if len(gone) == 1 else ("are", "they are")
+            was, it_is = ("was", "it is") if len(gone) == 1 else ("were", "they are")
             self._message.show_message(
-                f"{join_names(gone)} {is_are} not in this machine now, so {it_they} not ticked.", "warn"
+                f"{join_names(gone)} {was} not ticked, since {it_is} not on this machine.", "warn"
             )
 
     def _copy(self, run_dir: str) -> None:
@@ -61,9 +61,9 @@ class ReuseController(QObject):
     def _copy_command(self, spec: RunSpec, run_dir: Path) -> None:
         run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
         run.catch_up()
-        cores = {name: tuple(told.get("cores") or ()) for name, told in run.facts.devices.items()}
+        cores = {name: tuple(device.get("cores") or ()) for name, device in run.facts.devices.items()}
         QGuiApplication.clipboard().setText(shell_line(spec, cores))
-        self._message.show_passing(f"Copied: the line that starts {spec.name} the same from a shell.")
+        self._message.show_passing(f"Copied the shell command that starts {spec.name} with the same settings.")
 
     def _keep_choices(self) -> None:
         check = self._start.current_check
@@ -119,7 +119,7 @@ class ReuseController(QObject):
 def _path_of(name: str) -> Path:
     """Return the file of a preset. Raise `ValueError` for a name that is a path."""
     if "/" in name:
-        raise ValueError(f"A preset cannot be called {name!r}. Use letters, digits, spaces and . + - _.")
+        raise ValueError(f"{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _.")
     return presets.path_of(name.removesuffix(presets.SUFFIX), presets.default_root())
 
 

@@ -74,7 +74,7 @@ class RunController(QObject):
         present, spec = self._monitor.survey.devices, self._session.spec
         colours = device_colours(present, spec.devices if spec else (), self._panels.theme)
         labels = device_labels(present, self._session.facts)
-        self._panels.plots.show_series(self._session.book, self._monitor.book, colours, labels)
+        self._panels.plots.show_series(self._session.run_series, self._monitor.series, colours, labels)
 
     def show_facts(self) -> None:
         """Show the state of the run and what went wrong in it."""

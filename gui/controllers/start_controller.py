@@ -141,7 +141,7 @@ class StartController(QObject):
     def take_readings(self) -> None:
         """Check the choices again if the readings of the chosen devices say something else."""
         chosen = self._choices.devices if self._choices is not None else ()
-        readings = readings_state(self._monitor.survey, self._monitor.old_s, self._held_by(), chosen)
+        readings = readings_state(self._monitor.survey, self._monitor.stale_age_s, self._held_by(), chosen)
         if readings != self._readings:
             self._readings = readings
             self.check_again()
@@ -178,11 +178,11 @@ class StartController(QObject):
             survey=self._monitor.survey,
             used_by=self._run_list.titles,
             held_by=self._held_by(),
-            old_s=self._monitor.old_s,
+            stale_age_s=self._monitor.stale_age_s,
         )
 
     def _held_by(self) -> dict[str, str]:
-        return largest_others(self._monitor.survey, self._scanner.holders, self._scanner.runs().living)
+        return largest_others(self._monitor.survey, self._scanner.device_processes, self._scanner.runs().living)
 
     # -- start -----------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class DetailTabs(QStackedWidget):
         self.heading = _heading(self.tabs, self.log.controls)
 
     @property
-    def shows_holders(self) -> bool:
+    def shows_processes(self) -> bool:
         """True if a page about processes on the devices is visible."""
         is_visible = self.isVisible() and not self.window().isMinimized()
         return is_visible and self.currentIndex() in {MEMORY_TAB, PROCESSES_TAB}

@@ -123,7 +123,7 @@ class LossPlot(Plot):
         if self.run_series is None or not measured or self.axis_name() not in self.run_series.axes:
             return super()._empty_text()
         name = self.controls.family.replace("_", " ")
-        return f"No {name} {'of this run' if self.run_series.training_ended else 'so far'} is a number"
+        return f"All {name} values {'of this run' if self.run_series.training_ended else 'so far'} are NaN or infinite"
 
     def _whole_span(self, run_series: RunSeries) -> Span:
         if self.axis_name() == "time":

@@ -37,9 +37,9 @@ class DeviceMonitor:
     def __init__(self, sampler: Sampler | None = None) -> None:
         self.sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
         self.survey = Survey()
-        self.book = RunSeries()
+        self.series = RunSeries()
         """The readings of the last ten minutes or so."""
-        self.old_s: dict[str, int] = {}
+        self.stale_age_s: dict[str, int] = {}
         """By device id, the age in seconds of readings that are out of date."""
         self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S
         self._news = False
@@ -50,10 +50,10 @@ class DeviceMonitor:
         survey = self.sampler.poll()
         samples = self.sampler.new_samples()
         self._record(samples)
-        old_s = self._too_old(survey, time.monotonic())
+        stale_age_s = self._too_old(survey, time.monotonic())
         urgent = survey.devices != self.survey.devices or survey.banner != self.survey.banner
-        self._news |= bool(samples) or urgent or old_s != self.old_s
-        self.survey, self.old_s = survey, old_s
+        self._news |= bool(samples) or urgent or stale_age_s != self.stale_age_s
+        self.survey, self.stale_age_s = survey, stale_age_s
         if not self._news or (not urgent and time.monotonic() - self._reported_at < NEWS_S):
             return False
         self._news, self._reported_at = False, time.monotonic()
@@ -86,23 +86,23 @@ class DeviceMonitor:
     def _record(self, samples: Iterable[Sample]) -> None:
         ordered = sorted(samples, key=lambda sample: sample.time)
         for sample in ordered:
-            self.book.add_reading(sample.device_id, sample.time, sample.utilisation_percent, sample.memory_used_bytes)
+            self.series.add_reading(sample.device_id, sample.time, sample.utilisation_percent, sample.memory_used_bytes)
         newest = ordered[-1].time if ordered else 0.0
-        if self.book.started is not None and newest - self.book.started > KEPT_S + SLACK_S:
-            trim(self.book, newest - KEPT_S)
+        if self.series.started is not None and newest - self.series.started > KEPT_S + SLACK_S:
+            trim(self.series, newest - KEPT_S)
 
 
-def trim(book: RunSeries, since: float) -> None:
+def trim(run_series: RunSeries, since: float) -> None:
     """Drop the readings before `since` (unix seconds), and devices that have no later ones."""
-    for readings in (book.utilisation, book.memory):
+    for readings in (run_series.utilisation, run_series.memory):
         for device, series in list(readings.items()):
             kept = _after(series, since)
             if len(kept):
                 readings[device] = kept
             else:
                 del readings[device]
-    book.started = since
-    book.version += 1
+    run_series.started = since
+    run_series.version += 1
 
 
 def _after(series: Series, since: float) -> Series:

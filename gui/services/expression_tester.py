@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 AGAIN_S = 2.0
 """Seconds between two trials: the log grows."""
-NO_RUN = "Show a run, and it is tried on its log."
+NO_RUN = "Select a run to test the expression on its log."
 
 
 class ExpressionTester(QObject):

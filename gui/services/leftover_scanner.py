@@ -34,9 +34,9 @@ class OrphanScanner(QObject):
         self._task: BackgroundTask[list[OrphanedProcess] | None] = BackgroundTask("leftovers")
         self._asked = 0.0
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Search all processes in the background."""
-        self._task.start(lambda: look_for(self._root), lambda _: None)  # on an error, keep what is known
+        self._task.start(lambda: find_orphans(self._root), lambda _: None)  # on an error, keep what is known
 
     def poll(self) -> None:
         """Take the processes that were found, and drop those that have ended."""
@@ -53,7 +53,7 @@ class OrphanScanner(QObject):
             self.changed.emit()
 
 
-def look_for(root: Path) -> list[OrphanedProcess]:
+def find_orphans(root: Path) -> list[OrphanedProcess]:
     """Return the orphaned processes of runs, oldest first. Blocks for a while.
 
     `root`: the folder of runs, for processes that do not name theirs.

@@ -15,7 +15,7 @@ from core.system import process_info, processes, procfs
 from gui.viewmodels.devices.process_rows import KnownRuns, ProcessEntry
 
 from .background_task import BackgroundTask, reason
-from .leftover_scanner import look_for
+from .leftover_scanner import find_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,21 +32,19 @@ if TYPE_CHECKING:
 
 DESCRIBED_S, DESCRIBED_SHOWN_S = 5.0, 1.0
 """Seconds between two descriptions of the known processes: while they are not shown, and while they are."""
-LOOK_S, LOOK_AFTER_RUN_S = 5.0, 0.5
+SCAN_S, SCAN_AFTER_RUN_S = 5.0, 0.5
 """Seconds between two scans of `/proc` while processes are shown: usually, and just after a run has ended."""
 AFTER_RUN_S = 30.0
 HANGS_S = 10.0
 """Seconds after which a scan is taken to hang on a process in state D."""
-HANGS = (
-    "Looking into the processes takes long: one of them may hang in the kernel (state D). What is listed may be old."
-)
+HANGS = "Listing processes takes long: a process may hang in the kernel (state D). The list may be out of date."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessScan:
     """The result of one scan of `/proc`."""
 
-    holders: tuple[ProcessInfo, ...] = ()
+    device_processes: tuple[ProcessInfo, ...] = ()
     run_id: str | None = None
     """The run that the window showed."""
     of_run: tuple[ProcessInfo, ...] = ()
@@ -54,14 +52,14 @@ class ProcessScan:
     leftovers: tuple[OrphanedProcess, ...] = ()
     left: tuple[ProcessInfo, ...] = ()
     """The processes in `leftovers`, described."""
-    trouble: str | None = None
+    problem: str | None = None
     """Why the scan is incomplete: a sentence, or None."""
 
     @property
     def lasting(self) -> object:
         """Everything except values that change by themselves."""
-        people = [[_lasting(holder) for holder in each] for each in (self.holders, self.of_run, self.left)]
-        return people, self.run_id, self.trouble
+        described = [[_lasting(holder) for holder in each] for each in (self.device_processes, self.of_run, self.left)]
+        return described, self.run_id, self.problem
 
 
 class ProcessScanner(QObject):
@@ -76,23 +74,23 @@ class ProcessScanner(QObject):
 
     def __init__(self, monitor: DeviceMonitor, board: RunListService, session: RunSession) -> None:
         super().__init__()
-        self.holders: tuple[ProcessInfo, ...] = ()
+        self.device_processes: tuple[ProcessInfo, ...] = ()
         """One entry for each process and device: processes that drivers list, and workers of the run on CPU devices."""
         self._monitor, self._board, self._session = monitor, board, session
-        self._look = ProcessScan()
+        self._latest_scan = ProcessScan()
         self._scanning: BackgroundTask[ProcessScan] = BackgroundTask("census")
         # A thread of its own: a scan of all of `/proc` meets more processes that may hang.
         self._describing: BackgroundTask[tuple[ProcessInfo, ...] | None] = BackgroundTask("describing")
-        self._looked_at = self._described_at = float("-inf")
+        self._scanned_at = self._described_at = float("-inf")
         self._named: object = None
         self._here = processes.here()
-        session.attached.connect(self.look_soon)
+        session.attached.connect(self.scan_soon)
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why not all processes could be seen: a sentence, or None."""
         hung_s = max(self._scanning.busy_s, self._describing.busy_s)
-        return HANGS if hung_s > HANGS_S else self._look.trouble
+        return HANGS if hung_s > HANGS_S else self._latest_scan.problem
 
     @property
     def just_ended(self) -> bool:
@@ -101,27 +99,27 @@ class ProcessScanner(QObject):
 
     def poll(self, *, shown: bool) -> None:
         """Take the results of the scans, and start those that are due. `shown`: the processes can be seen."""
-        if self._take_look() | self._take_described():
+        if self._take_scan() | self._take_described():
             self.changed.emit()
         self._describe_when_due(shown=shown)
         if shown:
-            self._look_when_due()
+            self._scan_when_due()
 
-    def look_soon(self) -> None:
+    def scan_soon(self) -> None:
         """Scan `/proc` at the next poll at which processes are shown."""
-        self._looked_at = self._described_at = float("-inf")
+        self._scanned_at = self._described_at = float("-inf")
 
-    def people(self) -> list[ProcessEntry]:
+    def entries(self) -> list[ProcessEntry]:
         """Return the processes that use devices or are orphaned and are still alive, each once."""
-        run, look = self._session.run, self._look
-        of_run = look.of_run if run is not None and run.id == look.run_id else ()
-        known = [*self.holders, *look.holders, *of_run, *look.left]
+        run, scan = self._session.run, self._latest_scan
+        of_run = scan.of_run if run is not None and run.id == scan.run_id else ()
+        known = [*self.device_processes, *scan.device_processes, *of_run, *scan.left]
         by_pid: dict[int, list[ProcessInfo]] = {}
         for holder in known:
             by_pid.setdefault(holder.pid, []).append(holder)
-        left = {each.process.pid: each for each in look.leftovers}
-        people = (_person(same, left.get(pid)) for pid, same in by_pid.items())
-        return [person for person in people if _is_there(person.info)]
+        left = {each.process.pid: each for each in scan.leftovers}
+        entries = (_entry(same, left.get(pid)) for pid, same in by_pid.items())
+        return [entry for entry in entries if _is_there(entry.info)]
 
     def runs(self) -> KnownRuns:
         """Return the runs that processes may belong to."""
@@ -145,13 +143,13 @@ class ProcessScanner(QObject):
         if self._describing.busy:
             return
         self._named, self._described_at = (named, workers), now
-        on_devices = _each(named)
+        on_devices = _listed_processes(named)
         if on_devices or workers:
             self._describing.start(
                 lambda: _described(on_devices, workers), lambda _: None
             )  # on an error, keep what is known
-        elif self.holders:
-            self.holders = ()
+        elif self.device_processes:
+            self.device_processes = ()
             self.changed.emit()
 
     def _take_described(self) -> bool:
@@ -159,7 +157,7 @@ class ProcessScanner(QObject):
         described = self._describing.poll()
         if described is None:
             return False
-        before, self.holders = self.holders, described
+        before, self.device_processes = self.device_processes, described
         return list(map(_lasting, before)) != list(map(_lasting, described))
 
     def _workers(self) -> list[tuple[int, str]]:
@@ -177,26 +175,26 @@ class ProcessScanner(QObject):
 
     # -- scan /proc -------------------------------------------------------------------------------
 
-    def _take_look(self) -> bool:
-        look = self._scanning.poll()
-        if look is None:
+    def _take_scan(self) -> bool:
+        scan = self._scanning.poll()
+        if scan is None:
             return False
-        before, self._look = self._look, look
-        return look.lasting != before.lasting
+        before, self._latest_scan = self._latest_scan, scan
+        return scan.lasting != before.lasting
 
-    def _look_when_due(self) -> None:
-        pause_s = LOOK_AFTER_RUN_S if self.just_ended else LOOK_S
-        if self._scanning.busy or time.monotonic() - self._looked_at < pause_s:
+    def _scan_when_due(self) -> None:
+        pause_s = SCAN_AFTER_RUN_S if self.just_ended else SCAN_S
+        if self._scanning.busy or time.monotonic() - self._scanned_at < pause_s:
             return
-        self._looked_at = time.monotonic()
+        self._scanned_at = time.monotonic()
         survey, run = self._monitor.survey, self._session.run
         gpus = [device for device in survey.devices if device.kind != "cpu"]
         listed = {sample.device_id: sample.processes for sample in survey.samples}
         root, run_id = self._board.root, run.id if run else None
         self._scanning.start(
-            lambda: _look(gpus, listed, root, run_id),
+            lambda: _scan_proc(gpus, listed, root, run_id),
             lambda error: ProcessScan(
-                trouble=f"The processes of this machine could not be looked through: {reason(error)}."
+                problem=f"Processes could not be listed: {reason(error)}. The scan is repeated every few seconds."
             ),
         )
 
@@ -207,20 +205,20 @@ def just_ended(facts: RunFacts, now: float) -> bool:
     return facts.state is RunState.RELEASING or (ended is not None and 0 <= now - ended < AFTER_RUN_S)
 
 
-def _look(
+def _scan_proc(
     gpus: Sequence[Device], listed: Mapping[str, Sequence[Process] | None], root: Path, run_id: str | None
 ) -> ProcessScan:
     scan = gpu_processes.scan(gpus, listed)
-    left = look_for(root)
+    left = find_orphans(root)
     return ProcessScan(
-        holders=scan.holders,
+        device_processes=scan.holders,
         run_id=run_id,
         of_run=tuple(_resident(each.pid) for each in (processes.tagged(run_id) if run_id else ())),
         leftovers=tuple(left),
         left=tuple(
             replace(process_info.describe(each.process.pid), memory_used_bytes=each.memory_bytes) for each in left
         ),
-        trouble=scan.trouble or leftovers.blind(),
+        problem=scan.trouble or leftovers.blind(),
     )
 
 
@@ -247,11 +245,11 @@ def _lasting(holder: ProcessInfo) -> ProcessInfo:
     return replace(holder, age_s=None, state=holder.state if holder.state in procfs.ENDED else None)
 
 
-def _each(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[str, Process]]:
+def _listed_processes(named: Sequence[tuple[str, Sequence[Process] | None]]) -> list[tuple[str, Process]]:
     return [(device, process) for device, listed in named for process in listed or ()]
 
 
-def _person(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> ProcessEntry:
+def _entry(same: Sequence[ProcessInfo], leftover: OrphanedProcess | None) -> ProcessEntry:
     """Join everything known about a process. On GPUs its memory is what the drivers list, else its resident memory."""
     devices = tuple(dict.fromkeys(holder.device_id for holder in same if holder.device_id is not None))
     newest = next((holder for holder in same if holder.name is not None), same[0])
@@ -267,8 +265,8 @@ def _held(same: Sequence[ProcessInfo]) -> int | None:
         if holder.device_id is not None and not holder.device_id.startswith("cpu:")
     }
     if on_devices:
-        told = [value for value in on_devices.values() if value is not None]
-        return sum(told) if told else None
+        known = [value for value in on_devices.values() if value is not None]
+        return sum(known) if known else None
     return next((holder.memory_used_bytes for holder in same if holder.memory_used_bytes is not None), None)
 
 

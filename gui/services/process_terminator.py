@@ -38,9 +38,9 @@ class ProcessTerminator(QObject):
         self._waiting: deque[tuple[str, Callable[[], TerminationOutcome]]] = deque()
         """Requests that wait: the name of the target, and the work."""
 
-    def end(self, person: ProcessEntry) -> None:
+    def end(self, entry: ProcessEntry) -> None:
         """End a process."""
-        leftover, holder = person.leftover, person.info
+        leftover, holder = entry.leftover, entry.info
         if leftover is not None:
             self.end_leftovers([leftover])
         else:
@@ -48,7 +48,7 @@ class ProcessTerminator(QObject):
 
     def end_leftovers(self, those: Sequence[OrphanedProcess]) -> None:
         """End orphaned processes of runs."""
-        self._ask("What was left over", lambda: end_leftovers(those))
+        self._ask("The leftover processes", lambda: end_leftovers(those))
 
     def poll(self) -> None:
         """Emit the result of a request that has ended, and start the next."""
@@ -57,14 +57,14 @@ class ProcessTerminator(QObject):
             self.ended.emit(*outcome)
         self._go_on()
 
-    def _ask(self, whom: str, work: Callable[[], TerminationOutcome]) -> None:
-        self._waiting.append((whom, work))
+    def _ask(self, target: str, work: Callable[[], TerminationOutcome]) -> None:
+        self._waiting.append((target, work))
         self._go_on()
 
     def _go_on(self) -> None:
         if self._waiting and not self._task.busy:
-            whom, work = self._waiting.popleft()
-            self._task.start(work, lambda error: (f"{whom} could not be ended: {reason(error)}.", "bad"))
+            target, work = self._waiting.popleft()
+            self._task.start(work, lambda error: (f"{target} could not be ended: {reason(error)}.", "bad"))
 
 
 def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
@@ -72,23 +72,23 @@ def end_leftovers(those: Sequence[OrphanedProcess]) -> tuple[str, str]:
     outcome = terminate(lambda: those)
     if outcome.left:
         stuck = " ".join(f"{each.target.name} (pid {each.target.process.pid}): {each.why}" for each in outcome.left)
-        return f"Not all that was left over could be ended. {stuck}", "bad"
+        return f"Some leftover processes could not be ended. {stuck}", "bad"
     if not outcome.ended:
-        return "What was left over has ended by itself.", "good"
+        return "The leftover processes have already ended.", "good"
     return f"{_named([each.target for each in outcome.ended])} ended.", "good"
 
 
 def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
     """End one process of this user that belongs to no live run; return a sentence and its tone."""
-    who = f"{holder.name} (pid {holder.pid})"
+    name = f"{holder.name} (pid {holder.pid})"
     assert holder.created is not None
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
     outcome = terminate(lambda: [alone], grace_s=grace_s)
     if outcome.left:
-        return f"{who} is still there. {outcome.left[0].why}", "bad"
+        return f"{name} is still there. {outcome.left[0].why}", "bad"
     if not outcome.ended:
-        return f"{who} has ended.", "good"
-    return f"{who} was ended ({outcome.ended[0].signal}).", "good"
+        return f"{name} has ended.", "good"
+    return f"{name} was ended ({outcome.ended[0].signal}).", "good"
 
 
 def _named(those: Sequence[OrphanedProcess]) -> str:

@@ -26,7 +26,7 @@ class PythonFinder(QObject):
         self._near: Path | None = None
         self._entries: list[FoundPython] = []
 
-    def look(self, near: Path | None) -> None:
+    def search(self, near: Path | None) -> None:
         """Search, beginning near this folder. The same folder, or one that does not exist, changes nothing."""
         if self._search is None:
             self._search = PythonSearch()

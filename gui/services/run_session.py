@@ -39,7 +39,7 @@ class RunSession(QObject):
     def __init__(self) -> None:
         super().__init__()
         self.run: Run | None = None
-        self.book: RunSeries | None = None
+        self.run_series: RunSeries | None = None
         self.spec: RunSpec | None = None
         self.spec_problem: str | None = None
         """Why the spec of the run cannot be read, such as one of a newer version: a sentence, or None."""
@@ -92,7 +92,7 @@ class RunSession(QObject):
 
     def attach(self, run: Run) -> None:
         """Show this run from now on; read what it has recorded at once."""
-        self.run, self.book = run, RunSeries()
+        self.run, self.run_series = run, RunSeries()
         self.spec, self.spec_problem = None, None
         self._strides = ScriptProgress()
         self._forget_requests()
@@ -109,7 +109,7 @@ class RunSession(QObject):
     def leave(self, run_dir: Path) -> None:
         """Show no run from now on, if this one is shown."""
         if self.run is not None and self.run.dir == run_dir:
-            self.run = self.book = self.spec = self.spec_problem = None
+            self.run = self.run_series = self.spec = self.spec_problem = None
             self._strides = ScriptProgress()
             self._forget_requests()
             self.attached.emit()
@@ -117,7 +117,7 @@ class RunSession(QObject):
 
     def poll(self) -> None:
         """Read what is new."""
-        if self.run is None or self.book is None:
+        if self.run is None or self.run_series is None:
             return
         before = self.run.facts
         self._take_in(self.run.poll())
@@ -148,19 +148,19 @@ class RunSession(QObject):
 
     def progress(self) -> ProgressView | None:
         """Return the progress of the run; None until its plan is known."""
-        losses = self.book.metrics.get("loss") if self.book else None
+        losses = self.run_series.metrics.get("loss") if self.run_series else None
         return progress_view(self.facts, losses, time.time(), self._strides)
 
     def memory_now(self) -> dict[str, float]:
         """Return the bytes in use by device id, as the live run last read them; nothing for a run that is over."""
-        if self.book is None or not self.live:
+        if self.run_series is None or not self.live:
             return {}
-        latest = {device: series.last for device, series in self.book.memory.items()}
+        latest = {device: series.last for device, series in self.run_series.memory.items()}
         return {device: value for device, value in latest.items() if value is not None and math.isfinite(value)}
 
     def _take_in(self, events: list[Event]) -> None:
-        assert self.book is not None
-        self.book.fold(events)
+        assert self.run_series is not None
+        self.run_series.fold(events)
         for event in events:
             if event["kind"] == "supervisor":  # the run was started, or resumed
                 self._strides.clear()

@@ -92,18 +92,18 @@ def _row(points: int, spent: dict[tuple[int, str], list[float]]) -> dict:
 
 
 class _Ours:
-    """The window's own loss plot, fed through its book."""
+    """The window's own loss plot, fed through a `RunSeries`."""
 
     def __init__(self, values: np.ndarray, points: int) -> None:
         self.values, self.shown = values, 0
         self.prepare: list[float] = []
-        self.book = RunSeries()
+        self.run_series = RunSeries()
         self._take_in(1)
         self.plot = PLOTS[0].make(DARK)
         self.plot.resize(SIZE_PX[0] + 24, SIZE_PX[1] + 40)  # the drawing area as large as the others'
         self.plot.show()
-        self.plot.show_series(self.book, {}, {})
-        loss = self.book.metrics["loss"]
+        self.plot.show_series(self.run_series, {}, {})
+        loss = self.run_series.metrics["loss"]
         loss.append(np.arange(2.0, points + 1), np.linspace(1, 1000, points - 1), values[1:points])
         self.shown = points
 
@@ -117,7 +117,7 @@ class _Ours:
     def _take_in(self, until: int) -> None:
         batch = self.values[self.shown : until].tolist()
         now = 1000.0 + self.shown
-        self.book.fold(
+        self.run_series.fold(
             [{"t": now, "kind": "metrics", "since": now, "first": self.shown + 1, "values": {"loss": batch}}]
         )
         self.shown = until
@@ -168,11 +168,11 @@ def _reopened(values: list[float], batch: int) -> dict:
     ]
     fold, view = [], []
     for _ in range(5):
-        book = RunSeries()
+        run_series = RunSeries()
         began = time.perf_counter()
-        book.fold(events)
+        run_series.fold(events)
         folded = time.perf_counter()
-        book.metrics["loss"].view(book.axes["step"], 0, len(values), SIZE_PX[0])
+        run_series.metrics["loss"].view(run_series.axes["step"], 0, len(values), SIZE_PX[0])
         view.append(time.perf_counter() - folded)
         fold.append(folded - began)
     return {"batch": batch, "fold_ms": median(fold) * 1e3, "view_ms": median(view) * 1e3}

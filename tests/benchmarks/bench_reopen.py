@@ -58,11 +58,11 @@ def write_run(folder: Path) -> Path:
 def reopen(run_dir: Path) -> float:
     """Seconds from the directory to complete columns."""
     began = time.perf_counter()
-    book = RunSeries()
+    run_series = RunSeries()
     run = Run.attach(run_dir)
-    book.fold(run.catch_up())
+    run_series.fold(run.catch_up())
     seconds = time.perf_counter() - began
-    assert book.metrics["loss"].count == STEPS
+    assert run_series.metrics["loss"].count == STEPS
     return seconds
 
 
@@ -79,9 +79,9 @@ def in_the_window(run_dir: Path) -> float:
     plot.show()
     app.processEvents()
     began = time.perf_counter()
-    book = RunSeries()
-    book.fold(Run.attach(run_dir).catch_up())
-    plot.show_series(book, {}, {})
+    run_series = RunSeries()
+    run_series.fold(Run.attach(run_dir).catch_up())
+    plot.show_series(run_series, {}, {})
     plot.redraw()
     plot.grab()
     seconds = time.perf_counter() - began

@@ -83,10 +83,10 @@ def under_the_panel(work: Work) -> Measured:
 def _measured(run_dir: Path, epochs: int) -> Measured:
     """As the run has recorded it."""
     events = Run.attach(run_dir).catch_up()
-    book = RunSeries()
-    book.fold(events)
-    loss, validation = book.metrics["loss"], book.metrics.get("val_loss")
-    steps = book.steps_per_epoch
+    run_series = RunSeries()
+    run_series.fold(events)
+    loss, validation = run_series.metrics["loss"], run_series.metrics.get("val_loss")
+    steps = run_series.steps_per_epoch
     assert steps is not None
     assert loss.count == steps * epochs, f"{loss.count} steps of {steps * epochs} were recorded"
     # A report is made at the end of each epoch, and after its validation if there is one.

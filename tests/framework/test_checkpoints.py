@@ -98,9 +98,9 @@ def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tupl
     for step in (3, 5, 7):
         again = resumed(broken_off(stepwise, step, runs_root))
         assert again.states[2:] == [RunState.LOST, *stepwise.states], again.run.facts.error
-        for metric, series in whole.book.metrics.items():
-            assert again.book.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
-            assert again.book.metrics[metric].steps.tolist() == series.steps.tolist(), (step, metric)
+        for metric, series in whole.run_series.metrics.items():
+            assert again.run_series.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
+            assert again.run_series.metrics[metric].steps.tolist() == series.steps.tolist(), (step, metric)
 
 
 def test_two_ranks_resume_within_rounding(runs_root: Path, drops: str) -> None:
@@ -126,9 +126,9 @@ def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) 
     assert len(told["lives"]) == 50
     assert sum(bool(life["half"]) for life in told["lives"]) >= 10  # how many, depends on the disk and the load
     assert all(life["then"] >= life["from"] for life in told["lives"])
-    book = RunSeries()
-    book.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
-    assert book.metrics["loss"].values.tolist() == whole.losses()
+    run_series = RunSeries()
+    run_series.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
+    assert run_series.metrics["loss"].values.tolist() == whole.losses()
     assert not [name for name in names(Run(run_dir)) if name.startswith(".")]
 
 

@@ -103,10 +103,10 @@ class Played:
     def ask(self, request: str) -> None:
         (self.dir / "control" / request).touch()
 
-    def book(self) -> RunSeries:
-        book = RunSeries()
-        book.fold(self.events())
-        return book
+    def run_series(self) -> RunSeries:
+        run_series = RunSeries()
+        run_series.fold(self.events())
+        return run_series
 
     def events(self) -> list[dict]:
         return Tail(self.dir / EVENTS / "worker-0.jsonl").read()
@@ -159,10 +159,12 @@ def test_every_step_and_every_validation_is_recorded_once_and_in_order(
         )
         times = [time for line in own for time in (line["since"], line["t"])]
         assert times == sorted(times)
-    book = played.book()
-    assert book.metrics["loss"].values.tolist() == pytest.approx([loss(step) for step in range(1, 9 * per_epoch + 1)])
-    assert book.metrics["val_loss"].values.tolist() == [validation(epoch) for epoch in range(9)]
-    ends, losses = book.metrics["val_loss"], book.metrics["loss"]
+    run_series = played.run_series()
+    assert run_series.metrics["loss"].values.tolist() == pytest.approx(
+        [loss(step) for step in range(1, 9 * per_epoch + 1)]
+    )
+    assert run_series.metrics["val_loss"].values.tolist() == [validation(epoch) for epoch in range(9)]
+    ends, losses = run_series.metrics["val_loss"], run_series.metrics["loss"]
     for step, ended in zip(ends.steps, ends.times, strict=True):
         assert losses.times[int(step) - 1] <= ended  # its last step was before it
         assert step == losses.steps[-1] or ended <= losses.times[int(step)]  # and the next after it
@@ -234,7 +236,7 @@ def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], 
     to_its_end = played.train(ask)
     assert asked_at
     ended_before = asked_at[0] // 3 + (asked_at[0] % 3 != 0) - 1
-    assert played.book().metrics["val_loss"].values.tolist()[:ended_before] == list(
+    assert played.run_series().metrics["val_loss"].values.tolist()[:ended_before] == list(
         map(validation, range(ended_before))
     )
     if request_ == "stop":
@@ -255,7 +257,7 @@ def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], 
         (run_dir / "control" / "pause").unlink()
         played = Played(run_dir, per_epoch=3, reports_every=8)
         assert played.train()
-    assert_complete(played.book(), epochs=12, per_epoch=3)
+    assert_complete(played.run_series(), epochs=12, per_epoch=3)
 
 
 @pytest.mark.parametrize("validates", [True, False])
@@ -274,18 +276,20 @@ def test_a_training_that_is_killed_with_an_end_untold_goes_on_as_if_it_never_was
         untold += killed.reporter.put_off_so_far
         again = Played(run_dir, **shape)
         assert again.train()
-        assert_complete(again.book(), epochs=8, per_epoch=3, validates=validates)
+        assert_complete(again.run_series(), epochs=8, per_epoch=3, validates=validates)
         assert again.checkpoints() == whole.checkpoints()
     assert untold >= 12
 
 
-def assert_complete(book: RunSeries, *, epochs: int, per_epoch: int, validates: bool = True) -> None:
+def assert_complete(run_series: RunSeries, *, epochs: int, per_epoch: int, validates: bool = True) -> None:
     losses = [loss(step) for step in range(1, epochs * per_epoch + 1)]
-    assert book.metrics["loss"].steps.tolist() == list(range(1, epochs * per_epoch + 1))
-    assert book.metrics["loss"].values.tolist() == pytest.approx(losses)
+    assert run_series.metrics["loss"].steps.tolist() == list(range(1, epochs * per_epoch + 1))
+    assert run_series.metrics["loss"].values.tolist() == pytest.approx(losses)
     if validates:
-        assert book.metrics["val_loss"].steps.tolist() == list(range(per_epoch, epochs * per_epoch + 1, per_epoch))
-        assert book.metrics["val_loss"].values.tolist() == list(map(validation, range(epochs)))
+        assert run_series.metrics["val_loss"].steps.tolist() == list(
+            range(per_epoch, epochs * per_epoch + 1, per_epoch)
+        )
+        assert run_series.metrics["val_loss"].values.tolist() == list(map(validation, range(epochs)))
 
 
 OF_ONE_STEP = {"epochs": 200, "batch_size": 66, "learning_rate": 0.01, "checkpoints": {"unit": "epochs", "every": 70}}
@@ -306,11 +310,11 @@ def test_epochs_of_one_step_are_complete_on_two_ranks(
     followed = train(make_spec(awkward, strategy=strategy, devices="cpu:0,cpu:1", **OF_ONE_STEP), runs_root)
     assert followed.state is RunState.FINISHED
     for metric in ("loss", "val_loss", "val_accuracy"):
-        one, other = followed.book.metrics[metric], single.book.metrics[metric]
+        one, other = followed.run_series.metrics[metric], single.run_series.metrics[metric]
         assert one.steps.tolist() == list(range(1, 201))
         assert_close(one.values.tolist(), other.values.tolist(), relative=1e-4)  # rounding adds up over 200 steps
     saved = [json.loads((path / checkpoint.MANIFEST).read_text()) for path in checkpoint.folders(followed.run.dir)]
-    values = followed.book.metrics["val_loss"].values
+    values = followed.run_series.metrics["val_loss"].values
     assert {each["epoch"] for each in saved} >= {140, 200}
     assert all(each["value"] == pytest.approx(values[each["epoch"] - 1]) for each in saved)
 
@@ -350,6 +354,6 @@ def test_a_rank_that_is_killed_right_after_an_epoch_is_resumed_exactly(
     again = resumed(killed.run.dir)
     assert again.state is RunState.FINISHED
     for metric in ("loss", "val_loss"):
-        one, other = again.book.metrics[metric], whole.book.metrics[metric]
+        one, other = again.run_series.metrics[metric], whole.run_series.metrics[metric]
         assert one.steps.tolist() == other.steps.tolist()
         assert_close(one.values.tolist(), other.values.tolist())

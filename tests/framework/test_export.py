@@ -170,7 +170,7 @@ def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: 
 def test_the_best_checkpoint_is_found(runs_root: Path) -> None:
     followed = train(make_spec("digits_mlp", epochs=3, checkpoints={"unit": "epochs"}), runs_root)
     exported = export_model(followed.run.dir, followed.run.dir.parent / "best", checkpoint_name="best")
-    losses = Followed(followed.run.attach(followed.run.dir)).until_over().book.metrics["val_loss"]
+    losses = Followed(followed.run.attach(followed.run.dir)).until_over().run_series.metrics["val_loss"]
     best = int(losses.steps[losses.values.argmin()])
     assert exported.step == best
 
@@ -183,13 +183,13 @@ def fill(folder: Path) -> None:
 
 
 def test_measurements_that_do_not_fit_leave_no_file(small_disk: Path) -> None:
-    book = RunSeries()
-    book.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
-    export_csv(book, small_disk / "fits.csv")
+    run_series = RunSeries()
+    run_series.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
+    export_csv(run_series, small_disk / "fits.csv")
     assert (small_disk / "fits.csv").read_text().startswith("metric,step,time,value\nloss,1,")
     fill(small_disk)
     with pytest.raises(RunError, match=r"The disk is full: .*a\.csv could not be written\. Free some space\.$"):
-        export_csv(book, small_disk / "a.csv")
+        export_csv(run_series, small_disk / "a.csv")
     assert not (small_disk / "a.csv").exists()
 
 

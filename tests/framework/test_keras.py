@@ -105,7 +105,7 @@ def spec_of(recipe: str, strategy: str = "single", **keywords: object) -> RunSpe
 
 def measured(followed: Followed) -> dict[str, list[float]]:
     assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
-    return {name: series.values.tolist() for name, series in followed.book.metrics.items()}
+    return {name: series.values.tolist() for name, series in followed.run_series.metrics.items()}
 
 
 def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], relative: float) -> None:
@@ -163,14 +163,14 @@ def test_a_pause_in_an_epoch_and_one_in_a_validation_leave_no_trace(runs_root: P
     followed.run.request("pause")
     followed.until_over()
     assert (followed.state, followed.run.facts.step) == (RunState.PAUSED, 17)
-    assert "val_loss" not in followed.book.metrics  # it was cut short
+    assert "val_loss" not in followed.run_series.metrics  # it was cut short
 
     again = Followed(Run.resume(followed.run.dir)).until_trained(18)
     again.run.request("pause")
     again.until_over()
     assert again.state is RunState.PAUSED
     assert 18 <= again.run.facts.step < 34
-    assert again.book.metrics["val_loss"].count == 1  # the one that was owed, and none of the epoch that was left
+    assert again.run_series.metrics["val_loss"].count == 1  # the one that was owed, and none of the epoch that was left
 
     resumed = Followed(Run.resume(followed.run.dir)).until_over()
     assert measured(resumed) == measured(uninterrupted.until_over())

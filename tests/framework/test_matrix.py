@@ -39,8 +39,8 @@ def check_whole(followed: Followed, epochs: int = EPOCHS) -> None:
     steps = epochs * STEPS // EPOCHS
     assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
     assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
-    assert followed.book.metrics["loss"].steps.tolist() == list(range(1, steps + 1))
-    assert followed.book.metrics["val_accuracy"].count == epochs
+    assert followed.run_series.metrics["loss"].steps.tolist() == list(range(1, steps + 1))
+    assert followed.run_series.metrics["val_accuracy"].count == epochs
 
 
 def check_curve(followed: Followed, baseline: Followed, relative: float) -> None:
@@ -48,7 +48,7 @@ def check_curve(followed: Followed, baseline: Followed, relative: float) -> None
     differences = [abs(one - other) / other for one, other in zip(losses, wanted, strict=True)]
     assert max(differences) < relative, f"step {differences.index(max(differences)) + 1}: {max(differences):.2g}"
     for metric in ("val_loss", "val_accuracy"):
-        values, others = (each.book.metrics[metric].values.tolist() for each in (followed, baseline))
+        values, others = (each.run_series.metrics[metric].values.tolist() for each in (followed, baseline))
         assert values == pytest.approx(others, rel=relative), metric
 
 
@@ -91,5 +91,7 @@ def test_the_asynchronous_cell_learns_as_much(runs_root: Path, long_baseline: Fo
     followed = train(spec_of("tensorflow", "parameter_server", epochs=10), runs_root)
     check_whole(followed, epochs=10)
     assert any("asynchronous" in text for text in followed.run.facts.notices)
-    accuracy, wanted = (each.book.metrics["val_accuracy"].values[-3:].mean() for each in (followed, long_baseline))
+    accuracy, wanted = (
+        each.run_series.metrics["val_accuracy"].values[-3:].mean() for each in (followed, long_baseline)
+    )
     assert accuracy > wanted - 0.02

@@ -104,7 +104,7 @@ def test_single_is_the_hand_written_loop_to_the_bit(runs_root: Path, tmp_path: P
     followed = train(make_spec(recipe, epochs=3, batch_size=16, seed=5), runs_root)
     losses, val_losses = hand_written(Path(recipe), seed=5, epochs=3, batch_size=16)
     assert_close(followed.losses(), losses, relative=1e-8)  # nine digits are kept
-    assert_close(followed.book.metrics["val_loss"].values.tolist(), val_losses, relative=1e-6)
+    assert_close(followed.run_series.metrics["val_loss"].values.tolist(), val_losses, relative=1e-6)
 
 
 def hand_written(recipe: Path, *, seed: int, epochs: int, batch_size: int) -> tuple[list[float], list[float]]:
@@ -140,7 +140,7 @@ def test_a_batch_that_does_not_divide_is_weighted_by_its_size_on_every_rank(runs
     assert_close(one.losses(), losses, relative=1e-8)
     assert_close(two.losses(), losses)
     for metric in ("val_loss", "val_accuracy"):
-        assert_close(two.book.metrics[metric].values.tolist(), one.book.metrics[metric].values.tolist())
+        assert_close(two.run_series.metrics[metric].values.tolist(), one.run_series.metrics[metric].values.tolist())
 
 
 def test_gradient_accumulation_changes_nothing_but_memory(runs_root: Path, awkward: str) -> None:
@@ -231,8 +231,8 @@ def test_the_learning_rate_is_the_one_that_was_asked_for(runs_root: Path, tmp_pa
         make_spec(recipe, epochs=1, batch_size=16, learning_rate=0.01, devices="cpu:1"),
         runs_root,
     )
-    assert own.book.metrics["learning_rate"].values.tolist() == [0.5]
-    assert asked.book.metrics["learning_rate"].values.tolist() == [0.01]
+    assert own.run_series.metrics["learning_rate"].values.tolist() == [0.5]
+    assert asked.run_series.metrics["learning_rate"].values.tolist() == [0.01]
 
 
 def test_the_digits_are_split_stratified_by_seed() -> None:

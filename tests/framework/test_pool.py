@@ -32,10 +32,10 @@ def test_a_cold_run_and_one_in_a_pool_record_the_same(
     with pools.cold(is_cold=False):
         pooled = train(spec, runs_root / "pooled")
     assert recorded(pooled.run.dir) == recorded(cold.run.dir)
-    assert pooled.book.metrics.keys() == cold.book.metrics.keys()
-    for name, series in cold.book.metrics.items():
-        assert pooled.book.metrics[name].values.tolist() == series.values.tolist(), name
-        assert pooled.book.metrics[name].steps.tolist() == series.steps.tolist(), name
+    assert pooled.run_series.metrics.keys() == cold.run_series.metrics.keys()
+    for name, series in cold.run_series.metrics.items():
+        assert pooled.run_series.metrics[name].values.tolist() == series.values.tolist(), name
+        assert pooled.run_series.metrics[name].steps.tolist() == series.steps.tolist(), name
     assert processes.tagged(pooled.run.id) == []
 
 

@@ -99,9 +99,9 @@ def parts(followed: Followed) -> dict[str, list[str]]:
 
 def assert_same_curve(followed: Followed, single: Followed) -> None:
     assert followed.state is RunState.FINISHED, followed.run.facts.error
-    assert followed.book.metrics.keys() == single.book.metrics.keys()
-    for name, series in single.book.metrics.items():
-        assert_close(followed.book.metrics[name].values.tolist(), series.values.tolist())
+    assert followed.run_series.metrics.keys() == single.run_series.metrics.keys()
+    for name, series in single.run_series.metrics.items():
+        assert_close(followed.run_series.metrics[name].values.tolist(), series.values.tolist())
 
 
 @pytest.mark.e2e

@@ -153,5 +153,5 @@ def test_an_epoch_of_one_step_is_not_a_line_each(runs_root: Path, tmp_path: Path
     spec = make_spec(write_recipe(tmp_path, LONG_PYTORCH), epochs=2000, batch_size=64)
     followed = train(spec, runs_root)
     lines = (followed.run.dir / "events" / "worker-0.jsonl").read_text().splitlines()
-    assert followed.book.metrics["loss"].count == 2000
+    assert followed.run_series.metrics["loss"].count == 2000
     assert len(lines) < 200

@@ -76,7 +76,7 @@ def test_the_gradient_of_the_global_batch_is_clipped(runs_root: Path, plain: str
 
 def test_warm_up_and_cosine_are_recorded_for_every_step(runs_root: Path, plain: str) -> None:
     followed = train(make_spec(plain, epochs=3, batch_size=16, warmup_steps=5, schedule="cosine"), runs_root)
-    rates = followed.book.metrics["learning_rate"]
+    rates = followed.run_series.metrics["learning_rate"]
     warm = [0.01 * step / 5 for step in range(1, 6)]
     down = [0.01 * 0.5 * (1 + math.cos(math.pi * step / 10)) for step in range(10)]
     assert rates.steps.tolist() == list(range(1, 16))
@@ -92,7 +92,7 @@ def test_early_stopping_ends_the_run_as_finished(runs_root: Path, plain: str) ->
     """At a rate that makes it worse, training ends two epochs after the best."""
     followed = train(make_spec(plain, epochs=40, batch_size=16, learning_rate=3.0, patience=2), runs_root)
     assert followed.state is RunState.FINISHED
-    losses = followed.book.metrics["val_loss"].values.tolist()
+    losses = followed.run_series.metrics["val_loss"].values.tolist()
     best = losses.index(min(losses))
     assert len(losses) == best + 3 < 40
     assert any(

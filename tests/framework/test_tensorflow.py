@@ -75,8 +75,8 @@ def spec(recipe: str, strategy: str = "single", **more: Any) -> Any:
 
 def assert_same_curve(one: Followed, other: Followed, relative: float = 1e-5) -> None:
     assert other.run.facts.error is None
-    for metric, series in one.book.metrics.items():
-        values = other.book.metrics[metric].values.tolist()
+    for metric, series in one.run_series.metrics.items():
+        values = other.run_series.metrics[metric].values.tolist()
         assert values == pytest.approx(series.values.tolist(), rel=relative), metric
 
 
@@ -135,7 +135,7 @@ def strict_runs(tmp_path_factory: pytest.TempPathFactory) -> Trained[str]:
 def test_parts_of_a_batch_are_weighted_and_clipped_as_a_whole(strict_runs: Trained[str], strategy: str) -> None:
     followed = strict_runs[strategy]
     assert followed.state is RunState.FINISHED
-    assert followed.book.metrics["loss"].count == 65
+    assert followed.run_series.metrics["loss"].count == 65
     assert_same_curve(strict_runs["single"], followed)
 
 
@@ -149,9 +149,9 @@ def test_a_rate_that_the_recipe_changes_is_read_at_each_epochs_end(runs_root: Pa
         runs_root,
     )
 
-    assert plain.book.metrics["learning_rate"].values.tolist() == [0.25]
-    assert falls.book.metrics["learning_rate"].steps.tolist() == [5, 10, 15]
-    assert falls.book.metrics["learning_rate"].values.tolist() == pytest.approx([0.25, 0.125, 0.0625])
+    assert plain.run_series.metrics["learning_rate"].values.tolist() == [0.25]
+    assert falls.run_series.metrics["learning_rate"].steps.tolist() == [5, 10, 15]
+    assert falls.run_series.metrics["learning_rate"].values.tolist() == pytest.approx([0.25, 0.125, 0.0625])
 
 
 def test_a_data_set_that_is_read_is_split_alike(runs_root: Path, awkward: str) -> None:
@@ -159,7 +159,7 @@ def test_a_data_set_that_is_read_is_split_alike(runs_root: Path, awkward: str) -
         train(spec(awkward, strategy, epochs=3, settings={"read": True}), runs_root)
         for strategy in ("single", "mirrored")
     )
-    assert one.book.metrics["loss"].count == 15
+    assert one.run_series.metrics["loss"].count == 15
     assert_same_curve(one, two)
 
 
@@ -201,8 +201,8 @@ def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tupl
     for step in (3, 5):
         again = resumed(broken_off(stepwise, step, runs_root))
         assert again.state is RunState.FINISHED, again.run.facts.error
-        for metric, series in whole.book.metrics.items():
-            assert again.book.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
+        for metric, series in whole.run_series.metrics.items():
+            assert again.run_series.metrics[metric].values.tolist() == series.values.tolist(), (step, metric)
 
 
 @pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
@@ -219,7 +219,7 @@ def test_a_stop_is_heard_in_the_middle_by_all_that_take_part(runs_root: Path, aw
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
-    assert followed.book.metrics["loss"].count >= 20
+    assert followed.run_series.metrics["loss"].count >= 20
 
 
 def test_the_asynchronous_cell_says_so_and_goes_on_from_a_pause(runs_root: Path, awkward: str) -> None:
@@ -228,8 +228,8 @@ def test_the_asynchronous_cell_says_so_and_goes_on_from_a_pause(runs_root: Path,
     assert followed.until_over().state is RunState.PAUSED
     again = resumed(followed.run.dir)
     assert again.state is RunState.FINISHED, again.run.facts.error
-    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 301))
-    late = again.book.metrics["val_accuracy"].values[-30:]  # one epoch's swings far, as the order of updates does
+    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 301))
+    late = again.run_series.metrics["val_accuracy"].values[-30:]  # one epoch's swings far, as the order of updates does
     assert np.median(late) >= 0.7  # by chance a third
     assert any("asynchronous" in notice for notice in again.run.facts.notices)
 

@@ -119,7 +119,7 @@ def test_a_recipe_steps_in_pytorch(
 
 def test_digits_cnn_reads_digits_after_five_epochs(runs_root: Path) -> None:
     followed = train(make_spec("digits_cnn", epochs=5), runs_root)
-    assert followed.book.metrics["val_accuracy"].values[-1] >= 0.95
+    assert followed.run_series.metrics["val_accuracy"].values[-1] >= 0.95
 
 
 def test_the_transformer_s_stages_are_its_model_cut(load: Callable[[str], Any]) -> None:

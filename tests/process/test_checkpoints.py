@@ -66,7 +66,7 @@ def test_the_latest_and_the_best_are_kept(runs_root: Path, drops: str) -> None:
         make_spec(drops, epochs=6, batch_size=16, checkpoints={"unit": "epochs", "keep": 2}),
         runs_root,
     )
-    losses = followed.book.metrics["val_loss"].values.tolist()
+    losses = followed.run_series.metrics["val_loss"].values.tolist()
     assert losses.index(min(losses)) == 1
     assert names(followed.run) == [f"step-{step:08d}" for step in (10, 25, 30)]
 
@@ -94,7 +94,7 @@ def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, stepwise: F
     assert "All checkpoints of this run are broken: step-00000001 (checkpoint.json is not what was written)." in str(
         failed.run.facts.error
     )
-    assert failed.book.metrics["loss"].count == 15  # what was measured is still there
+    assert failed.run_series.metrics["loss"].count == 15  # what was measured is still there
     shutil.rmtree(manifest.parent)
     again = resumed(run_dir)
     assert "The run has no checkpoint to resume from. Training starts from the beginning." in notices(again)
@@ -139,4 +139,4 @@ def test_on_a_disk_too_small_for_one_training_goes_on(small_disk: Path, tmp_path
     assert followed.state is RunState.FINISHED
     assert names(followed.run) == []
     assert notices(followed).count("could not be written") == 1  # once for them all
-    assert followed.book.metrics["loss"].count == followed.run.facts.step > 5
+    assert followed.run_series.metrics["loss"].count == followed.run.facts.step > 5

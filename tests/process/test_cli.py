@@ -132,7 +132,7 @@ def test_gpu_and_cpu_together_are_refused(call: Call, nvml: object) -> None:
     nvml.write(gpus=2)  # type: ignore[attr-defined]
     code, _, err = call("run", "digits_mlp", "--devices", "gpu:0,cpu:0")
     assert code == 2
-    assert "CPU devices and NVIDIA GPUs are chosen together (GPU 0, CPU 0). A run uses one kind of device: " in err
+    assert "CPU devices and NVIDIA GPUs cannot be used together (GPU 0, CPU 0). A run uses one kind of device: " in err
 
 
 def test_torch_missing_is_told_before_the_start(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path, tmp
             events.writelines(rubbish)
     after = json.loads(call("show", followed.run.id, "--json")[1])
     assert {**after, "ended": None} == {**before, "ended": None}
-    assert "are no events and were skipped" in call("show", followed.run.id)[1]
+    assert "are not events and were skipped" in call("show", followed.run.id)[1]
 
 
 def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_a_similar_command_line_is_never_signalled(lost: Followed, view: ProcVie
     assert [each.target for each in outcome.ended] == found
     assert [each.target for each in outcome.left] == forged
     assert {each.why for each in outcome.left} == {
-        "It does not carry the run's tag any more, or belongs to another user, and was left alone."
+        "It no longer has the run's tag, or belongs to another user, so it was not ended."
     }
     assert alike.poll() is worded.poll() is other_run.poll() is None
     os.killpg(worded.pid, signal.SIGKILL)

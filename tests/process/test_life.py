@@ -40,8 +40,8 @@ def endless(tmp_path: Path) -> str:
 def test_a_run_finishes_with_every_step_recorded(runs_root: Path) -> None:
     followed = train(make_spec("digits_mlp", epochs=2, batch_size=64), runs_root)
     assert followed.states == FINISHED
-    assert followed.book.metrics["loss"].steps.tolist() == list(range(1, 47))
-    assert followed.book.metrics["val_accuracy"].steps.tolist() == [23, 46]
+    assert followed.run_series.metrics["loss"].steps.tolist() == list(range(1, 47))
+    assert followed.run_series.metrics["val_accuracy"].steps.tolist() == [23, 46]
     assert {worker.exit_code for worker in followed.run.facts.workers.values()} == {0}
     assert processes.tagged(followed.run.id) == []
 
@@ -52,7 +52,7 @@ def test_stop_is_heard_by_one_worker(runs_root: Path, endless: str) -> None:
     followed.until_over()
     assert followed.states == STOPPED
     assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked"]
-    assert followed.book.metrics["loss"].count == followed.run.facts.step
+    assert followed.run_series.metrics["loss"].count == followed.run.facts.step
 
 
 def test_stop_is_heard_by_two_workers_at_the_same_step(runs_root: Path, endless: str) -> None:
@@ -149,7 +149,7 @@ def test_a_killed_supervisor_takes_its_workers_along(runs_root: Path, tmp_path: 
     assert f"supervisor (pid {facts.supervisor.pid}) exited unexpectedly" in str(followed.run.facts.error)
     again = Followed(Run.attach(followed.run.dir)).until_over(5)
     assert again.states == [*CAME_UP, RunState.LOST]
-    assert again.book.metrics["loss"].count == followed.book.metrics["loss"].count
+    assert again.run_series.metrics["loss"].count == followed.run_series.metrics["loss"].count
 
 
 def test_one_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, endless: str) -> None:
@@ -226,7 +226,7 @@ def test_a_window_that_is_gone_changes_nothing(runs_root: Path, endless: str) ->
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == STOPPED
-    assert followed.book.metrics["loss"].steps.tolist() == list(range(1, followed.run.facts.step + 1))
+    assert followed.run_series.metrics["loss"].steps.tolist() == list(range(1, followed.run.facts.step + 1))
 
 
 def test_two_supervisors_cannot_run_one_directory(runs_root: Path, tmp_path: Path) -> None:
@@ -293,8 +293,10 @@ def test_devices_are_sampled_and_the_processes_are_where_they_belong(runs_root: 
     assert not set(cores[0] or []) & set(cores[1] or [])
 
     def sampled() -> bool:
-        book = followed.poll().book
-        return all(name in book.memory and (book.memory[name].values > 1e8).any() for name in ("cpu:0", "cpu:1"))
+        run_series = followed.poll().run_series
+        return all(
+            name in run_series.memory and (run_series.memory[name].values > 1e8).any() for name in ("cpu:0", "cpu:1")
+        )
 
     wait_until(sampled, what="memory readings of both devices")
     followed.run.request("stop")
@@ -392,7 +394,7 @@ def test_a_run_whose_folder_is_removed_ends(runs_root: Path, tmp_path: Path) -> 
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     shutil.rmtree(followed.run.dir)
     wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end")
-    with pytest.raises(RunError, match="is not there any more"):
+    with pytest.raises(RunError, match="no longer exists"):
         followed.run.request("stop")
 
 

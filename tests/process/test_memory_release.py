@@ -69,7 +69,7 @@ class Stage:
 
     def memory(self, followed: Followed, device_id: str | None = None) -> list[float]:
         """All that was read of it so far."""
-        series = followed.poll().book.memory.get(device_id or self.id)
+        series = followed.poll().run_series.memory.get(device_id or self.id)
         return [] if series is None else series.values.tolist()
 
     def let_go(self) -> None:
@@ -131,9 +131,7 @@ def test_memory_that_falls_later_is_waited_for_and_released(stage: Stage, capsys
     assert "memory of GPU 0: released, 512 MB -> 9.0 GB -> 512 MB (before -> peak -> after)" in shown(followed, capsys)
 
 
-def test_another_process_that_holds_it_is_named_and_left_alone(
-    stage: Stage, neighbour: subprocess.Popen[bytes]
-) -> None:
+def test_another_process_that_holds_it_is_named_and_not_ended(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
     followed = stage.start()
     stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
     found = stage.end(followed)
@@ -170,7 +168,7 @@ def test_what_does_not_come_back_is_told_as_far_as_it_is_known(
     assert untold.holders[0].memory_used_bytes is None
 
     assert strange.verdict is Verdict.HELD_BY_OTHERS
-    assert "pid 4194999 (of another namespace, or gone), 3.0 GB" in strange.sentence
+    assert "pid 4194999 (in a container, or already ended), 3.0 GB" in strange.sentence
 
     assert dead.verdict is Verdict.UNEXPLAINED
     assert f"The driver attributes it to pid {worker}, 8.0 GB, of this run, which ended." in dead.sentence
@@ -183,7 +181,9 @@ def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
     followed = train(replace(spec, devices=(stage.id,)), stage._runs_root)
     found = followed.run.facts.releases[stage.id]
     assert (found.verdict, found.before_bytes, found.after_bytes) == (Verdict.CANNOT_BE_JUDGED, None, None)
-    assert found.sentence.startswith("GPU 0 shares its memory with the host: no reading tells whose it is.")
+    assert found.sentence.startswith(
+        "GPU 0 shares its memory with the host, so its readings do not show which process uses it."
+    )
 
 
 def test_a_device_that_is_lost_is_not_judged(stage: Stage) -> None:

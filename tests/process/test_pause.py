@@ -84,7 +84,7 @@ def test_a_paused_run_goes_on_and_has_every_step_once(runs_root: Path, slow: str
     assert followed.until(RunState.FINISHED).states == again.states
     assert second.until(RunState.FINISHED).states == again.states
     for reader in (again, followed, second):
-        assert reader.book.metrics["loss"].steps.tolist() == list(range(1, 121))
+        assert reader.run_series.metrics["loss"].steps.tolist() == list(range(1, 121))
     assert {worker.exit_code for worker in again.run.facts.workers.values()} == {0}
     assert 1 <= len(listed(again.run.dir)) <= 3
     assert gone(again.run)
@@ -103,7 +103,7 @@ def test_a_run_whose_supervisor_was_killed_is_resumed_at_once(runs_root: Path, e
     again.run.request("stop")
     again.until_over()
     assert again.states == [*CAME_UP, RunState.LOST, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
-    assert again.book.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
+    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
     assert again.run.facts.error is None
 
 
@@ -137,7 +137,7 @@ def loss():
     assert again.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED, *FINISHED]
     assert again.run.facts.error is None
     assert again.run.facts.traceback is None
-    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 61))
+    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
 
 
 def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_stopped_run_without_a_checkpoint_begins_anew(runs_root: Path, slow: s
     followed.until_over()
     again = resumed(followed.run.dir).until_over()
     assert again.state is RunState.FINISHED
-    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 61))
+    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
     assert any("starts from the beginning" in notice for notice in again.run.facts.notices)
 
 
@@ -251,7 +251,7 @@ def test_torn_lines_and_leftovers_of_a_killed_leg_cost_nothing(runs_root: Path, 
     again = resumed(followed.run.dir).until_over()
     assert again.states == [*PAUSED, *FINISHED]
     assert again.run.facts.notices == ()
-    assert again.book.metrics["loss"].steps.tolist() == list(range(1, 91))
+    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 91))
 
 
 def test_a_run_that_never_came_up_can_be_resumed(runs_root: Path, tmp_path: Path) -> None:

@@ -221,16 +221,16 @@ class TestAsking:
     @pytest.mark.parametrize(
         ("text", "sentence"),
         [
-            ("#!/bin/sh\necho 'I am no sn'\n", "is no Python: asked for its version, it ended and printed “I am no sn"),
-            ("#!/bin/sh\n", "is no Python: asked for its version, it ended without output"),
+            ("#!/bin/sh\necho 'I am no sn'\n", "asked for its version, it ended and printed “I am no sn"),
+            ("#!/bin/sh\n", "is not a Python interpreter: asked for its version, it ended without output"),
             ("#!/bin/sh\necho 'no encodings' >&2; exit 1\n", "it ended with exit status 1 and printed “no encodings”"),
             ("#!/bin/sh\nkill -SEGV $$\n", "it ended with signal SEGV"),
-            ("#!/bin/sh\nexec yes\n", "printed without an end"),
+            ("#!/bin/sh\nexec yes\n", "did not stop printing"),
             ("#!/bin/sh\nsleep 1000\n", "did not say within 0.3 s which Python it is"),
             ("#!/nowhere/python\n", "cannot be started: No such file"),
             ("just a text\n", "cannot be started: Exec format error"),
             ("#!/bin/sh\necho 'trainyard-answer:{\"version\": [3, 11, 4]}'\n", "Python 3.11.4 started and then ended"),
-            ("#!/bin/sh\necho 'trainyard-answer:[1]'; echo 'trainyard-answer:{\"version\": \"3\"}'\n", "is no Python"),
+            ("#!/bin/sh\necho 'trainyard-answer:[1]'; echo 'trainyard-answer:{\"version\": \"3\"}'\n", "is not a Py"),
         ],
     )  # fmt: skip
     def test_what_is_no_python_is_said_to_be_none(self, tmp_path: Path, text: str, sentence: str) -> None:

@@ -94,7 +94,7 @@ def test_a_live_run_is_refused_in_a_sentence_and_nothing_is_removed(call: Call, 
     name = followed.run.id
     code, out, err = call("remove", old.name, name, "--yes")
     assert (code, out) == (2, "")
-    assert err == f"trainyard: Run {name} is running, and is not removed. Stop it first: trainyard stop {name}\n"
+    assert err == f"trainyard: Run {name} is running, so it was not removed. Stop it first: trainyard stop {name}\n"
     assert call("remove", "--older-than", "0", "--yes")[0] == 0  # what lives is not among the old ones
     assert [each.name for each in runs_root.iterdir()] == [name]
     followed.run.request("stop")
@@ -131,8 +131,8 @@ def test_of_a_run_whose_leftovers_live_the_command_that_ends_them_is_named(call:
         code, _, err = call("remove", run_dir.name, "--yes")
         assert code == 2
         assert err == (
-            f"trainyard: Run {run_dir.name} is not removed, since a process of it is left: pid {left.pid} (sleep). "
-            "Terminate it first: trainyard sweep --end\n"
+            f"trainyard: Run {run_dir.name} was not removed, since a process of it is still running: "
+            f"pid {left.pid} (sleep). Terminate it first: trainyard sweep --end\n"
         )
         code, _, err = call("remove", "--older-than", "0", "--yes")  # told, and the others would go on
         assert (code, f"pid {left.pid} (sleep)" in err, run_dir.exists()) == (1, True, True)
@@ -166,7 +166,7 @@ def test_a_link_in_a_run_goes_and_what_it_leads_to_stays(call: Call, runs_root: 
 
 
 @pytest.mark.parametrize("made", ["setup", "nothing", "links"])
-def test_what_is_no_runs_folder_is_left_alone(call: Call, runs_root: Path, tmp_path: Path, made: str) -> None:
+def test_what_is_no_runs_folder_is_not_ended(call: Call, runs_root: Path, tmp_path: Path, made: str) -> None:
     run_dir, folder = over(runs_root, "20260101-a"), tmp_path / "project"
     folder.mkdir()
     (folder / "mine.py").write_text("")
@@ -177,7 +177,7 @@ def test_what_is_no_runs_folder_is_left_alone(call: Call, runs_root: Path, tmp_p
         (folder / "events").symlink_to(run_dir / "events")
     code, _, err = call("remove", str(folder), "--yes")
     assert code == 2
-    assert ("There is no run" if made == "nothing" else "is not the folder of a run, and is not removed") in err
+    assert ("There is no run" if made == "nothing" else "is not the folder of a run, so it was not removed") in err
     assert (folder / "mine.py").exists()
 
 

@@ -76,7 +76,7 @@ def test_readers_that_had_seen_the_end_see_the_run_go_on(log: Log, runs_root: Pa
     late = Followed(Run.attach(log.dir)).until_over(5)
     assert first.poll().states == late.states == [*PAUSED, *CAME_UP, RunState.RELEASING, RunState.FINISHED]
     for reader in (first, late):
-        np.testing.assert_array_equal(reader.book.metrics["loss"].steps, [1, 2, 3, 4])
+        np.testing.assert_array_equal(reader.run_series.metrics["loss"].steps, [1, 2, 3, 4])
         np.testing.assert_array_equal(reader.losses(), [4.0, 3.0, 0.5, 0.25])
     (summary,) = index.poll()
     assert (summary.state, summary.step, summary.last_loss) == (RunState.FINISHED, 4, 0.25)
@@ -134,20 +134,20 @@ def test_a_rewind_makes_every_metric_forget_what_is_beyond(log: Log) -> None:
     at_once.fold(events)
     for event in events:
         in_pieces.fold([event])
-    for book in (at_once, in_pieces):
-        assert book.metrics["loss"].values.tolist() == [5.0, 4.0, 3.0, 0.2]
-        assert book.metrics["loss"].steps.tolist() == [1, 2, 3, 4]
-        assert book.metrics["val_loss"].values.tolist() == [3.5]
-        assert "late" not in book.metrics
+    for run_series in (at_once, in_pieces):
+        assert run_series.metrics["loss"].values.tolist() == [5.0, 4.0, 3.0, 0.2]
+        assert run_series.metrics["loss"].steps.tolist() == [1, 2, 3, 4]
+        assert run_series.metrics["val_loss"].values.tolist() == [3.5]
+        assert "late" not in run_series.metrics
 
 
 def test_a_rewind_to_the_start_leaves_nothing() -> None:
-    book = RunSeries()
-    book.fold([
+    run_series = RunSeries()
+    run_series.fold([
         {"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}},
         {"t": 2.0, "kind": "rewind", "step": 0},
     ])  # fmt: skip
-    assert book.metrics == {}
+    assert run_series.metrics == {}
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"t": 1.0, "ki', b"x" * 200_000])

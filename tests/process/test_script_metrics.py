@@ -48,9 +48,9 @@ def test_a_plain_loop(tmp_path: Path) -> None:
 
     told = {int(step): loss for step, loss in json.loads(record.read_text()).items()}
     assert len(told) == 40
-    assert points(followed.book.metrics["loss"]) == pytest.approx(told)
-    assert points(followed.book.metrics["learning_rate"]) == pytest.approx(dict.fromkeys(told, 0.1))
-    assert sorted(followed.book.metrics) == ["learning_rate", "loss"]
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx(told)
+    assert points(followed.run_series.metrics["learning_rate"]) == pytest.approx(dict.fromkeys(told, 0.1))
+    assert sorted(followed.run_series.metrics) == ["learning_rate", "loss"]
     assert followed.run.facts.step == 40
 
 
@@ -63,8 +63,8 @@ def test_ranks_under_torchruns_environment_are_kept_apart(tmp_path: Path) -> Non
         told = json.loads(Path(f"{record}.{rank}").read_text())
         assert (told["local_rank"], told["world_size"]) == (rank, 2)
         losses = {int(step): loss for step, loss in told["losses"].items()}
-        assert points(followed.book.metrics[name]) == pytest.approx(losses)
-    assert sorted(followed.book.metrics) == ["loss", "loss@1"]
+        assert points(followed.run_series.metrics[name]) == pytest.approx(losses)
+    assert sorted(followed.run_series.metrics) == ["loss", "loss@1"]
 
 
 @pytest.mark.e2e
@@ -72,9 +72,9 @@ def test_fully_sharded_with_the_meters_of_the_imagenet_example(tmp_path: Path) -
     followed = ran("fsdp2.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
 
     printed = [float(loss) for loss in re.findall(r"Loss (\S+)", followed.run.log_end(100_000))]
-    assert points(followed.book.metrics["loss"]) == pytest.approx(dict(enumerate(printed)))
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx(dict(enumerate(printed)))
     assert len(printed) == 20
-    assert sorted(followed.book.metrics) == ["loss"]
+    assert sorted(followed.run_series.metrics) == ["loss"]
 
 
 @pytest.mark.e2e
@@ -84,13 +84,13 @@ def test_keras_fit(tmp_path: Path, verbose: str) -> None:
     followed = ran("keras_fit.py", verbose, str(record), cwd=tmp_path)
 
     history = json.loads(record.read_text())
-    loss, validation = (points(followed.book.metrics[name]) for name in ("loss", "val_loss"))
+    loss, validation = (points(followed.run_series.metrics[name]) for name in ("loss", "val_loss"))
     for epoch, step in enumerate([10, 20, 30]):
         assert loss[step] == pytest.approx(history["loss"][epoch], abs=1e-4)
         assert validation[step] == pytest.approx(history["val_loss"][epoch], abs=1e-4)
     assert list(validation) == [10, 20, 30]
     assert followed.run.facts.progress == RunProgress(done=30, total=30, unit="steps")
-    assert sorted(followed.book.metrics) == ["loss", "val_loss"]
+    assert sorted(followed.run_series.metrics) == ["loss", "val_loss"]
 
 
 @pytest.mark.e2e
@@ -98,13 +98,15 @@ def test_a_loop_of_ones_own_in_tensorflow(tmp_path: Path) -> None:
     followed = ran("tensorflow_loop.py", cwd=tmp_path)
 
     printed = [float(loss) for loss in re.findall(r"at step \d+: (\S+)", followed.run.log_end(100_000))]
-    assert points(followed.book.metrics["loss"]) == pytest.approx(dict(zip(range(0, 60, 5), printed, strict=True)))
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx(
+        dict(zip(range(0, 60, 5), printed, strict=True))
+    )
 
 
 def test_a_bar_of_tqdm(tmp_path: Path) -> None:
     followed = ran("tqdm_loop.py", cwd=tmp_path)
 
-    loss = points(followed.book.metrics["loss"])
+    loss = points(followed.run_series.metrics["loss"])
     assert loss == pytest.approx({step: round(1 / step, 6) for step in range(1, 101)})
     assert followed.run.facts.progress == RunProgress(done=50, total=50, unit=IN_EPOCH)
 
@@ -113,21 +115,23 @@ def test_a_bar_of_tqdm(tmp_path: Path) -> None:
 def test_tensorboard_alone(tmp_path: Path) -> None:
     followed = ran("tensorboard_only.py", cwd=tmp_path)
 
-    assert points(followed.book.metrics["loss"]) == pytest.approx({step: 1 / (1 + step) for step in range(30)})
-    assert points(followed.book.metrics["val_loss"]) == pytest.approx({step: 2 / (1 + step) for step in (9, 19, 29)})
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx({step: 1 / (1 + step) for step in range(30)})
+    assert points(followed.run_series.metrics["val_loss"]) == pytest.approx(
+        {step: 2 / (1 + step) for step in (9, 19, 29)}
+    )
     assert "loss" not in followed.run.log_end()
 
 
 def test_one_that_says_nothing(tmp_path: Path) -> None:
     followed = ran("silent.py", cwd=tmp_path)
-    assert followed.book.metrics == {}
+    assert followed.run_series.metrics == {}
     assert followed.run.facts.progress is None
 
 
 def test_its_own_file_counts_before_what_it_prints(tmp_path: Path) -> None:
     followed = ran("own_file.py", cwd=tmp_path)
-    assert points(followed.book.metrics["loss"]) == pytest.approx({step: 1 / step for step in range(1, 21)})
-    assert points(followed.book.metrics["val_loss"]) == pytest.approx({10: 0.2, 20: 0.1})
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx({step: 1 / step for step in range(1, 21)})
+    assert points(followed.run_series.metrics["val_loss"]) == pytest.approx({10: 0.2, 20: 0.1})
 
 
 @pytest.mark.e2e
@@ -136,7 +140,7 @@ def test_the_csv_logger_of_keras(tmp_path: Path) -> None:
     with (tmp_path / "history.csv").open(newline="") as file:
         told = [float(row["loss"]) for row in csv.DictReader(file)]
     assert len(told) == 4
-    assert followed.book.metrics["loss"].values.tolist() == pytest.approx(told)
+    assert followed.run_series.metrics["loss"].values.tolist() == pytest.approx(told)
 
 
 @pytest.mark.e2e
@@ -151,8 +155,8 @@ def test_lightning(tmp_path: Path) -> None:
         return {int(row[columns["step"]]): float(row[columns[name]]) for row in rows if row[columns[name]]}
 
     assert len(told("train_loss")) == 30
-    assert points(followed.book.metrics["loss"]) == pytest.approx(told("train_loss"), rel=1e-6)
-    assert points(followed.book.metrics["val_loss"]) == pytest.approx(told("val_loss"), rel=1e-6)
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx(told("train_loss"), rel=1e-6)
+    assert points(followed.run_series.metrics["val_loss"]) == pytest.approx(told("val_loss"), rel=1e-6)
 
 
 @pytest.mark.e2e
@@ -160,7 +164,9 @@ def test_accelerate(tmp_path: Path) -> None:
     followed = ran("accelerate_loop.py", cwd=tmp_path)
     printed = re.findall(r"step (\d+) \| train_loss: (\S+)", followed.run.log_end(100_000))
     assert len(printed) == 16
-    assert points(followed.book.metrics["loss"]) == pytest.approx({int(step): float(loss) for step, loss in printed})
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx(
+        {int(step): float(loss) for step, loss in printed}
+    )
 
 
 @pytest.mark.e2e
@@ -171,5 +177,5 @@ def test_the_trainer_of_transformers(tmp_path: Path) -> None:
     history = json.loads(record.read_text())
     for ours, theirs in (("loss", "loss"), ("val_loss", "eval_loss"), ("learning_rate", "learning_rate")):
         wanted = {each["step"]: each[theirs] for each in history if theirs in each}
-        assert points(followed.book.metrics[ours]) == pytest.approx(wanted, rel=1e-3), ours
+        assert points(followed.run_series.metrics[ours]) == pytest.approx(wanted, rel=1e-3), ours
     assert followed.run.facts.progress == RunProgress(done=16, total=16, unit="steps")

@@ -288,7 +288,7 @@ def test_a_killed_reader_is_told_and_the_script_goes_on(tmp_path: Path, runs_roo
     (reader,) = collectors(followed.run.dir)
     os.kill(reader, signal.SIGKILL)
     wait_until(lambda: followed.poll().run.facts.notices, 30, "a notice")
-    assert "the curves stand still. The script goes on" in followed.run.facts.notices[0]
+    assert "the curves are no longer updated. The script continues" in followed.run.facts.notices[0]
 
     followed.run.request("stop")
     assert followed.until_over().state is RunState.STOPPED

@@ -140,7 +140,7 @@ def test_what_could_not_be_ended_is_named_and_is_a_failure(call: Call, leave: Ca
     assert code == 1
     assert "Terminated" not in out
     assert err.startswith(f"trainyard: pid {process.pid} python")
-    assert f" of run {run.id} is still running. It does not carry the run's tag any more" in err
+    assert f" of run {run.id} is still running. It no longer has the run's tag" in err
     assert processes.is_alive(process)
     os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: not processes.is_alive(process), what="it to end")

@@ -46,7 +46,7 @@ def resumed(run_dir: Path) -> Followed:
     """The run gone on to its end."""
     Followed(Run.resume(run_dir)).until_over()
     followed = Followed(Run.attach(run_dir))
-    followed.book.fold(followed.run.catch_up())
+    followed.run_series.fold(followed.run.catch_up())
     return followed
 
 

@@ -117,10 +117,10 @@ class Followed:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.book = RunSeries()
+        self.run_series = RunSeries()
 
     def poll(self) -> Followed:
-        self.book.fold(self.run.poll())
+        self.run_series.fold(self.run.poll())
         return self
 
     @property
@@ -153,7 +153,7 @@ class Followed:
         assert reached(), f"{what} was not reached; {self._so_far()}"
 
     def losses(self) -> list[float]:
-        return self.book.metrics["loss"].values.tolist()
+        return self.run_series.metrics["loss"].values.tolist()
 
     def _so_far(self) -> str:
         return f"so far {self.run.facts}; log: {self.run.log_end()}"

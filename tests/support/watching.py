@@ -23,7 +23,7 @@ def main() -> int:
     """Show the window until stdin ends."""
     app = QApplication(sys.argv[:1])
     window = create_window(Path(sys.argv[1]))
-    window.tell = lambda _: None
+    window.show_close_notice = lambda _: None
     window.show()
     os.set_blocking(0, False)
     seen: set[Path] = set()

@@ -22,21 +22,21 @@ def recorded(run_dir: Path, *looks: tuple[list[MergedReading], float, float], ra
     for measured, since, until in looks:
         batches.write(measured, since=since, until=until)
     writer.close()
-    events, book = Log(run_dir).read(), RunSeries()
-    book.fold(events)
-    return book, len(events)
+    events, run_series = Log(run_dir).read(), RunSeries()
+    run_series.fold(events)
+    return run_series, len(events)
 
 
 def test_consecutive_steps_are_one_line_and_evenly_spaced(tmp_path: Path) -> None:
     measured = [MergedReading(values={"loss": 1.0 / step, "lr": 0.1}, step=step) for step in range(1, 5)]
 
-    book, lines = recorded(tmp_path, (measured, 100.0, 102.0))
+    run_series, lines = recorded(tmp_path, (measured, 100.0, 102.0))
 
     assert lines == 1
-    assert book.metrics["loss"].steps.tolist() == [1, 2, 3, 4]
-    assert book.metrics["loss"].values.tolist() == [1.0, 0.5, 0.333333333, 0.25]
-    assert book.metrics["loss"].times.tolist() == [100.5, 101.0, 101.5, 102.0]
-    assert book.metrics["lr"].count == 4
+    assert run_series.metrics["loss"].steps.tolist() == [1, 2, 3, 4]
+    assert run_series.metrics["loss"].values.tolist() == [1.0, 0.5, 0.333333333, 0.25]
+    assert run_series.metrics["loss"].times.tolist() == [100.5, 101.0, 101.5, 102.0]
+    assert run_series.metrics["lr"].count == 4
 
 
 def test_sparse_steps_and_other_metrics_keep_their_steps(tmp_path: Path) -> None:
@@ -47,20 +47,20 @@ def test_sparse_steps_and_other_metrics_keep_their_steps(tmp_path: Path) -> None
         MergedReading(values={"loss": 1.0}, step=30),
     ]
 
-    book, _ = recorded(tmp_path, (measured, 0.0, 1.0))
+    run_series, _ = recorded(tmp_path, (measured, 0.0, 1.0))
 
-    assert book.metrics["loss"].steps.tolist() == [10, 20, 30]
-    assert book.metrics["val_loss"].steps.tolist() == [20]
+    assert run_series.metrics["loss"].steps.tolist() == [10, 20, 30]
+    assert run_series.metrics["val_loss"].steps.tolist() == [20]
 
 
 def test_times_that_a_source_knows_are_kept(tmp_path: Path) -> None:
     loss = [MergedReading(values={"loss": 1.0}, step=step, time=1000.0 + step) for step in (1, 2, 3)]
     validation = [MergedReading(values={"val_loss": 1.0}, step=2, time=1002.5)]
 
-    book, _ = recorded(tmp_path, ([*loss, *validation], 2000.0, 2001.0))
+    run_series, _ = recorded(tmp_path, ([*loss, *validation], 2000.0, 2001.0))
 
-    assert book.metrics["loss"].times.tolist() == [1001.0, 1002.0, 1003.0]
-    assert book.metrics["val_loss"].times.tolist() == [1002.5]
+    assert run_series.metrics["loss"].times.tolist() == [1001.0, 1002.0, 1003.0]
+    assert run_series.metrics["val_loss"].times.tolist() == [1002.5]
 
 
 def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
@@ -70,11 +70,11 @@ def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
         MergedReading(values={"loss": 0.5}, step=1, time=0.6),
     ]
 
-    book, _ = recorded(tmp_path, (guessed, 0.0, 1.0), (sure, 1.0, 2.0))
+    run_series, _ = recorded(tmp_path, (guessed, 0.0, 1.0), (sure, 1.0, 2.0))
 
-    assert book.metrics["loss"].steps.tolist() == [0, 1]
-    assert book.metrics["loss"].values.tolist() == [1.0, 0.5]
-    assert book.metrics["accuracy"].count == 3
+    assert run_series.metrics["loss"].steps.tolist() == [0, 1]
+    assert run_series.metrics["loss"].values.tolist() == [1.0, 0.5]
+    assert run_series.metrics["accuracy"].count == 3
 
 
 def test_the_same_in_one_look(tmp_path: Path) -> None:
@@ -83,9 +83,9 @@ def test_the_same_in_one_look(tmp_path: Path) -> None:
         MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"})),
     ]
 
-    book, _ = recorded(tmp_path, (told, 0.0, 10.0))
+    run_series, _ = recorded(tmp_path, (told, 0.0, 10.0))
 
-    assert book.metrics["loss"].steps.tolist() == [0]
+    assert run_series.metrics["loss"].steps.tolist() == [0]
 
 
 def test_nor_does_it_matter_that_the_surer_source_measured_earlier(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_nor_does_it_matter_that_the_surer_source_measured_earlier(tmp_path: Pat
     told += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"}))]
     told += [MergedReading(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
 
-    book, _ = recorded(tmp_path, (told, 99.0, 100.0))
+    run_series, _ = recorded(tmp_path, (told, 99.0, 100.0))
 
-    assert book.metrics["loss"].values.tolist() == [1.0] * 4
+    assert run_series.metrics["loss"].values.tolist() == [1.0] * 4
 
 
 def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
         for step, time in ((1, 50.0), (2, 40.0), (3, 60.0))
     ]
 
-    book, _ = recorded(tmp_path, (told, 99.0, 100.0))
+    run_series, _ = recorded(tmp_path, (told, 99.0, 100.0))
 
-    assert book.metrics["loss"].values.tolist() == [1.0, 2.0, 3.0]
-    assert book.metrics["loss"].times.tolist() == sorted(book.metrics["loss"].times.tolist())
+    assert run_series.metrics["loss"].values.tolist() == [1.0, 2.0, 3.0]
+    assert run_series.metrics["loss"].times.tolist() == sorted(run_series.metrics["loss"].times.tolist())
 
 
 def test_ranks_are_kept_apart(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_ranks_are_kept_apart(tmp_path: Path) -> None:
         MergedReading(values={"loss": 0.5}, step=1),
     ]
 
-    book, _ = recorded(tmp_path, (told, 0.0, 1.0), rank=2)
+    run_series, _ = recorded(tmp_path, (told, 0.0, 1.0), rank=2)
 
-    assert list(book.metrics) == ["loss@2"]
-    assert book.metrics["loss@2"].count == 2
+    assert list(run_series.metrics) == ["loss@2"]
+    assert run_series.metrics["loss@2"].count == 2

@@ -124,7 +124,7 @@ def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(
     assert str(followed.run.facts.error).startswith("The disk is full: ")
     again = Followed(Run.attach(followed.run.dir)).until_over(5)
     assert again.states == followed.states
-    assert again.book.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
+    assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
     assert not any("no events" in notice for notice in again.run.facts.notices)
 
 

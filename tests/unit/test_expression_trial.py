@@ -36,9 +36,9 @@ def said(expression: str, run: Followed) -> str:
 
 def test_it_says_what_it_finds(printed: Followed) -> None:
     assert said(r"it (?P<step>\d+) \| L=(?P<loss>\S+)", printed) == (
-        "It matches 5 of the last 6 lines of this log; the last says loss 0.2 at step 5."
+        "The expression matches 5 of the last 6 lines of this log. The last match reads loss 0.2 at step 5."
     )
-    assert said(r"M=(?P<loss>\S+)", printed) == "It matches none of the last 6 lines of this log."
+    assert said(r"M=(?P<loss>\S+)", printed) == "The expression matches none of the last 6 lines of this log."
     assert said(r"(?P<loss>hello)", printed).startswith("The expression matches, but its groups hold no numbers.")
 
 
@@ -55,12 +55,12 @@ def test_the_command(printed: Followed, capsys: pytest.CaptureFixture[str]) -> N
     assert document["readings"][1] == {"step": 2, "epoch": None, "values": {"loss": 0.5}}
 
     assert __main__.main([*runs, "(?P<loss>"]) == 2
-    assert "The expression is no regular expression" in capsys.readouterr().err
+    assert "The expression is not a valid regular expression" in capsys.readouterr().err
 
 
 def test_a_run_is_read_by_the_expression_it_was_given(tmp_path: Path) -> None:
     (tmp_path / "prints.py").write_text(PRINTS)
     spec = script_spec("prints.py", cwd=tmp_path, expression=r"it (?P<step>\d+) \| L=(?P<loss>\S+)")
     ended = train(spec, tmp_path / "runs")
-    assert ended.book.metrics["loss"].steps.tolist() == [1, 2, 3, 4, 5]
+    assert ended.run_series.metrics["loss"].steps.tolist() == [1, 2, 3, 4, 5]
     assert ended.losses() == [1.0, 0.5, 0.333, 0.25, 0.2]

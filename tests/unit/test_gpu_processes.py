@@ -73,7 +73,7 @@ def test_a_data_loader_worker_that_the_driver_does_not_name_is_found_by_its_open
     assert found(proc, _1=[Process(pid=7, memory_used_bytes=GB)]) == [("GPU-1", 7, GB), ("GPU-1", 8, None)]
     (dead, worker) = scan(GPUS, {"GPU-1": [Process(pid=7)]}, proc).holders
     assert (dead.listed, dead.name, dead.created, dead.ours) == (True, None, None, False)
-    assert dead.words == "pid 7 (of another namespace, or gone)"
+    assert dead.words == "pid 7 (in a container, or already ended)"
     assert not worker.listed
 
 

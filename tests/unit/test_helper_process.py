@@ -29,7 +29,7 @@ def export(python: str) -> None:
 
 
 def probe(python: str) -> None:
-    with pytest.raises(ValueError, match="is no Python"):
+    with pytest.raises(ValueError, match="is not a Python interpreter"):
         PythonProbe(python).wait()
 
 

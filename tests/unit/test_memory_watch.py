@@ -244,7 +244,7 @@ def test_others_that_explain_the_excess_are_named_at_once(machine: Played) -> No
     assert found.sentence == (
         "GPU 0 uses 4.0 GB more than before the run (512 MB before, 9.0 GB at most, 4.5 GB after its end), but this "
         "run released it; others have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
-        "20260101-other, 1.0 GB. They were left alone; end them yourself where they are not needed."
+        "20260101-other, 1.0 GB. Trainyard did not end them; end them yourself if they are not needed."
     )
     assert [holder.pid for holder in found.holders] == [4711, 812]
     assert machine.sent == []
@@ -283,7 +283,7 @@ def test_a_pid_that_is_not_known_here_is_shown_and_waited_for(machine: Played) -
         assert read(watch, machine, reading(GB // 2 + 4 * GB, pids=strange)) == []
     (found,) = read(watch, machine, reading(GB // 2 + 4 * GB, pids=strange), seconds=10)
     assert found.verdict is Verdict.HELD_BY_OTHERS
-    assert "pid 31337 (of another namespace, or gone), 4.0 GB" in found.sentence
+    assert "pid 31337 (in a container, or already ended), 4.0 GB" in found.sentence
 
 
 # -- unexplained ---------------------------------------------------------------------------------
@@ -330,8 +330,8 @@ def test_shared_memory_is_not_judged(machine: Played) -> None:
     found = over(watch, machine, GB // 2)
     assert found[0].verdict is Verdict.CANNOT_BE_JUDGED
     assert found[0].sentence == (
-        "GPU 0 shares its memory with the host: no reading tells whose it is. No process of this run is left. "
-        "pid 200 python had outlived its worker and was terminated."
+        "GPU 0 shares its memory with the host, so its readings do not show which process uses it. "
+        "No process of this run is left. pid 200 python had outlived its worker and was terminated."
     )
 
 

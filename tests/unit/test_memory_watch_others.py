@@ -113,9 +113,9 @@ def test_a_dead_pid_that_nobody_knows_is_not_said_to_be_another_s(machine: Playe
     )
     assert (found[0].verdict, found[0].seconds) == (Verdict.HELD_BY_OTHERS, 10)
     assert "released it" not in found[0].sentence
-    assert "It was left alone; end it yourself where it is not needed, and see whether" in found[0].sentence
+    assert "Trainyard did not end it; end it yourself if it is not needed, and see whether" in found[0].sentence
     assert (
-        "No process of this run is left; others may have it: pid 4711 (of another namespace, or gone), 4.0 GB."
+        "No process of this run is left; others may have it: pid 4711 (in a container, or already ended), 4.0 GB."
         in found[0].sentence
     )
     assert found[0].sentence.endswith(
@@ -127,7 +127,7 @@ def test_a_dead_pid_that_nobody_knows_is_not_said_to_be_another_s(machine: Playe
 def test_one_that_is_not_known_and_has_too_little_explains_nothing(machine: Played) -> None:
     found = over(trained(machine, wait_s=10), machine, GB // 2 + 4 * GB, pids=[Process(pid=4711, memory_used_bytes=GB)])
     assert found[0].verdict is Verdict.UNEXPLAINED
-    assert "pid 4711 (of another namespace, or gone), 1.0 GB has a part of it." in found[0].sentence
+    assert "pid 4711 (in a container, or already ended), 1.0 GB has a part of it." in found[0].sentence
     machine.others = []
     watch = trained(machine, wait_s=10)
     machine.others = [other(memory=GB), other(812, memory=GB)]

@@ -23,13 +23,13 @@ def test_it_is_tried_on_a_piece_of_the_log() -> None:
 
 
 NO_METRIC = r"Name at least one metric, for example (?P<loss>[\d.]+)."
-BROKEN = "missing ), unterminated subpattern at character 6. Correct it there."
+BROKEN = "missing ), unterminated subpattern at character 6. Correct it."
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (r"cost (?P<loss>\S+", f"The expression is no regular expression: {BROKEN}"),
+        (r"cost (?P<loss>\S+", f"The expression is not a valid regular expression: {BROKEN}"),
         (r"cost (\S+)", f"The expression has no named group, and so no metric. {NO_METRIC}"),
         (r"(?P<step>\d+)", f"The expression names counters alone (step), and no metric. {NO_METRIC}"),
     ],

@@ -84,7 +84,9 @@ def test_a_run_is_resumed_only_where_it_was():
     assert spec.python == sys.executable
     assert resume_problems(spec, facts, Survey(devices=devices)) == []
     gone = resume_problems(spec, facts, Survey(devices=devices[:1]))
-    assert gone == ["CPU 1 (cpu:1) is not there any more. digits_mlp can only go on where it was trained."]
+    assert gone == [
+        "CPU 1 (cpu:1) is no longer on this machine. digits_mlp can only be resumed on the devices it was trained on."
+    ]
     lost = Survey(devices=devices, samples=(Sample(device_id="cpu:0", time=NOW, lost="fell off the bus"),))
     assert resume_problems(spec, facts, lost)[0].startswith("CPU 0 is lost")
 

@@ -72,7 +72,7 @@ def test_a_recipe_is_kept_alike() -> None:
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a\nb", "-x"])
 def test_a_name_that_can_be_none_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot be called"):
+    with pytest.raises(ValueError, match="not a valid preset name"):
         presets.path_of(name, tmp_path)
 
 

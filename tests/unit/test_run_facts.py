@@ -175,7 +175,7 @@ def test_what_the_memory_watch_found_out_is_known_until_the_run_is_resumed() -> 
     assert (found.verdict, found.before_bytes, found.peak_bytes, found.after_bytes, found.seconds) == (
         Verdict.HELD_BY_OTHERS, 1, None, 5, 1.5,
     )  # fmt: skip
-    assert found.holders[0].words == "pid 5 (of another namespace, or gone)"
+    assert found.holders[0].words == "pid 5 (in a container, or already ended)"
     assert [(each.pid, each.name, each.signal, each.by) for each in facts.ended_processes] == [
         (9, "python", "SIGKILL", "supervisor")
     ]

@@ -44,7 +44,7 @@ def shown(monkeypatch):
         facts = fold(RunFacts(), every)
         assert not facts.notices
         session.run = SimpleNamespace(id="a-run", dir=Path("/x"), facts=facts)
-        session.book, session.spec = RunSeries(), spec or spec_of()
+        session.run_series, session.spec = RunSeries(), spec or spec_of()
         session._take_in(every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
         assert facts.state is (RunState.FINISHED if over else RunState.RUNNING)

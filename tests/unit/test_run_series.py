@@ -1,4 +1,4 @@
-"""A book holds what the events of a run say."""
+"""`RunSeries` collects the measurements in the events of a run."""
 
 from __future__ import annotations
 
@@ -30,46 +30,48 @@ def sample(t: float, device: str, percent: float | None, used_bytes: int | None)
 
 
 def test_batches_become_steps_and_evenly_spaced_times() -> None:
-    book = RunSeries()
-    book.fold([metrics(12.0, 1, since=10.0, loss=[3.0, 2.0, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5])])
-    loss = book.metrics["loss"]
+    run_series = RunSeries()
+    run_series.fold([metrics(12.0, 1, since=10.0, loss=[3.0, 2.0, 1.0]), metrics(15.0, 4, since=15.0, loss=[0.5])])
+    loss = run_series.metrics["loss"]
     np.testing.assert_array_equal(loss.steps, [1, 2, 3, 4])
     np.testing.assert_array_equal(loss.times, [10, 11, 12, 15])
     np.testing.assert_array_equal(loss.values, [3, 2, 1, 0.5])
 
 
 def test_validation_stands_at_the_step_where_its_epoch_ended() -> None:
-    book = RunSeries()
-    book.fold([metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6])])
-    np.testing.assert_array_equal(book.metrics["val_loss"].steps, [23, 46])
-    np.testing.assert_array_equal(book.metrics["val_loss"].times, [5, 9])
+    run_series = RunSeries()
+    run_series.fold([metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6])])
+    np.testing.assert_array_equal(run_series.metrics["val_loss"].steps, [23, 46])
+    np.testing.assert_array_equal(run_series.metrics["val_loss"].times, [5, 9])
 
 
 def test_values_that_are_no_numbers_survive_the_log() -> None:
-    book = RunSeries()
-    book.fold([metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0])])
-    np.testing.assert_array_equal(book.metrics["loss"].values, [np.nan, np.inf, 1.0])
+    run_series = RunSeries()
+    run_series.fold([metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0])])
+    np.testing.assert_array_equal(run_series.metrics["loss"].values, [np.nan, np.inf, 1.0])
 
 
 def test_a_missing_reading_is_a_gap_and_not_zero() -> None:
-    book = RunSeries()
-    book.fold([sample(1, "cpu:0", 80.0, None), sample(2, "cpu:0", None, 5), {"t": 3, "kind": "sample", "device": "g"}])
-    np.testing.assert_array_equal(book.utilisation["cpu:0"].values, [80, np.nan])
-    np.testing.assert_array_equal(book.memory["cpu:0"].values, [np.nan, 5])
-    np.testing.assert_array_equal(book.utilisation["g"].values, [np.nan])
+    run_series = RunSeries()
+    run_series.fold(
+        [sample(1, "cpu:0", 80.0, None), sample(2, "cpu:0", None, 5), {"t": 3, "kind": "sample", "device": "g"}]
+    )
+    np.testing.assert_array_equal(run_series.utilisation["cpu:0"].values, [80, np.nan])
+    np.testing.assert_array_equal(run_series.memory["cpu:0"].values, [np.nan, 5])
+    np.testing.assert_array_equal(run_series.utilisation["g"].values, [np.nan])
 
 
 def test_the_memory_watch_gives_the_last_memory_reading() -> None:
-    book = RunSeries()
+    run_series = RunSeries()
     released = {"kind": "release", "device": "cpu:0"}
-    book.fold([sample(1, "cpu:0", 50.0, 7), {"t": 2, "after_bytes": 3, **released}])
-    assert (book.memory["cpu:0"].times.tolist(), book.memory["cpu:0"].values.tolist()) == ([1, 2], [7, 3])
-    assert book.utilisation["cpu:0"].times.tolist() == [1]
+    run_series.fold([sample(1, "cpu:0", 50.0, 7), {"t": 2, "after_bytes": 3, **released}])
+    assert (run_series.memory["cpu:0"].times.tolist(), run_series.memory["cpu:0"].values.tolist()) == ([1, 2], [7, 3])
+    assert run_series.utilisation["cpu:0"].times.tolist() == [1]
     ignored = [{"t": 1, "after_bytes": 4}, {"t": 3, "after_bytes": None}, {"t": 3}]
-    book.fold({**released, **each} for each in [*ignored, {"t": 3, "after_bytes": 4, "device": "cpu:1"}])
-    assert (book.memory["cpu:0"].values.tolist(), book.memory.keys()) == ([7, 3], {"cpu:0"})
-    book.fold([sample(5, "cpu:0", 20.0, 9)])  # the run was resumed
-    assert (book.memory["cpu:0"].times.tolist(), book.memory["cpu:0"].values.tolist()) == ([1, 5], [7, 9])
+    run_series.fold({**released, **each} for each in [*ignored, {"t": 3, "after_bytes": 4, "device": "cpu:1"}])
+    assert (run_series.memory["cpu:0"].values.tolist(), run_series.memory.keys()) == ([7, 3], {"cpu:0"})
+    run_series.fold([sample(5, "cpu:0", 20.0, 9)])  # the run was resumed
+    assert (run_series.memory["cpu:0"].times.tolist(), run_series.memory["cpu:0"].values.tolist()) == ([1, 5], [7, 9])
 
 
 def test_folding_in_pieces_is_folding_at_once() -> None:
@@ -90,38 +92,40 @@ def test_a_run_that_went_on_from_a_checkpoint_is_one_line() -> None:
     first = [metrics(10.0, 1, since=1.0, loss=[9.0] * 10), metrics(11.0, 11, loss=[9.0])]
     again = [metrics(25.0, 6, since=20.0, loss=[1.0] * 6)]
     for folds in ([first + again], [first, again]):
-        book = RunSeries()
+        run_series = RunSeries()
         for events in folds:
-            book.fold(events)
-        np.testing.assert_array_equal(book.metrics["loss"].steps, np.arange(1, 12))
-        np.testing.assert_array_equal(book.metrics["loss"].values, [9.0] * 5 + [1.0] * 6)
+            run_series.fold(events)
+        np.testing.assert_array_equal(run_series.metrics["loss"].steps, np.arange(1, 12))
+        np.testing.assert_array_equal(run_series.metrics["loss"].values, [9.0] * 5 + [1.0] * 6)
 
 
 def test_the_plan_makes_an_epoch_axis() -> None:
-    book = RunSeries()
-    assert set(book.axes) == {"step", "time"}
-    book.fold([{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "new field": 1}])
-    assert book.steps_per_epoch == 23
-    assert book.axes["epoch"].place(np.array([46.0])) == 2
-    assert book.axes["time"].place(np.array([107.0])) == 7
+    run_series = RunSeries()
+    assert set(run_series.axes) == {"step", "time"}
+    run_series.fold([{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "new field": 1}])
+    assert run_series.steps_per_epoch == 23
+    assert run_series.axes["epoch"].place(np.array([46.0])) == 2
+    assert run_series.axes["time"].place(np.array([107.0])) == 7
 
 
 def test_the_end_of_training_is_known_and_forgotten_when_it_goes_on() -> None:
-    book = RunSeries()
-    book.fold([{"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}])
-    book.fold([{"t": 9.0, "kind": "state", "state": "paused"}])
-    assert (book.started, book.training_ended) == (1.0, 8.0)
-    book.fold([{"t": 20.0, "kind": "state", "state": "running"}])
-    assert book.training_ended is None
+    run_series = RunSeries()
+    run_series.fold(
+        [{"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}]
+    )
+    run_series.fold([{"t": 9.0, "kind": "state", "state": "paused"}])
+    assert (run_series.started, run_series.training_ended) == (1.0, 8.0)
+    run_series.fold([{"t": 20.0, "kind": "state", "state": "running"}])
+    assert run_series.training_ended is None
 
 
 def test_unknown_events_are_passed_over_and_empty_folds_leave_no_trace() -> None:
-    book = RunSeries()
-    book.fold([])
-    assert (book.version, book.started, book.duration_s) == (0, None, 0.0)
-    book.fold([{"t": 5.0, "kind": "from the future", "x": [1]}])
-    assert not book.metrics
-    assert book.started == 5.0
+    run_series = RunSeries()
+    run_series.fold([])
+    assert (run_series.version, run_series.started, run_series.duration_s) == (0, None, 0.0)
+    run_series.fold([{"t": 5.0, "kind": "from the future", "x": [1]}])
+    assert not run_series.metrics
+    assert run_series.started == 5.0
 
 
 @pytest.mark.parametrize("batch", [25, 2500])
@@ -134,8 +138,8 @@ def test_a_million_steps_are_appended_at_once(batch: int, monkeypatch: pytest.Mo
     ]
     appended, append = [], Series.append
     monkeypatch.setattr(Series, "append", lambda self, *columns: (appended.append(self), append(self, *columns)))
-    book = RunSeries()
-    book.fold(events)
+    run_series = RunSeries()
+    run_series.fold(events)
     assert len(appended) == 1
-    assert len(book.metrics["loss"]) == 1_000_000
-    assert book.metrics["loss"].values[-1] == values[-1]
+    assert len(run_series.metrics["loss"]) == 1_000_000
+    assert run_series.metrics["loss"].values[-1] == values[-1]

@@ -347,7 +347,7 @@ class TestProblems:
     def test_an_interpreter_that_is_none(self, tmp_path: Path) -> None:
         seen = look(tmp_path, "import torch\n")
         rubbish = write_program(tmp_path / "rubbish", "#!/bin/sh\necho hello\n")
-        assert "rubbish is no Python" in asked(seen, str(rubbish))[0]
+        assert "rubbish is not a Python interpreter" in asked(seen, str(rubbish))[0]
         assert "There is no Python at" in asked(seen, NOWHERE)[0]
         assert "is a folder, not a Python" in asked(seen, str(tmp_path))[0]
 
@@ -377,7 +377,7 @@ class TestRemembering:
             assert "did not say within 0.5 s" in sentence
         assert (tmp_path / "starts").read_text() == "started\n"
 
-    def test_the_question_can_be_left_alone(self, tmp_path: Path) -> None:
+    def test_the_question_can_be_not_ended(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 1000\n")
         probe = PythonProbe(str(python), timeout_s=1000)
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())

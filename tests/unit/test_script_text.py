@@ -45,7 +45,7 @@ def test_quotes_that_do_not_close_are_said(line, words):
 
 @pytest.mark.parametrize("line", ["NAME", "=value", "two words=x"])
 def test_what_is_no_variable_is_said(line):
-    with pytest.raises(ValueError, match=r"is no variable of the environment. Give NAME=VALUE"):
+    with pytest.raises(ValueError, match=r"is not an environment variable. Give NAME=VALUE"):
         variables(f"GOOD=1\n{line}")
 
 

@@ -37,7 +37,7 @@ class Driver:
         self.qtbot = qtbot
         self.notices: list[str] = []
         self.window = create_window(runs_root)
-        self.window.tell = self.notices.append
+        self.window.show_close_notice = self.notices.append
         qtbot.addWidget(self.window)
         self.window.show()
         self.table = self.window.findChild(QTableWidget, "deviceTable")
@@ -50,12 +50,12 @@ class Driver:
         self.state = self.window.findChild(QLabel, "stateLabel")
         self.log = self.window.findChild(QPlainTextEdit, "logView")
         self.runs = self.window.findChild(QListWidget, "runList")
-        self.verdict = self.window.findChild(QLabel, "problemsLabel")
+        self.start_status = self.window.findChild(QLabel, "problemsLabel")
         self.until(lambda: self.table.rowCount() > 0, "devices")
 
     def until(self, condition, what: str = "", timeout_ms: int = TIMEOUT_MS) -> None:
         def check() -> None:
-            assert condition(), f"{what or 'the condition'}; state {self.state.text()!r}, {self.verdict.text()!r}"
+            assert condition(), f"{what or 'the condition'}; state {self.state.text()!r}, {self.start_status.text()!r}"
 
         self.qtbot.waitUntil(check, timeout=timeout_ms)
 

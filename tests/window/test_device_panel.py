@@ -34,10 +34,10 @@ def test_ticked_gpus_become_their_uuids_in_spec(drive, nvml):
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 10)
     panel.tick(uuid(5), uuid(2))
-    panel.until(lambda: "Ready: GPU 2 and GPU 5 are free" in panel.verdict.text())
+    panel.until(lambda: "Ready: GPU 2 and GPU 5 are free" in panel.start_status.text())
     assert panel.spec().devices == (uuid(2), uuid(5))
     panel.tick(uuid(5), "cpu:0")
-    panel.until(lambda: "are chosen together" in panel.verdict.text())
+    panel.until(lambda: "cannot be used together" in panel.start_status.text())
 
 
 def test_lost_gpu_stays_ticked_and_is_reported(drive, nvml):
@@ -46,11 +46,11 @@ def test_lost_gpu_stays_ticked_and_is_reported(drive, nvml):
     panel.until(lambda: panel.table.rowCount() == 4)
     panel.tick(uuid(1))
     nvml.write(gpu1={"lost": 1})
-    panel.until(lambda: "GPU 1 is lost" in panel.verdict.text())
+    panel.until(lambda: "GPU 1 is lost" in panel.start_status.text())
     item = panel.table.item(panel.row_of(uuid(1)), 0)
     assert item.checkState() is Qt.CheckState.Checked
     item.setCheckState(Qt.CheckState.Unchecked)
-    panel.until(lambda: "No device is ticked" in panel.verdict.text())
+    panel.until(lambda: "No device is ticked" in panel.start_status.text())
 
 
 def test_driver_mismatch_shows_banner(drive, nvml):

@@ -51,13 +51,13 @@ def can_be_ticked(table, device: str) -> bool:
         ({}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn"),
         ({}, {}, {"held_by": {"g": "blender (anna)"}}, "used by blender (anna)"),
         ({}, {}, {"used_by": {"g": "digits_cnn"}, "held_by": {"g": "blender (anna)"}}, "runs digits_cnn"),
-        ({}, {}, {"old_s": {"g": 12}}, "12 s old"),
+        ({}, {}, {"stale_age_s": {"g": 12}}, "12 s old"),
         ({}, {"asleep": True}, {}, "asleep"),
         ({"shared_memory": True}, {}, {}, "shared memory"),
         ({"shared_memory": True}, {}, {"used_by": {"g": "digits_cnn"}}, "runs digits_cnn · shared memory"),
         ({"blocked": "It is in MIG mode."}, {}, {}, "blocked"),
         ({"blocked": "It is Anna's."}, {}, {"held_by": {"g": "blender (anna)"}}, "blocked · used by blender (anna)"),
-        ({"blocked": "It is Anna's."}, {}, {"used_by": {"g": "mnist"}, "old_s": {"g": 5}},
+        ({"blocked": "It is Anna's."}, {}, {"used_by": {"g": "mnist"}, "stale_age_s": {"g": 5}},
          "blocked · 5 s old · runs mnist"),
         ({}, {"lost": "It fell off the bus."}, {"used_by": {"g": "x"}}, "lost: It fell off the bus."),
     ],
@@ -119,7 +119,7 @@ def test_outdated_readings_are_shown_as_dash():
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX", memory_total_bytes=24 * GB)
     sample = Sample(device_id="g", time=1, utilisation_percent=82, memory_used_bytes=9 * GB, temperature_celsius=60)
     survey = Survey(devices=(gpu,), samples=(sample,))
-    (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(old_s={"g": 12}))
+    (found,) = DeviceRows().make(survey, {"g": "#ffffff"}, OnDevices(stale_age_s={"g": 12}))
     assert (found.utilisation, found.memory, found.memory_fraction, found.temperature_and_power) == (
         "–",
         "– / 24 GB",
@@ -146,11 +146,11 @@ def test_age_of_readings_uses_monotonic_clock(monkeypatch):
     gpu = Device(id="g", kind="nvidia", label="GPU 0", name="RTX")
     sample = Sample(device_id="g", time=4e9)  # the wall clock was set back since
     monitor = DeviceMonitor(StalledSampler(Survey(devices=(gpu,), samples=(sample,), arrived={"g": 100.0})))
-    for now, old_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
+    for now, stale_age_s in ((100.5, {}), (102.9, {}), (112.2, {"g": 12}), (113.0, {"g": 13})):
         monkeypatch.setattr("gui.services.device_monitor.time.monotonic", lambda now=now: now)
         changed = monitor.poll()
-        assert monitor.old_s == old_s
-        assert changed or not old_s
+        assert monitor.stale_age_s == stale_age_s
+        assert changed or not stale_age_s
 
 
 def test_hanging_driver_ages_readings_and_window_keeps_polling(drive, nvml):
@@ -246,10 +246,10 @@ def test_blocked_ticked_device_is_reported_once(drive, nvml):
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 3, "the devices")
     panel.tick(uuid(0))
-    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
+    panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
     nvml.write(gpu0={"mig": 1})
-    panel.until(lambda: "MIG mode" in panel.verdict.text(), "the reason why not")
-    assert panel.verdict.text().count("is in MIG mode") == 1
+    panel.until(lambda: "MIG mode" in panel.start_status.text(), "the reason why not")
+    assert panel.start_status.text().count("is in MIG mode") == 1
     assert panel.table.ticked() == (uuid(0),)
     assert not panel.start_button.isEnabled()
 
@@ -349,13 +349,12 @@ def test_second_run_on_device_needs_confirmation_naming_both_runs(drive, runs_ro
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path, LONG, "second"))
     panel.set_number("epochsBox", 1)
-    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that it is in use")
+    panel.until(lambda: "CPU 0 is used by" in panel.start_status.text(), "that it is in use")
     panel.start()
     panel.until(lambda: panel.question() is not None, "the question")
     asked = panel.question().text
-    assert "Start second beside" in asked
+    assert "Start second and share CPU 0 with" in asked
     assert "first" in asked
-    assert "CPU 0" in asked
     panel.answer("noButton")
     panel.until(lambda: panel.question() is None)
     assert len(directories(runs_root)) == 1
@@ -378,6 +377,6 @@ def test_new_process_on_ticked_gpu_updates_start_check(drive, nvml, launch):
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 3, "the devices")
     panel.tick(panel.table.rows[0].id)
-    panel.until(lambda: "GPU 0 is free" in panel.verdict.text(), "the choices to be ready")
+    panel.until(lambda: "GPU 0 is free" in panel.start_status.text(), "the choices to be ready")
     nvml.write(gpu0={"memory_used": 3 * GB, "compute": f"{launch().pid}:{2 * GB}"})
-    panel.until(lambda: "GPU 0 has" in panel.verdict.text(), "the new process")
+    panel.until(lambda: "GPU 0 has" in panel.start_status.text(), "the new process")

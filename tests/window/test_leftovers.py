@@ -94,7 +94,7 @@ def controller(qtbot, tmp_path):
     for each in (strip, details):
         qtbot.addWidget(each)
     run_list = SimpleNamespace(root=tmp_path, summaries=[], on_devices={})
-    monitor = SimpleNamespace(survey=SimpleNamespace(devices=(), samples=()), old_s={})
+    monitor = SimpleNamespace(survey=SimpleNamespace(devices=(), samples=()), stale_age_s={})
     session = RunSession()
     services = SimpleNamespace(
         device_monitor=monitor,

@@ -42,7 +42,7 @@ HEADINGS = ("Device", "Memory, GB", "This run", "Other runs", "Others", "Unclaim
 
 
 def knowledge(*processes, run_id="this", **more):
-    defaults = {"memory_of_run": {}, "available_bytes": None, "old_s": {}}
+    defaults = {"memory_of_run": {}, "available_bytes": None, "stale_age_s": {}}
     return MemoryKnowledge(processes=processes, run_id=run_id, **{**defaults, **more})
 
 
@@ -77,7 +77,7 @@ def test_unknown_amounts_are_none_not_zero():
 
 
 @pytest.mark.parametrize(
-    ("device", "sample", "old_s", "words"),
+    ("device", "sample", "stale_age_s", "words"),
     [
         (GPU, {"lost": "gone"}, {}, "lost"),
         (GPU, {"asleep": True}, {}, "asleep"),
@@ -85,8 +85,8 @@ def test_unknown_amounts_are_none_not_zero():
         (GPU, {"memory_used_bytes": GB}, {"GPU-1": 12}, "12 s ago"),
     ],
 )
-def test_device_without_bar_shows_reason(device, sample, old_s, words):
-    (row,) = memory_bars(survey(device, **sample), COLOURS, knowledge(old_s=old_s))
+def test_device_without_bar_shows_reason(device, sample, stale_age_s, words):
+    (row,) = memory_bars(survey(device, **sample), COLOURS, knowledge(stale_age_s=stale_age_s))
     assert words in row.words
     assert row.shares == (0, 0, 0, 0, 0)
 
@@ -132,7 +132,7 @@ def test_process_with_unknown_memory_is_named_if_much_is_unclaimed():
     assert largest_others(survey(memory_used_bytes=15 * GB), [xorg, blender], ()) == {"GPU-1": "blender (anna)"}
     unknown = ProcessInfo(pid=4711, device_id="GPU-1", memory_used_bytes=None)
     found = largest_others(survey(memory_used_bytes=15 * GB), [unknown], ())
-    assert found == {"GPU-1": "pid 4711 (of another namespace, or gone)"}
+    assert found == {"GPU-1": "pid 4711 (in a container, or already ended)"}
 
 
 def test_selected_row_is_scrolled_into_view(qtbot):
@@ -358,10 +358,10 @@ def test_pending_device_is_reported_while_another_is_released():
     waiting = "GPU 1 still uses 2.0 GB more than before the run."
     both = ("cpu:0", "cpu:1")
     pending = facts(RunState.RELEASING, both, waiting, d0=GOOD)
-    assert memory_verdicts.nothing_words(pending, shown=True) == waiting
+    assert memory_verdicts.no_verdict_words(pending, shown=True) == waiting
     for state in (RunState.RELEASING, RunState.FINISHED, RunState.LOST):
-        assert memory_verdicts.nothing_words(facts(state, both, waiting, d0=GOOD, d1=GOOD), shown=True) == ""
-    assert memory_verdicts.nothing_words(facts(RunState.FINISHED, both, d0=GOOD), shown=True) == ""
+        assert memory_verdicts.no_verdict_words(facts(state, both, waiting, d0=GOOD, d1=GOOD), shown=True) == ""
+    assert memory_verdicts.no_verdict_words(facts(RunState.FINISHED, both, d0=GOOD), shown=True) == ""
 
 
 def test_worst_verdict_is_listed_first():

@@ -237,7 +237,7 @@ def test_live_history_keeps_last_minutes():
     for second in range(3000):
         sampler.samples = [Sample(device_id="cpu:0", time=1000.0 + second, utilisation_percent=second % 100)]
         monitor.poll()
-    series = monitor.book.utilisation["cpu:0"]
-    assert KEPT_S <= monitor.book.duration_s <= KEPT_S + 61
+    series = monitor.series.utilisation["cpu:0"]
+    assert KEPT_S <= monitor.series.duration_s <= KEPT_S + 61
     assert series.last == 2999 % 100
-    assert len(series) == pytest.approx(monitor.book.duration_s, abs=2)
+    assert len(series) == pytest.approx(monitor.series.duration_s, abs=2)

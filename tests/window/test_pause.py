@@ -73,7 +73,7 @@ def test_paused_run_resumes_and_finishes(drive, runs_root, tmp_path):
         RunState.STARTING, RunState.RUNNING, RunState.RELEASING, RunState.PAUSED,
         RunState.STARTING, RunState.RUNNING, RunState.RELEASING, RunState.FINISHED,
     ]  # fmt: skip
-    assert panel.window.services.session.book.metrics["loss"].steps.tolist() == list(range(1, STEPS + 1))
+    assert panel.window.services.session.run_series.metrics["loss"].steps.tolist() == list(range(1, STEPS + 1))
     panel.until(lambda: panel.log.toPlainText().count("recipe is loaded") == 2, "the log of both parts")
     panel.until(lambda: "finished" in panel.runs.item(0).text(), "the list")
     assert (button.text(), button.isEnabled()) == ("Pause", False)
@@ -118,9 +118,9 @@ def test_resume_asks_before_sharing_device_with_another_run(drive, runs_root, tm
     press(panel, "pauseButton")
     panel.until(lambda: panel.question() is not None, "the question")
     asked = panel.question()
-    assert asked.text.startswith("Resume slow beside ")
-    assert "other is on CPU 0 and would share memory and time with slow" in asked.text
-    assert asked.yes.text() == "Resume beside it"
+    assert asked.text.startswith("Resume slow and share CPU 0 with other")
+    assert "Sharing a device slows down both runs" in asked.text
+    assert asked.yes.text() == "Resume anyway"
     panel.answer("noButton")
     panel.until(lambda: panel.question() is None, "the question to go")
     assert panel.state.text() == "Paused"

@@ -143,10 +143,10 @@ def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -
     no_numbers.fold([{"t": START, "kind": "metrics", "first": 1, "values": {"loss": [float("nan"), float("inf")]}}])
     draw(no_numbers, loss)
     assert loss.empty.isVisible()
-    assert loss.empty.text() == "No loss so far is a number"
+    assert loss.empty.text() == "All loss values so far are NaN or infinite"
     no_numbers.fold([{"t": START + 1, "kind": "state", "state": "releasing"}])
     loss.redraw()
-    assert loss.empty.text() == "No loss of this run is a number"
+    assert loss.empty.text() == "All loss values of this run are NaN or infinite"
     draw(RunSeries(), loss)
     assert loss.empty.text() == "No measurements yet"
 

@@ -29,13 +29,13 @@ class FakeDescribe:
         self.gate.set()
         self.threads: set[threading.Thread] = set()
         self.age_s = 0.0
-        self.trouble: OSError | None = None
+        self.error: OSError | None = None
 
     def __call__(self, pid: int) -> ProcessInfo:
         self.threads.add(threading.current_thread())
         self.gate.wait(30)
-        if self.trouble is not None:
-            raise self.trouble
+        if self.error is not None:
+            raise self.error
         self.age_s += 1
         return replace(MINE, pid=pid, age_s=self.age_s)
 
@@ -44,7 +44,7 @@ class FakeDescribe:
 def fake_describe(monkeypatch):
     fake = FakeDescribe()
     monkeypatch.setattr(process_info, "describe", fake)
-    monkeypatch.setattr(process_scanner, "look_for", lambda root: [])
+    monkeypatch.setattr(process_scanner, "find_orphans", lambda root: [])
     monkeypatch.setattr(gpu_processes, "scan", lambda *_: gpu_processes.GpuProcessScan())
     yield fake
     fake.gate.set()
@@ -73,11 +73,11 @@ def test_window_thread_never_waits_for_processes(scanner_and_changes, fake_descr
     fake_describe.gate.clear()  # like a process stuck in the kernel, whose memory cannot be read
     scanner.poll(shown=True)
     scanner.poll(shown=True)
-    assert scanner.holders == ()
+    assert scanner.device_processes == ()
     monkeypatch.setattr(process_scanner, "HANGS_S", 0.0)
-    assert "hang" in scanner.trouble
+    assert "hang" in scanner.problem
     fake_describe.gate.set()
-    poll_until(qtbot, scanner, lambda: [each.pid for each in scanner.holders] == [7])
+    poll_until(qtbot, scanner, lambda: [each.pid for each in scanner.device_processes] == [7])
     assert threading.main_thread() not in fake_describe.threads
 
 
@@ -87,33 +87,33 @@ def test_leftover_process_is_described_outside_main_thread(scanner_and_changes, 
         process=ProcessId(pid=8, created=1.0), run_id="old", run_dir=None, name="python", command="python", age_s=1,
         user="anna", memory_bytes=5, why="Its run is over.",
     )  # fmt: skip
-    monkeypatch.setattr(process_scanner, "look_for", lambda root: [orphan])
+    monkeypatch.setattr(process_scanner, "find_orphans", lambda root: [orphan])
     monkeypatch.setattr(process_scanner, "_is_there", lambda holder: True)
-    poll_until(qtbot, scanner, lambda: [each.leftover for each in scanner.people()] == [None, orphan], shown=True)
+    poll_until(qtbot, scanner, lambda: [each.leftover for each in scanner.entries()] == [None, orphan], shown=True)
     assert threading.main_thread() not in fake_describe.threads
 
 
 def test_growing_process_age_is_not_a_change(scanner_and_changes, fake_describe, qtbot):
     scanner, changes = scanner_and_changes
     poll_until(qtbot, scanner, lambda: changes == [1])
-    before = scanner.holders[0].age_s
-    scanner.look_soon()
-    poll_until(qtbot, scanner, lambda: scanner.holders[0].age_s != before)
+    before = scanner.device_processes[0].age_s
+    scanner.scan_soon()
+    poll_until(qtbot, scanner, lambda: scanner.device_processes[0].age_s != before)
     assert changes == [1]
 
 
 def test_processes_of_previously_selected_run_are_not_listed(scanner_and_changes, fake_describe):
     scanner, _ = scanner_and_changes
     scanner._session.run = SimpleNamespace(id="a")
-    scanner._look = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
-    assert [each.info.pid for each in scanner.people()] == [9]
+    scanner._latest_scan = ProcessScan(run_id="a", of_run=(replace(MINE, pid=9, created=None),))
+    assert [each.info.pid for each in scanner.entries()] == [9]
     scanner._session.run = SimpleNamespace(id="b")
-    assert scanner.people() == []
+    assert scanner.entries() == []
 
 
 def test_selecting_another_run_scans_at_once(scanner_and_changes, fake_describe, qtbot):
     scanner, _ = scanner_and_changes
-    poll_until(qtbot, scanner, lambda: scanner._looked_at > 0 and not scanner._scanning.busy, shown=True)
+    poll_until(qtbot, scanner, lambda: scanner._scanned_at > 0 and not scanner._scanning.busy, shown=True)
     scanner._session.attached.emit()
     scanner.poll(shown=True)
     assert scanner._scanning.busy
@@ -126,5 +126,7 @@ def test_failed_scan_is_reported(scanner_and_changes, fake_describe, qtbot, monk
 
     monkeypatch.setattr(gpu_processes, "scan", fails)
     scanner, _ = scanner_and_changes
-    poll_until(qtbot, scanner, lambda: scanner.trouble is not None, shown=True)
-    assert scanner.trouble == "The processes of this machine could not be looked through: Too many open files."
+    poll_until(qtbot, scanner, lambda: scanner.problem is not None, shown=True)
+    assert (
+        scanner.problem == "Processes could not be listed: Too many open files. The scan is repeated every few seconds."
+    )

@@ -67,5 +67,5 @@ def test_failed_request_reports_reason(terminator_and_results, qtbot, monkeypatc
     wait_for_results(qtbot, terminator, results, 2)
     assert results == [
         ("python (pid 4711) could not be ended: Operation not permitted.", "bad"),
-        ("What was left over could not be ended: Operation not permitted.", "bad"),
+        ("The leftover processes could not be ended: Operation not permitted.", "bad"),
     ]

@@ -141,7 +141,7 @@ def test_message_is_shown_without_gpus_and_runs(drive, own_processes):
     panel = drive()
     panel.open_tab("Processes")
     words = panel.window.findChild(QLabel, "noProcesses")
-    panel.until(lambda: words.isVisible() and words.text().startswith("No GPU answers here"), "the message")
+    panel.until(lambda: words.isVisible() and words.text().startswith("No GPU was found"), "the message")
     panel.window.resize(1100, 700)
     panel.until(lambda: words.height() >= words.heightForWidth(words.width()), "the whole message to be visible")
     assert words.heightForWidth(words.width()) > words.heightForWidth(2000), "the message takes more than one line"
@@ -217,9 +217,9 @@ def test_processes_are_scanned_only_while_a_tab_shows_them(drive, own_processes)
     panel = drive()
     scanner = panel.window.services.process_scanner
     panel.until(lambda: panel.window.opened)
-    assert scanner._looked_at == float("-inf")
+    assert scanner._scanned_at == float("-inf")
     panel.open_tab("Memory")
-    panel.until(lambda: scanner._looked_at > 0, "a scan")
+    panel.until(lambda: scanner._scanned_at > 0, "a scan")
     panel.open_tab("Log")
     panel.until(lambda: not scanner._scanning.busy, "the scan to end")
     for _ in range(20):
@@ -244,11 +244,11 @@ def test_process_with_reused_pid_is_never_signalled(launch):
     assert other.poll() is None
 
 
-def test_process_that_joined_a_run_is_left_alone(launch):
+def test_process_that_joined_a_run_is_not_ended(launch):
     other = launch(env={**os.environ, "TRAINYARD_RUN": "a-run"})
     listed = replace(process_info.describe(other.pid), run_id=None)
     sentence, tone = end_one(listed)
-    assert (tone, "was left alone" in sentence) == ("bad", True)
+    assert (tone, "was not ended" in sentence) == ("bad", True)
     assert other.poll() is None
 
 
@@ -271,7 +271,7 @@ def test_leftovers_are_shown_at_start_and_can_be_ended(drive, runs_root, tmp_pat
     panel.qtbot.mouseClick(strip.show_button, Qt.MouseButton.LeftButton)
     assert panel.window.panels.details.processes.isVisible()
     assert select(panel, orphan.pid).isEnabled()
-    assert table(panel).item(pids(panel).index(orphan.pid), 7).text().endswith("left over")
+    assert table(panel).item(pids(panel).index(orphan.pid), 7).text().endswith("(leftover)")
     panel.qtbot.mouseClick(strip.end_button, Qt.MouseButton.LeftButton)
     panel.until(lambda: panel.question() is not None, "the question")
     assert f"(pid {orphan.pid})" in panel.question().text

@@ -45,8 +45,8 @@ def test_run_is_deleted_after_confirmation(drive, script, runs_root):
     delete(panel, menu)
     panel.answer("yesButton")
     panel.until(lambda: panel.runs.count() == 0, "an empty list")
-    panel.until(lambda: "Deleted train: " in panel.message("messageStrip"), "the result")
-    assert panel.message("messageStrip").endswith(" kB of disk came back.")
+    panel.until(lambda: "Deleted train. " in panel.message("messageStrip"), "the result")
+    assert panel.message("messageStrip").endswith(" kB of disk space.")
     assert panel.run is None
     assert not panel.window.panels.header.again.isEnabled()
     assert list(runs_root.iterdir()) == []
@@ -59,7 +59,7 @@ def test_live_run_is_not_deleted(drive, tmp_path, runs_root):
     panel.until(lambda: panel.runs.count() == 1, "the run")
     panel.runs.run_menu.show_run(followed.run.dir)
     delete(panel, panel.runs.run_menu)
-    panel.until(lambda: "is running, and is not removed" in panel.message("messageStrip"), "the reason")
+    panel.until(lambda: "is running, so it was not removed" in panel.message("messageStrip"), "the reason")
     assert panel.question() is None
     followed.run.request("stop")
     followed.until_over()
@@ -77,7 +77,7 @@ def test_window_keeps_updating_while_run_is_deleted(drive, script, runs_root, mo
         return remove(run_dir)
 
     monkeypatch.setattr(removal, "remove", slow)
-    wait_until(lambda: not removal_controller.look(run.dir).why_not, what="the run to be removable")
+    wait_until(lambda: not removal_controller.check_removal(run.dir).why_not, what="the run to be removable")
     panel.runs.run_menu.show_run(run.dir)
     delete(panel, panel.runs.run_menu)
     try:

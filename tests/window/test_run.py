@@ -36,7 +36,7 @@ def test_run_can_be_started_watched_and_stopped(drive):
     panel.until(lambda: panel.points("utilisationPlot") > 1 and panel.points("memoryPlot") > 1, "samples")
     assert panel.run.spec().devices == ("cpu:0", "cpu:1")
     assert set(panel.plot("memoryPlot").curves()) == {"cpu:0", "cpu:1"}
-    panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.verdict.text(), "its own devices shown as in use")
+    panel.until(lambda: "CPU 0 and CPU 1 are used by" in panel.start_status.text(), "its own devices shown as in use")
     panel.until(lambda: "samples/s" in panel.window.findChild(QLabel, "detailLabel").text(), "a throughput")
     panel.until(lambda: "/ " in panel.table.item(0, 2).text() and "–" not in panel.table.item(0, 2).text())
     panel.stop()
@@ -76,8 +76,8 @@ def test_double_click_on_start_starts_one_run(drive, runs_root, qtbot):
     for _ in range(3):
         qtbot.mouseClick(panel.start_button, Qt.MouseButton.LeftButton)
         qtbot.mouseDClick(panel.start_button, Qt.MouseButton.LeftButton)
-    panel.until(lambda: "CPU 0 is used by" in panel.verdict.text(), "that its device is in use")
-    assert "digits_cnn. Start asks before it puts another run beside it" in panel.verdict.text()
+    panel.until(lambda: "CPU 0 is used by" in panel.start_status.text(), "that its device is in use")
+    assert "digits_cnn. Start asks for confirmation first" in panel.start_status.text()
     assert len(directories(runs_root)) == 1
     assert panel.question() is None
 
@@ -175,7 +175,7 @@ def test_run_survives_killed_window_and_next_window_shows_it(drive, runs_root, t
     reopened = drive()
     reopened.until_state("Running")
     reopened.until(lambda: reopened.points("lossPlot") > 2)
-    steps = reopened.window.services.session.book.metrics["loss"].steps
+    steps = reopened.window.services.session.run_series.metrics["loss"].steps
     assert steps[0] == 1  # the complete history
     assert len(steps) == steps[-1]
     reopened.stop()

@@ -64,7 +64,9 @@ def test_launch_is_guessed_from_source_and_different_choice_is_noted(script_choi
     chosen = replace(choices, launch="one")
     overridden = check_start(chosen, check_script(ScriptCheckRequest.of(chosen)))
     assert overridden.spec.strategy == "one"
-    assert overridden.arithmetic.startswith("One process, as you chose; its source looks like one process per device. ")
+    assert overridden.arithmetic.startswith(
+        "One process, as you chose. The source of the script suggests one process per device. "
+    )
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def drop(panel, path):
 
 
 def ready(panel):
-    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
+    panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
 
 
 def spec_of(panel):
@@ -76,12 +76,12 @@ def test_script_can_be_chosen_and_run_to_its_end(drive, script):
     panel.set_text("scriptPath", str(script))
     assert panel.window.findChild(QLineEdit, "workingDirEdit").text() == str(script.parent)
     panel.set_text("argumentsEdit", "'20")
-    panel.until(lambda: "quotation mark that is not closed" in panel.verdict.text())
+    panel.until(lambda: "quotation mark that is not closed" in panel.start_status.text())
     assert not panel.start_button.isEnabled()
     panel.set_text("argumentsEdit", "20")
     environment = panel.window.findChild(QPlainTextEdit, "environmentEdit")
     environment.setPlainText("MINE")
-    panel.until(lambda: "'MINE' is no variable of the environment" in panel.verdict.text())
+    panel.until(lambda: "'MINE' is not an environment variable" in panel.start_status.text())
     environment.setPlainText("MINE=yes, it is")
     ready(panel)
     assert panel.window.findChild(QLabel, "batchLabel").text().startswith("One process. ")
@@ -138,19 +138,19 @@ def test_script_problems_are_reported_before_start(drive, script, tmp_path):
     panel = drive()
     panel.tick("cpu:0")
     panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "scriptModeButton"), Qt.MouseButton.LeftButton)
-    panel.until(lambda: "No script is chosen" in panel.verdict.text())
+    panel.until(lambda: "No script is chosen" in panel.start_status.text())
     panel.set_text("scriptPath", str(tmp_path / "gone.py"))
-    panel.until(lambda: "gone.py" in panel.verdict.text() and "There is no script" in panel.verdict.text())
+    panel.until(lambda: "gone.py" in panel.start_status.text() and "There is no script" in panel.start_status.text())
     panel.set_text("scriptPath", str(script))
     ready(panel)
     script.write_text("import no_such_package_anywhere\n")
     panel.window.controllers.start.reread()  # as when the window becomes active again
-    panel.until(lambda: "no_such_package_anywhere" in panel.verdict.text(), "the missing package")
+    panel.until(lambda: "no_such_package_anywhere" in panel.start_status.text(), "the missing package")
     script.write_text("def (:\n")
     panel.window.controllers.start.reread()
-    panel.until(lambda: "syntax error" in panel.verdict.text())
+    panel.until(lambda: "syntax error" in panel.start_status.text())
     panel.set_text("workingDirEdit", str(tmp_path / "away"))
-    panel.until(lambda: "There is no folder" in panel.verdict.text())
+    panel.until(lambda: "There is no folder" in panel.start_status.text())
     assert not panel.start_button.isEnabled()
 
 
@@ -249,7 +249,7 @@ def test_searching_default_python_on_dead_disk_does_not_block_window(drive, scri
         panel.tick("cpu:0")
         panel.until(lambda: threads, "the access")
         panel.set_text("argumentsEdit", "--lr 0.1")
-        panel.until(lambda: panel.verdict.text() == "Checking train.py …", "the check to be shown")
+        panel.until(lambda: panel.start_status.text() == "Checking train.py …", "the check to be shown")
         read = panel.window.services.device_monitor.survey.samples
         panel.until(lambda: panel.window.services.device_monitor.survey.samples != read, "newer readings")
         assert box.itemText(0) == "Automatic"
@@ -276,7 +276,7 @@ def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, 
     menu = panel.window.panels.header.again.run_menu
     menu_action(menu, "Run again").trigger()
     panel.until(lambda: panel.question() is not None, "a question")
-    assert panel.question().text.startswith("Start train beside ")
+    assert panel.question().text.startswith("Start train and share ")
     panel.answer("noButton")
     assert panel.runs.count() == 3
     menu_action(menu, "Run again").trigger()
@@ -325,7 +325,7 @@ def test_duplicate_and_edit_fills_form_from_run(drive, script, runs_root, tmp_pa
     menu_action(menu, "Copy as command").trigger()
     line = QGuiApplication.clipboard().text()
     assert shlex.split(line)[:5] == ["cd", of_recipe.working_dir, "&&", "trainyard", "run"]
-    assert panel.message("messageStrip") == "Copied: the line that starts nightly the same from a shell."
+    assert panel.message("messageStrip") == "Copied the shell command that starts nightly with the same settings."
     panel.choose(panel.recipe, "digits_mlp")  # name and folder of the duplicated run are dropped
     new_spec = spec_of(panel)
     assert (new_spec.name, new_spec.working_dir) == ("digits_mlp", str(Path.cwd()))
@@ -341,7 +341,7 @@ def test_presets_are_saved_applied_and_deleted(drive, script, runs_root):
     dialog = panel.window.findChild(NameDialog)
     dialog.edit.setText("../nightly")
     assert not dialog.yes.isEnabled()
-    assert "cannot be called" in dialog.notice.text()
+    assert "not a valid preset name" in dialog.notice.text()
     dialog.edit.setText("nightly")
     panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
     path = presets.path_of("nightly", presets.default_root())
@@ -375,7 +375,7 @@ def test_preset_with_missing_device_is_reported(drive, script):
     button = panel.window.panels.setup.presets
     button.list_presets()
     menu_action(button.menu(), "elsewhere").trigger()
-    assert panel.message("messageStrip") == "GPU-gone is not in this machine now, so it is not ticked."
+    assert panel.message("messageStrip") == "GPU-gone was not ticked, since it is not on this machine."
     assert panel.window.panels.devices.table.ticked() == ("cpu:1",)
 
 
@@ -385,11 +385,11 @@ def test_expression_is_tried_on_shown_log_while_typing(drive, script, runs_root)
     panel.set_text("scriptPath", str(script))
     found = panel.window.findChild(QLabel, "expressionTrial")
     panel.set_text("expressionEdit", r"step=(?P<step>\d+) loss=(?P<loss>\S+)")
-    panel.until(lambda: found.text() == "Show a run, and it is tried on its log.")
+    panel.until(lambda: found.text() == "Select a run to test the expression on its log.")
     panel.until(lambda: panel.runs.count() == 1)
     panel.runs.itemActivated.emit(panel.runs.item(0))
-    panel.until(lambda: found.text().endswith("the last says loss 0.25 at step 4."))
+    panel.until(lambda: found.text().endswith("The last match reads loss 0.25 at step 4."))
     panel.set_text("expressionEdit", "(?P<loss>")
-    panel.until(lambda: found.text().startswith("The expression is no regular expression"))
+    panel.until(lambda: found.text().startswith("The expression is not a valid regular expression"))
     panel.set_text("expressionEdit", "")
     panel.until(lambda: not found.isVisibleTo(found.parentWidget()))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def test_no_device_is_ticked_at_first_and_start_is_disabled(drive):
     panel = drive()
-    panel.until(panel.verdict.text, "a verdict")
-    assert panel.verdict.text() == "No device is ticked. Tick one or more in the list of devices."
+    panel.until(panel.start_status.text, "a verdict")
+    assert panel.start_status.text() == "No device is ticked. Tick one or more in the list of devices."
     assert not panel.start_button.isEnabled()
     assert "No device is ticked" in panel.start_button.toolTip()
 
@@ -32,7 +32,7 @@ def test_no_device_is_ticked_at_first_and_start_is_disabled(drive):
 def test_ready_message_and_batch_arithmetic(drive):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
-    panel.until(lambda: panel.verdict.text() == "✓  Ready: CPU 0 and CPU 1 are free.", "the choices to be ready")
+    panel.until(lambda: panel.start_status.text() == "✓  Ready: CPU 0 and CPU 1 are free.", "the choices to be ready")
     assert panel.window.findChild(QLabel, "batchLabel").text() == "64 = 2 devices × 32 × 1 accumulation"
 
 
@@ -40,13 +40,13 @@ def test_invalid_choices_are_explained(drive, tmp_path):
     panel = drive()
     panel.tick("cpu:0", "cpu:1")
     panel.set_number("batchBox", 63)
-    panel.until(lambda: "A batch of 63 cannot be split evenly" in panel.verdict.text())
+    panel.until(lambda: "A batch of 63 cannot be split evenly" in panel.start_status.text())
     panel.choose(panel.strategy, "single")
-    panel.until(lambda: "Strategy single trains on 1 device, but 2 are chosen" in panel.verdict.text())
+    panel.until(lambda: "Strategy single trains on 1 device, but 2 are chosen" in panel.start_status.text())
     panel.open_recipe(write_recipe(tmp_path, "def model(:", "wrong"))
-    panel.until(lambda: "wrong.py is not valid Python" in panel.verdict.text())
+    panel.until(lambda: "wrong.py is not valid Python" in panel.start_status.text())
     panel.open_recipe(write_recipe(tmp_path, "def model(): pass", "half"))
-    panel.until(lambda: "no function train_data()" in panel.verdict.text())
+    panel.until(lambda: "no function train_data()" in panel.start_status.text())
     assert not panel.start_button.isEnabled()
 
 
@@ -54,16 +54,16 @@ def test_recipe_can_use_another_python(drive, tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     panel = drive()
     panel.tick("cpu:0")
-    panel.until(lambda: "Ready" in panel.verdict.text())
+    panel.until(lambda: "Ready" in panel.start_status.text())
     python = panel.window.findChild(QLineEdit, "recipePythonEdit")
     python.setText(str(tmp_path / "bare"))
     inside = tmp_path / "bare" / "bin" / "python"
-    panel.until(lambda: f"PyTorch is not installed in {inside}." in panel.verdict.text())
+    panel.until(lambda: f"PyTorch is not installed in {inside}." in panel.start_status.text())
     assert not panel.start_button.isEnabled()
     python.setText("python-that-is-none")
-    panel.until(lambda: "There is no Python called 'python-that-is-none' on PATH." in panel.verdict.text())
+    panel.until(lambda: "There is no Python called 'python-that-is-none' on PATH." in panel.start_status.text())
     python.setText(sys.executable)
-    panel.until(lambda: "Ready" in panel.verdict.text())
+    panel.until(lambda: "Ready" in panel.start_status.text())
 
 
 HANGS_S = 3
@@ -85,19 +85,19 @@ def hanging_python(tmp_path) -> Path:
 def test_hanging_python_does_not_block_window(drive, hanging_python, monkeypatch):
     panel = drive()
     panel.tick("cpu:0")
-    panel.until(lambda: "Ready" in panel.verdict.text())
+    panel.until(lambda: "Ready" in panel.start_status.text())
     ticks = [time.monotonic()]
     timer = QTimer()
     timer.timeout.connect(lambda: ticks.append(time.monotonic()))
     timer.start(20)
     panel.set_text("recipePythonEdit", str(hanging_python))
-    panel.until(lambda: panel.spec() is not None and "Ready" in panel.verdict.text())
+    panel.until(lambda: panel.spec() is not None and "Ready" in panel.start_status.text())
     panel.start()  # probes the Python for the recipe's packages
     panel.until(lambda: str(hanging_python) in panel.message("messageStrip"), "why it cannot be started")
     assert panel.run is None
     panel.choose(panel.framework, "keras")  # not found on disk, so the Python itself is probed
     panel.set_text("recipePythonEdit", str(hanging_python))
-    panel.until(lambda: panel.verdict.text().startswith("Checking"), "that it is being checked")
+    panel.until(lambda: panel.start_status.text().startswith("Checking"), "that it is being checked")
     assert not panel.start_button.isEnabled()
     panel.set_number("epochsBox", 7)  # a choice made during the check
     panel.set_text("recipePythonEdit", "")
@@ -113,19 +113,19 @@ def test_invalid_learning_rate_is_reported(drive, typed):
     panel = drive()
     panel.tick("cpu:0")
     panel.window.findChild(QLineEdit, "rateEdit").setText(typed)
-    panel.until(lambda: "Give a number greater than 0" in panel.verdict.text())
+    panel.until(lambda: "Give a number greater than 0" in panel.start_status.text())
 
 
 def test_memory_watch_settings_reach_spec_and_are_remembered(drive):
     panel = drive()
     panel.tick("cpu:0")
-    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
+    panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
     assert panel.spec().release == ReleaseWatch()
     panel.set_number("releaseToleranceBox", 128)
     panel.set_text("releaseWaitEdit", "7.5")
     assert panel.spec().release == ReleaseWatch(tolerance_mb=128, wait_s=7.5)
     panel.set_text("releaseWaitEdit", "-1")
-    panel.until(lambda: "memory watch waits is -1" in panel.verdict.text(), "the reason")
+    panel.until(lambda: "memory watch waits is -1" in panel.start_status.text(), "the reason")
     panel.set_text("releaseWaitEdit", "")
     assert panel.spec().release == ReleaseWatch(tolerance_mb=128)
     panel.window.close()
@@ -138,7 +138,7 @@ def test_cuda_ids_choice_reaches_spec_and_is_remembered(drive, nvml):
     panel = drive()
     panel.until(lambda: panel.table.rowCount() == 3, "the GPU")
     panel.tick("cpu:0")
-    panel.until(lambda: "Ready" in panel.verdict.text(), "the choices to be ready")
+    panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
     assert panel.spec().cuda_ids == "uuid"
     assert not panel.window.panels.setup.naming.isHidden()
     panel.choose(panel.box("cudaIdsBox"), "integer")
@@ -166,8 +166,8 @@ def test_missing_framework_is_marked_and_explained(drive, monkeypatch):
     panel.until(lambda: texts() == ["PyTorch", "TensorFlow  (not installed)", "Keras  (not installed)"])
     panel.tick("cpu:0")
     panel.choose(panel.framework, "keras")
-    panel.until(lambda: "Keras is not installed" in panel.verdict.text())
-    assert "-m pip install tensorflow" in panel.verdict.text()
+    panel.until(lambda: "Keras is not installed" in panel.start_status.text())
+    assert "-m pip install tensorflow" in panel.start_status.text()
     monkeypatch.undo()
     panel.window.controllers.start.reread()  # as when the window becomes active again
     panel.until(lambda: panel.framework.currentText() == "Keras")
@@ -178,7 +178,7 @@ def test_unwritable_runs_folder_is_reported(drive, runs_root):
     panel = drive()
     panel.tick("cpu:0")
     panel.until(lambda: "Runs cannot be kept in" in panel.message("messageStrip"))
-    panel.until(lambda: "Runs cannot be kept in" in panel.verdict.text())
+    panel.until(lambda: "Runs cannot be kept in" in panel.start_status.text())
     assert not panel.start_button.isEnabled()
 
 
@@ -211,13 +211,13 @@ def test_recipe_settings_are_shown_as_form(drive, tmp_path):
     panel.tick("cpu:0")
     path = write_recipe(tmp_path, source)
     panel.open_recipe(path)
-    panel.until(lambda: "Ready" in panel.verdict.text())
+    panel.until(lambda: "Ready" in panel.start_status.text())
     edit = panel.window.findChild(QLineEdit, "setting-noise")
     edit.setText("loud")
-    panel.until(lambda: "Setting 'noise' is 'loud'" in panel.verdict.text())
+    panel.until(lambda: "Setting 'noise' is 'loud'" in panel.start_status.text())
     edit.setText("0.25")
     panel.set_number("setting-items", 32)
-    panel.until(lambda: "Ready" in panel.verdict.text())
+    panel.until(lambda: "Ready" in panel.start_status.text())
     settings = panel.spec().recipe.settings
     assert settings == {"items": 32, "noise": 0.25, "shuffled": True, "flavour": "sweet", "limit": None}
     panel.choose(panel.recipe, "digits_cnn")

@@ -45,10 +45,12 @@ def survey(**sample) -> Survey:
     return Survey(devices=(*GPUS, CPU), samples=samples)
 
 
-def ready(current: Survey, *devices: str, old_s=None, held_by=None) -> str:
-    result = check_start(choices(*devices), StartConditions(survey=current, old_s=old_s or {}, held_by=held_by or {}))
+def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str:
+    result = check_start(
+        choices(*devices), StartConditions(survey=current, stale_age_s=stale_age_s or {}, held_by=held_by or {})
+    )
     assert result.problems == ()
-    assert result.wary is result.ready.startswith("Ready, but")
+    assert result.is_warning is result.ready.startswith("Ready, but")
     return result.ready
 
 
@@ -73,10 +75,10 @@ def test_gpu_is_called_free_only_without_processes(sample, devices, words):
 
 def test_gpu_with_old_reading_is_not_called_free():
     old = {"GPU-0": 12, "GPU-1": 9}
-    assert ready(survey(), "GPU-0", old_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."
-    both = ready(survey(), "GPU-0", "GPU-1", old_s=old)
+    assert ready(survey(), "GPU-0", stale_age_s=old) == "Ready, but the last reading of GPU 0 is 12 s old."
+    both = ready(survey(), "GPU-0", "GPU-1", stale_age_s=old)
     assert both == "Ready, but the last readings of GPU 0 and GPU 1 are up to 12 s old."
-    assert ready(survey(), "cpu:0", old_s=old) == "Ready: CPU 0 is free."
+    assert ready(survey(), "cpu:0", stale_age_s=old) == "Ready: CPU 0 is free."
 
 
 def test_readings_state_changes_only_with_ticked_devices():
@@ -85,13 +87,13 @@ def test_readings_state_changes_only_with_ticked_devices():
     assert readings_state(survey(), {"GPU-1": 5}, {}, ["GPU-0"]) == before
     assert readings_state(survey(utilisation_percent=80), {}, {"GPU-1": "blender"}, ["GPU-0"]) == before
     assert readings_state(survey(utilisation_percent=80), {}, {"GPU-0": "blender"}, ["GPU-0"]) != before
-    for current, old_s in (
+    for current, stale_age_s in (
         (survey(), {"GPU-0": 5}),
         (survey(processes=(Process(pid=1),)), {}),
         (survey(memory_used_bytes=3 * GB), {}),
         (survey(lost="gone"), {}),
     ):
-        assert readings_state(current, old_s, {}, ["GPU-0"]) != before
+        assert readings_state(current, stale_age_s, {}, ["GPU-0"]) != before
 
 
 ANNA = {"GPU-1": "blender (anna)"}
@@ -123,7 +125,7 @@ def test_ready_with_warning_is_amber(qtbot):
     qtbot.addWidget(shown)
     shown.show_check(StartCheck(ready="Ready: GPU 0 is free."))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == ("✓  Ready: GPU 0 is free.", "good")
-    shown.show_check(StartCheck(ready=f"Ready, but {IN_USE}.", wary=True))
+    shown.show_check(StartCheck(ready=f"Ready, but {IN_USE}.", is_warning=True))
     assert (shown.sentences.text(), shown.sentences.property("tone")) == (f"Ready, but {IN_USE}.", "warn")
 
 
@@ -148,12 +150,12 @@ def test_all_live_runs_on_device_are_listed(tmp_path):
 def test_devices_used_by_same_runs_share_one_sentence():
     used = {"GPU-0": ("A",), "GPU-1": ("A",)}
     busy = check_start(choices("GPU-0", "GPU-1"), StartConditions(survey=survey(), used_by=used)).busy
-    assert busy == ("GPU 0 and GPU 1 are used by A. Start asks before it puts another run beside it.",)
+    assert busy == ("GPU 0 and GPU 1 are used by A. Start asks for confirmation first.",)
     now = StartConditions(survey=survey(), used_by={**used, "GPU-1": ("A", "B")})
     busy = check_start(choices("GPU-0", "GPU-1"), now).busy
     assert busy == (
-        "GPU 0 is used by A. Start asks before it puts another run beside it.",
-        "GPU 1 is used by A and B. Start asks before it puts another run beside them.",
+        "GPU 0 is used by A. Start asks for confirmation first.",
+        "GPU 1 is used by A and B. Start asks for confirmation first.",
     )
 
 
@@ -163,13 +165,11 @@ def test_question_names_all_runs_sharing_a_device(tmp_path):
     asked = shared_device_question(
         "Start", spec, current, {"GPU-0": (one, other), "GPU-1": (other,)}, agreed=frozenset()
     )
-    assert (asked.question, asked.yes) == ("Start digits_mlp beside A and B?", "Start beside them")
-    assert asked.words.startswith(
-        "A and B are on GPU 0 and GPU 1 and would share memory and time with digits_mlp: all take"
-    )
+    assert (asked.question, asked.yes) == ("Start digits_mlp and share GPU 0 and GPU 1 with A and B?", "Start anyway")
+    assert asked.words == "Sharing a device slows down all runs, and any may run out of memory."
     asked = shared_device_question("Resume", spec, current, {"GPU-1": (other,)}, agreed=frozenset())
-    assert (asked.question, asked.yes) == ("Resume digits_mlp beside B?", "Resume beside it")
-    assert asked.words.startswith("B is on GPU 1 and would share memory and time with digits_mlp: both take")
+    assert (asked.question, asked.yes) == ("Resume digits_mlp and share GPU 1 with B?", "Resume anyway")
+    assert asked.words == "Sharing a device slows down both runs, and either may run out of memory."
     assert shared_device_question("Start", spec, current, {"GPU-2": (one,)}, agreed=frozenset()) is None
 
 
@@ -194,7 +194,7 @@ class Scanner(QObject):
     """A scanner that finds no processes."""
 
     changed = Signal()
-    holders = ()
+    device_processes = ()
 
     def runs(self):
         return SimpleNamespace(living=frozenset())
@@ -234,7 +234,7 @@ def controller(qtbot, tmp_path):
     qtbot.addWidget(panels)
 
     def make(run_list, session=None) -> StartController:
-        monitor = SimpleNamespace(survey=Survey(devices=(CPU,)), old_s={})
+        monitor = SimpleNamespace(survey=Survey(devices=(CPU,)), stale_age_s={})
         session = session or SimpleNamespace(attach=lambda run: None)
         services = SimpleNamespace(
             device_monitor=monitor, process_scanner=Scanner(), run_list=run_list, session=session
@@ -253,10 +253,10 @@ def test_confirmation_covers_only_the_named_runs(qtbot, controller, questions, t
     monkeypatch.setattr(start_controller.Run, "start", lambda spec, root: started.append(spec) or SimpleNamespace())
     new_controller.check(choices("cpu:0"))
     new_controller.start()
-    qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp beside one?"])
+    qtbot.waitUntil(lambda: questions.asked == ["Start digits_mlp and share CPU 0 with one?"])
     run_list.on_devices = {"cpu:0": (one, other)}  # another run started while the question was open
     questions.agree()
-    qtbot.waitUntil(lambda: questions.asked[1:] == ["Start digits_mlp beside one and other?"])
+    qtbot.waitUntil(lambda: questions.asked[1:] == ["Start digits_mlp and share CPU 0 with one and other?"])
     assert started == []
     run_list.on_devices = {"cpu:0": (other,)}  # the end of a run is no reason to ask again
     questions.agree()
@@ -274,7 +274,7 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
     new_controller = controller(run_list, session)
     monkeypatch.setattr(start_controller.Run, "resume", resumed.append)
     new_controller.resume()
-    qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp beside other?"])
+    qtbot.waitUntil(lambda: questions.asked == ["Resume digits_mlp and share CPU 0 with other?"])
     assert not new_controller.is_resuming(session.run)
     questions.agree()
     assert new_controller.is_resuming(session.run)

@@ -63,10 +63,10 @@ def test_chosen_strategy_stays_when_it_no_longer_fits_devices(drive):
     panel.tick("cpu:0")
     assert panel.strategy.currentData() == "pipeline"
     assert panel.strategy.currentText() == "Pipeline (1F1B)"
-    panel.until(lambda: "Strategy pipeline needs 2 devices" in panel.verdict.text())
+    panel.until(lambda: "Strategy pipeline needs 2 devices" in panel.start_status.text())
     assert not panel.start_button.isEnabled()
     panel.tick("cpu:0", "cpu:1")
-    panel.until(lambda: "Ready" in panel.verdict.text())
+    panel.until(lambda: "Ready" in panel.start_status.text())
 
 
 def test_each_framework_keeps_its_choices(drive, tmp_path):
@@ -97,7 +97,7 @@ def test_recipe_of_another_framework_is_refused(drive, tmp_path):
     panel.tick("cpu:0")
     panel.open_recipe(write_recipe(tmp_path, LONG_PYTORCH, "mine"))
     panel.choose(panel.framework, "keras")
-    panel.until(lambda: "Recipe mine imports torch: it is for PyTorch" in panel.verdict.text())
+    panel.until(lambda: "Recipe mine imports torch: it is for PyTorch" in panel.start_status.text())
     assert panel.recipe.currentText() == "mine.py"
 
 
@@ -178,9 +178,9 @@ def test_invalid_number_is_reported(drive, field, typed, problem):
     panel = drive()
     panel.tick("cpu:0")
     panel.set_text(field, typed)
-    panel.until(lambda: problem in panel.verdict.text())
+    panel.until(lambda: problem in panel.start_status.text())
     panel.set_text(field, "")
-    panel.until(lambda: "Ready" in panel.verdict.text())
+    panel.until(lambda: "Ready" in panel.start_status.text())
 
 
 def test_remembered_settings_of_wrong_type_are_ignored(drive, runs_root):

@@ -41,7 +41,7 @@ def test_closing_does_not_wait_for_notice_window(drive, runs_root, tmp_path, qtb
     start(played(tmp_path / "actor"), runs_root).until(RunState.RUNNING)
     panel = drive()
     panel.until_state("Running")
-    panel.window.tell = panel.window.show_notice
+    panel.window.show_close_notice = panel.window.show_notice
     assert panel.window.close()  # a modal notice would block here
     assert not panel.window.isVisible()
     notice = panel.window.notice

@@ -81,7 +81,9 @@ def compile_expression(text: str) -> Expression:
             groups = re.compile(text).groupindex
     except re.error as error:
         where = f" at character {error.pos + 1}" if error.pos is not None else ""
-        raise ValueError(f"The expression is no regular expression: {error.msg}{where}. Correct it there.") from error
+        raise ValueError(
+            f"The expression is not a valid regular expression: {error.msg}{where}. Correct it."
+        ) from error
     except (OverflowError, RecursionError) as error:
         raise ValueError(f"The expression is too large to be used: {error}. Shorten it.") from error
     if not groups:

@@ -45,15 +45,15 @@ class ProcessesTab(QFrame):
         self.empty = empty_label()
         self.empty.setObjectName("noProcesses")
         self.empty.hide()
-        self._trouble = ""
+        self._problem = ""
         self.end_button.clicked.connect(self._request_end)
         self.table.itemSelectionChanged.connect(self._show_selection)
         self._lay_out()
         self._show_selection()
 
-    def show_rows(self, rows: Sequence[ProcessRow], *, empty: str, trouble: str) -> None:
-        """Show these processes. `empty`: text if there are none; `trouble`: what could not be read."""
-        self._trouble = trouble
+    def show_rows(self, rows: Sequence[ProcessRow], *, empty: str, problem: str) -> None:
+        """Show these processes. `empty`: text if there are none; `problem`: what could not be read."""
+        self._problem = problem
         self.empty.setText(empty)
         self.empty.setVisible(not rows)
         self.table.show_rows(rows)
@@ -84,7 +84,7 @@ class ProcessesTab(QFrame):
         name = "" if row is None else f"End {row.info.name} (pid {row.info.pid}); asks first (Delete)"
         self.end_button.setToolTip(why_not or name)
         chosen = "" if row is None else row.why_not
-        text = " ".join(part for part in (chosen, self._trouble) if part)
+        text = " ".join(part for part in (chosen, self._problem) if part)
         if text != self.words.text():
             self.words.setText(text)
 

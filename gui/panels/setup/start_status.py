@@ -33,7 +33,7 @@ class StartStatus(QWidget):
         self.arithmetic.setText(check.arithmetic)
         self.arithmetic.setVisible(bool(check.arithmetic))
         obstacles = (*check.problems, *check.busy)
-        warns = bool(obstacles) or check.wary
+        warns = bool(obstacles) or check.is_warning
         text = "\n".join(obstacles) or (check.ready if warns else f"✓  {check.ready}")
         if text != self.sentences.text():
             self.sentences.setText(text)

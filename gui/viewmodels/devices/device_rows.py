@@ -40,7 +40,7 @@ class DeviceRow:
     """Names of the active runs on it."""
     held_by: str | None = None
     """The program that uses most of its memory, apart from runs: `blender (anna)`."""
-    old_s: int | None = None
+    stale_age_s: int | None = None
     """Age of its readings in seconds, if they are outdated; else None."""
     shared_memory: bool = False
     is_mig: bool = False
@@ -51,7 +51,7 @@ class DeviceRow:
     @property
     def current(self) -> bool:
         """True if its readings are up to date."""
-        return not self.lost and self.old_s is None
+        return not self.lost and self.stale_age_s is None
 
     @property
     def title(self) -> str:
@@ -81,7 +81,7 @@ class DeviceRow:
         if self.lost:
             return f"lost: {self.lost}"
         blocked = "blocked" if self.blocked else ""
-        old = f"{self.old_s} s old" if self.old_s is not None else ""
+        old = f"{self.stale_age_s} s old" if self.stale_age_s is not None else ""
         on_it = f"runs {self.used_by}" if self.used_by else f"used by {self.held_by}" if self.held_by else ""
         kind = "shared memory" if self.shared_memory else "asleep" if self.asleep else ""
         return " · ".join(part for part in (blocked, old, on_it, kind) if part)
@@ -89,7 +89,7 @@ class DeviceRow:
     @property
     def urgent(self) -> str:
         """Tone of the status: `bad`, `warn`, or the empty string."""
-        return "bad" if self.lost else "warn" if self.old_s is not None else ""
+        return "bad" if self.lost else "warn" if self.stale_age_s is not None else ""
 
     @property
     def temperature_and_power(self) -> str:
@@ -109,7 +109,7 @@ class DeviceRow:
         if self.current:
             return (self.temperature_and_power,)
         last = f"{percent(self.utilisation_percent)}, {memory(self.memory_used_bytes, self.memory_total_bytes)}"
-        return (f"Last read {self.old_s} s ago: {last}",) if self.old_s is not None else ()
+        return (f"Last read {self.stale_age_s} s ago: {last}",) if self.stale_age_s is not None else ()
 
     @property
     def accessible_text(self) -> str:
@@ -132,12 +132,14 @@ class OnDevices:
     """The largest other programs: see `core.runs.device_use.largest_others`."""
     memory_of_run: Mapping[str, float] = field(default_factory=dict)
     """Bytes that the shown run uses on CPU devices; only the run reports them."""
-    old_s: Mapping[str, int] = field(default_factory=dict)
+    stale_age_s: Mapping[str, int] = field(default_factory=dict)
     """Age of outdated readings in seconds."""
 
     def of(self, device_id: str) -> tuple[object, ...]:
         """Return everything known about one device."""
-        return tuple([each.get(device_id) for each in (self.used_by, self.held_by, self.memory_of_run, self.old_s)])
+        return tuple(
+            [each.get(device_id) for each in (self.used_by, self.held_by, self.memory_of_run, self.stale_age_s)]
+        )
 
 
 class DeviceRows:
@@ -179,7 +181,7 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         blocked=device.blocked,
         used_by=known.used_by.get(device.id),
         held_by=known.held_by.get(device.id),
-        old_s=known.old_s.get(device.id),
+        stale_age_s=known.stale_age_s.get(device.id),
         shared_memory=device.shared_memory,
         is_mig=device.is_mig,
         asleep=sample is not None and sample.asleep,

@@ -69,7 +69,7 @@ class MemoryKnowledge:
     """By CPU device, the bytes that the active run reports."""
     available_bytes: Bytes
     """Available memory of the machine."""
-    old_s: Mapping[str, int]
+    stale_age_s: Mapping[str, int]
     other_runs_on: Collection[str] = ()
     """Devices of active runs other than the shown one."""
 
@@ -99,7 +99,7 @@ def _why_no_bar(device: Device, sample: Sample | None, known: MemoryKnowledge) -
     unread = device.kind != "cpu" and sample.memory_used_bytes is None
     reasons = (
         (sample.lost, "lost: the device no longer answers"),
-        (device.id in known.old_s, f"last reading {known.old_s.get(device.id)} s ago"),
+        (device.id in known.stale_age_s, f"last reading {known.stale_age_s.get(device.id)} s ago"),
         (sample.asleep, "asleep: reading it would wake it"),
         (device.shared_memory, "shared memory: its users are unknown"),
         (unread, "its driver does not report the memory in use"),

@@ -151,9 +151,9 @@ def _run_words(entry: ProcessEntry, runs: KnownRuns) -> str:
     if run_id is None:
         return ""
     if run_id == runs.shown:
-        return "this run" if entry.leftover is None else "this run, left over"
+        return "this run" if entry.leftover is None else "this run (leftover)"
     name = runs.names.get(run_id, run_id)
-    return name if entry.leftover is None else f"{name}, left over"
+    return name if entry.leftover is None else f"{name} (leftover)"
 
 
 def _belongs_to(info: ProcessInfo, run_id: str | None) -> bool:

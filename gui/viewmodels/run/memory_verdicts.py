@@ -112,7 +112,7 @@ def ended_words(facts: RunFacts) -> str:
     return f"Processes left after training {verb} ended: {join_names(ended)}." if ended else ""
 
 
-def nothing_words(facts: RunFacts, *, shown: bool) -> str:
+def no_verdict_words(facts: RunFacts, *, shown: bool) -> str:
     """Return why verdicts are missing; the empty string if they are complete."""
     if not shown:
         return "No run is shown. The memory check of a run appears here."

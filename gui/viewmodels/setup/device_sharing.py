@@ -57,9 +57,9 @@ def shared_device_question(
     runs = {each.dir: run_title(each, now) for those in on_it.values() for each in those}
     who, alone = join_names(list(runs.values())), len(runs) == 1
     return SharedDeviceQuestion(
-        question=f"{verb} {spec.name} beside {who}?",
-        words=f"{who} {'is' if alone else 'are'} on {where} and would share memory and time with {spec.name}: "
-        f"{'both' if alone else 'all'} take longer, and {'either' if alone else 'any'} may run out of memory.",
-        yes=f"{verb} beside {'it' if alone else 'them'}",
+        question=f"{verb} {spec.name} and share {where} with {who}?",
+        words=f"Sharing a device slows down {'both' if alone else 'all'} runs, "
+        f"and {'either' if alone else 'any'} may run out of memory.",
+        yes=f"{verb} anyway",
         neighbours=neighbours,
     )

@@ -95,7 +95,7 @@ def variables(text: str) -> dict[str, str]:
         name, equals, value = line.partition("=")
         name = name.strip()
         if not equals or not name or any(letter.isspace() for letter in name):
-            raise ValueError(f"{line.strip()!r} is no variable of the environment. Give NAME=VALUE, one in each line.")
+            raise ValueError(f"{line.strip()!r} is not an environment variable. Give NAME=VALUE, one per line.")
         if name in found:
             raise ValueError(f"The variable {name} is given twice. Give it once.")
         found[name] = value

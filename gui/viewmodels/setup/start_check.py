@@ -48,7 +48,7 @@ class StartConditions:
     """By device id, the titles of the live runs that use it."""
     held_by: HeldBy = field(default_factory=dict)
     """By device id, the other process that holds most of it (`core.runs.device_use.largest_others`)."""
-    old_s: Mapping[str, int] = field(default_factory=dict)
+    stale_age_s: Mapping[str, int] = field(default_factory=dict)
     """By device id, the age of readings that are out of date, in seconds."""
     folder_problem: str = ""
     """Why no run can be kept in the folder of runs; the empty string if one can."""
@@ -80,7 +80,7 @@ class StartCheck:
     """For a script, the Python that is used if none is chosen; the empty string while that is unknown."""
     ready: str = ""
     """A sentence, if there are no problems."""
-    wary: bool = False
+    is_warning: bool = False
     """True if that sentence is a warning."""
 
 
@@ -160,7 +160,7 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
         *_sentences(validation.problems(spec, survey.devices)),
         *lost(chosen, survey, "Untick it."),
     )
-    doubts = _doubts(chosen, survey, now.old_s, now.held_by)
+    doubts = _doubts(chosen, survey, now.stale_age_s, now.held_by)
     busy = tuple(_used(chosen, now.used_by))
     ready = "" if found or busy else f"Ready, but {doubts}." if doubts else _ready(chosen, survey)
     return StartCheck(
@@ -170,7 +170,7 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
         changed=_changed(spec),
         busy=busy,
         ready=ready,
-        wary=bool(ready and doubts),
+        is_warning=bool(ready and doubts),
     )
 
 
@@ -192,7 +192,8 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
     how = f"{count} processes, one per device" if per_device and count > 1 else "One process"
     if guessed or spec.strategy == result.proposed:
         return f"{how}. {result.why}"
-    return f"{how}, as you chose; its source looks like {find_launch_mode(result.proposed).title.lower()}. {result.why}"
+    proposed = find_launch_mode(result.proposed).title.lower()
+    return f"{how}, as you chose. The source of the script suggests {proposed}. {result.why}"
 
 
 def _sentences(problems: Sequence[Problem]) -> list[str]:
@@ -208,17 +209,14 @@ def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
 
 def _used(chosen: Sequence[Device], used_by: Mapping[str, Sequence[str]]) -> list[str]:
     """Return a sentence for each set of runs that use these devices."""
-    return [
-        f"{sentence}. Start asks before it puts another run beside {'it' if len(runs) == 1 else 'them'}."
-        for runs, sentence in use_sentences(chosen, used_by).items()
-    ]
+    return [f"{sentence}. Start asks for confirmation first." for sentence in use_sentences(chosen, used_by).values()]
 
 
-def readings_state(survey: Survey, old_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
+def readings_state(survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy, ticked: Collection[str]) -> object:
     """Return everything that a check says about the readings of these devices: if it changes, check again."""
     chosen = [device for device in survey.devices if device.id in ticked]
     readings = [
-        (sample.device_id, sample.lost, old_s.get(sample.device_id), sample.processes, _rounded(sample))
+        (sample.device_id, sample.lost, stale_age_s.get(sample.device_id), sample.processes, _rounded(sample))
         for sample in survey.samples
         if sample.device_id in ticked
     ]
@@ -229,12 +227,12 @@ def _rounded(sample: Sample) -> str:
     return gigabytes(sample.memory_used_bytes)
 
 
-def _doubts(chosen: Sequence[Device], survey: Survey, old_s: Mapping[str, int], held_by: HeldBy) -> str:
+def _doubts(chosen: Sequence[Device], survey: Survey, stale_age_s: Mapping[str, int], held_by: HeldBy) -> str:
     """Return what does not prevent a start but should be known before it; the empty string if nothing."""
-    old = [device for device in chosen if device.id in old_s]
+    old = [device for device in chosen if device.id in stale_age_s]
     if old:
         which = join_names(first_names([device.label for device in old], 3))
-        age_s = max(old_s[device.id] for device in old)
+        age_s = max(stale_age_s[device.id] for device in old)
         last = "the last reading of {} is" if len(old) == 1 else "the last readings of {} are up to"
         return f"{last.format(which)} {age_s} s old"
     return "; ".join(first_names(_taken(chosen, survey, held_by), MAX_TAKEN))
@@ -246,7 +244,7 @@ def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[st
     CPU devices are left out: their memory is the memory of the machine.
     """
     samples = {sample.device_id: sample for sample in survey.samples}
-    told = []
+    taken = []
     for device in chosen:
         sample = samples.get(device.id)
         if sample is None or device.kind == "cpu" or device.shared_memory:
@@ -255,8 +253,8 @@ def _taken(chosen: Sequence[Device], survey: Survey, held_by: HeldBy) -> list[st
         busy = sample.utilisation_percent or 0.0
         who = held_by.get(device.id)
         if share >= MUCH_SHARE or (who and busy >= BUSY_PERCENT):
-            told.append(f"{device.label} is {f'held by {who}' if who else 'taken'}: {_use(device, sample)}")
-    return told
+            taken.append(f"{device.label} is {f'held by {who}' if who else 'taken'}: {_use(device, sample)}")
+    return taken
 
 
 def _use(device: Device, sample: Sample) -> str:
@@ -273,12 +271,12 @@ def _ready(chosen: Sequence[Device], survey: Survey) -> str:
     alone = len(chosen) == 1
     free = _min_free_bytes(chosen, survey)
     room = "" if free is None else f"{gigabytes(free)} GB{'' if alone else ' or more each'}"
-    if _nobody_is_on(chosen, survey):
+    if _are_unused(chosen, survey):
         return f"Ready: {names} {'is' if alone else 'are'} free{room and f', {room}'}."
     return f"Ready: {names} {'has' if alone else 'have'} {room} free." if room else f"Ready: {names}."
 
 
-def _nobody_is_on(chosen: Sequence[Device], survey: Survey) -> bool:
+def _are_unused(chosen: Sequence[Device], survey: Survey) -> bool:
     """Return whether no process uses these devices, as far as drivers list them. CPU devices are used by runs only."""
     listed_on = {sample.device_id: sample.processes for sample in survey.samples}
     return all(device.kind == "cpu" or listed_on.get(device.id) == () for device in chosen)
@@ -301,11 +299,14 @@ def resume_problems(spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]
     present = {device.id for device in survey.devices}
     gone = [_label(device, facts) for device in spec.devices if device not in present]
     if gone:
-        return [f"{label} is not there any more. {spec.name} can only go on where it was trained." for label in gone]
+        return [
+            f"{label} is no longer on this machine. {spec.name} can only be resumed on the devices it was trained on."
+            for label in gone
+        ]
     chosen = [device for device in survey.devices if device.id in spec.devices]
     return [
         *map(str, validation.problems(spec, survey.devices)),
-        *lost(chosen, survey, "This run cannot go on without it."),
+        *lost(chosen, survey, "This run cannot be resumed without it."),
     ]
 
 
