@@ -1,6 +1,5 @@
 """Controllers connect panels, services and the core. Each serves one use case.
 
-- `controllers`: all controllers of one window, made once
 - `start_controller`: check choices; start, start again and resume runs
 - `run_controller`: show the attached run and pass on what its buttons ask for
 - `reuse_controller`: start from an earlier run or a preset

@@ -80,14 +80,22 @@ def test_file_names_of_the_run_directory_stand_in_one_module() -> None:
 
 def test_every_package_has_a_table_of_contents() -> None:
     """The docstring of a package names its modules. The files of strategies are rows of the catalog instead."""
-    missing = []
+    missing: list[str] = []
+    gone: list[str] = []
     for init in (path for path in CODE if path.name == "__init__.py"):
         text = init.read_text(encoding="utf-8")
         modules = {path.stem for path in init.parent.glob("*.py") if path.stem not in {"__init__", "__main__"}}
         if init.parent.parent.name == "worker":
             modules -= {strategy.name for strategy in STRATEGIES}
         missing += [f"{module_name(init)}: {name}" for name in sorted(modules) if f"`{name}`" not in text]
+        listed = re.findall(r"^- (`\w+`(?:, `\w+`)*):", text, re.MULTILINE)
+        gone += [
+            f"{module_name(init)}: {name}"
+            for name in re.findall(r"\w+", " ".join(listed))
+            if name not in modules | {"__main__"} and not (init.parent / name).is_dir()
+        ]
     assert missing == []
+    assert gone == []
 
 
 def _circle(edges: dict[str, set[str]]) -> list[str]:
