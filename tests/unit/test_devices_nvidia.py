@@ -11,7 +11,7 @@ from tests.nvml.standin import mig_uuid, uuid
 
 GIGABYTE = 2**30
 
-# Reader and stand-in in one process, so that a test says exactly what is altered between which readings.
+# Reader and stand-in share one process, so that a test can change values between two readings.
 PREAMBLE = """
 import json
 from dataclasses import asdict
@@ -37,11 +37,11 @@ def trouble(**options):
 
 @pytest.fixture
 def reading(nvml):
-    """Runs code that reads; returns what it added to `seen`."""
+    """Run code and return what it appended to `seen`."""
     return lambda code: nvml.python(PREAMBLE + dedent(code) + "\nprint(json.dumps(seen))")
 
 
-def test_eight_gpus_are_listed_with_what_they_are(nvml, reading):
+def test_eight_gpus_are_listed_with_their_properties(nvml, reading):
     nvml.write(gpus=8, gpu3={"name": "NVIDIA H100", "memory_total": 80 * GIGABYTE, "bus": 0xC1})
     (devices,) = reading("seen.append([asdict(device) for device in open_reader(Options()).devices])")
     assert [device["id"] for device in devices] == [uuid(index) for index in range(8)]
@@ -52,7 +52,7 @@ def test_eight_gpus_are_listed_with_what_they_are(nvml, reading):
     assert {device["kind"] for device in devices} == {"nvidia"}
 
 
-def test_readings_are_in_the_units_they_say(nvml, reading):
+def test_readings_have_the_units_in_their_names(nvml, reading):
     gpu = {"utilisation": 82, "memory_used": 9 * GIGABYTE, "memory_reserved": GIGABYTE, "temperature": 61}
     nvml.write(gpus=1, gpu0={**gpu, "power_mw": 250500, "clock_reasons": 0x1 | 0x4 | 0x20})
     (((sample,)),) = reading("read(open_reader(Options()))")
@@ -70,7 +70,7 @@ def test_readings_are_in_the_units_they_say(nvml, reading):
     }
 
 
-def test_each_holder_is_named_once_with_its_memory_if_that_is_known(nvml, reading):
+def test_each_process_is_listed_once_with_its_memory_if_known(nvml, reading):
     nvml.write(gpus=1, gpu0={"compute": f"30:{GIGABYTE},10", "graphics": f"20:5,30:{GIGABYTE}", "mps": "10:7"})
     (((sample,)),) = reading("read(open_reader(Options()))")
     held = {process["pid"]: process["memory_used_bytes"] for process in sample["processes"]}
@@ -88,18 +88,18 @@ def test_each_holder_is_named_once_with_its_memory_if_that_is_known(nvml, readin
         ({"unsupported": "compute,graphics,mps"}, "processes"),
     ],
 )
-def test_what_cannot_be_known_is_none_and_the_rest_is_read(nvml, reading, gpu, field):
+def test_unreadable_value_is_none_and_the_rest_is_read(nvml, reading, gpu, field):
     nvml.write(gpus=1, gpu0={"utilisation": 50, "memory_used": 1, **gpu})
     (((sample,)),) = reading("read(open_reader(Options()))")
     assert [name for name, value in sample.items() if value is None] == [field, "lost"]
 
 
-def test_what_is_not_supported_is_asked_once_and_never_again(nvml, reading):
+def test_unsupported_call_is_made_once_and_never_again(nvml, reading):
     nvml.write(gpus=2, gpu0={"unsupported": "power,clock_reasons,mps"}, missing="nvmlDeviceGetTemperature")
     rounds = reading("reader = open_reader(Options())\nfor _ in range(5): read(reader)")
     assert [samples[0]["power_watts"] for samples in rounds] == [None] * 5
     assert [samples[1]["power_watts"] for samples in rounds] == [20.0] * 5
-    assert [samples[0]["temperature_celsius"] for samples in rounds] == [35.0] * 5, "another way to ask is known"
+    assert [samples[0]["temperature_celsius"] for samples in rounds] == [35.0] * 5, "read with another NVML function"
     calls = nvml.calls()
     once = ("PowerUsage", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "Temperature")
     assert {calls[f"nvmlDeviceGet{name} gpu0"] for name in once} == {1}
@@ -107,7 +107,7 @@ def test_what_is_not_supported_is_asked_once_and_never_again(nvml, reading):
     assert calls["nvmlDeviceGetMPSComputeRunningProcesses_v3 gpu0"] == 1
 
 
-def test_readings_that_are_not_due_are_not_asked_and_keep_their_last_value(nvml, reading):
+def test_readings_not_due_are_not_read_and_keep_their_last_value(nvml, reading):
     nvml.write(gpus=1, gpu0={"temperature": 40, "compute": "10:1"})
     first, second = reading("""
         reader = open_reader(Options())
@@ -116,11 +116,13 @@ def test_readings_that_are_not_due_are_not_asked_and_keep_their_last_value(nvml,
         read(reader, Tier.LOAD)
     """)
     assert second == [{**first[0], "utilisation_percent": 7.0}]
-    assert nvml.calls()["nvmlDeviceGetComputeRunningProcesses_v3 gpu0"] == 2, "how many, and which: once"
+    assert nvml.calls()["nvmlDeviceGetComputeRunningProcesses_v3 gpu0"] == 2, (
+        "one read: a call for the count, one for the list"
+    )
 
 
 @pytest.mark.parametrize("error", [15, 16, 999])
-def test_a_lost_gpu_says_so_the_others_go_on_and_it_comes_back(nvml, reading, error):
+def test_lost_gpu_is_reported_others_continue_and_it_recovers(nvml, reading, error):
     nvml.write(gpus=3)
     rounds = reading(f"""
         reader = open_reader(Options(retry_s=0))
@@ -139,11 +141,11 @@ def test_a_lost_gpu_says_so_the_others_go_on_and_it_comes_back(nvml, reading, er
     assert lost[1]["memory_used_bytes"] is None
     assert lost[2]["utilisation_percent"] == 44.0
     assert [sample["lost"] for sample in back] == [None] * 3
-    assert back[1]["temperature_celsius"] == 77.0, "all is read again at once"
+    assert back[1]["temperature_celsius"] == 77.0, "all values are read at once"
     assert listed == 3
 
 
-def test_a_lost_gpu_is_left_alone_between_two_tries(nvml, reading):
+def test_lost_gpu_is_not_read_before_the_next_retry(nvml, reading):
     nvml.write(gpus=1)
     reading("""
         reader = open_reader(Options(retry_s=60))
@@ -154,7 +156,7 @@ def test_a_lost_gpu_is_left_alone_between_two_tries(nvml, reading):
     assert nvml.calls()["nvmlDeviceGetHandleByUUID"] == 0
 
 
-def test_a_gpu_that_is_lost_at_the_start_is_told_and_listed_later(nvml, reading):
+def test_gpu_lost_at_the_start_is_reported_and_listed_later(nvml, reading):
     nvml.write(gpus=2, gpu0={"lost": 1})
     banner, ids, no_banner, all_ids = reading("""
         reader = open_reader(Options(retry_s=0))
@@ -170,7 +172,7 @@ def test_a_gpu_that_is_lost_at_the_start_is_told_and_listed_later(nvml, reading)
 
 
 @pytest.mark.parametrize(
-    ("code", "words", "cure"),
+    ("code", "words", "remedy"),
     [
         (9, "Driver Not Loaded", "modprobe nvidia"),
         (18, "Driver/library version mismatch", "reboot, or reload the driver"),
@@ -178,12 +180,12 @@ def test_a_gpu_that_is_lost_at_the_start_is_told_and_listed_later(nvml, reading)
         (999, "Unknown Error", "dmesg"),
     ],
 )
-def test_driver_trouble_is_told_in_nvmls_words_with_the_cure(nvml, reading, code, words, cure):
+def test_driver_error_has_nvml_message_and_remedy(nvml, reading, code, words, remedy):
     nvml.write(gpus=1, init_error=code)
     ((kind, sentence),) = reading("seen.append(trouble())")
     assert kind == "DriverError"
     assert f"“{words}”" in sentence
-    assert cure in sentence
+    assert remedy in sentence
 
 
 needs_no_library = pytest.mark.skipif(
@@ -192,7 +194,7 @@ needs_no_library = pytest.mark.skipif(
 
 
 @needs_no_library
-def test_no_library_is_trouble_only_where_there_is_a_driver(nvml, reading, monkeypatch):
+def test_missing_library_is_an_error_only_if_a_driver_exists(nvml, reading, monkeypatch):
     nvml.env["LD_LIBRARY_PATH"] = "/nonexistent"
     absent, trouble = reading("seen += [trouble(traces=[]), trouble(traces=[Path('/proc')])]")
     assert absent[0] == "NoDevices"
@@ -200,7 +202,7 @@ def test_no_library_is_trouble_only_where_there_is_a_driver(nvml, reading, monke
     assert "libnvidia-ml.so.1" in trouble[1]
 
 
-def test_a_sleeping_gpu_is_not_touched(nvml, reading, tmp_path):
+def test_sleeping_gpu_is_not_read(nvml, reading, tmp_path):
     state = tmp_path / "0000:01:00.0" / "power" / "runtime_status"
     state.parent.mkdir(parents=True)
     state.write_text("active\n")
@@ -221,7 +223,7 @@ def test_a_sleeping_gpu_is_not_touched(nvml, reading, tmp_path):
     assert nvml.calls()["nvmlDeviceGetUtilizationRates gpu0"] == 2
 
 
-def test_only_wanted_gpus_are_listed_and_read(nvml, reading):
+def test_only_requested_gpus_are_listed_and_read(nvml, reading):
     nvml.write(gpus=4)
     (samples,) = reading(f"read(open_reader(Options(only=frozenset({{{uuid(2)!r}}}))))")
     assert [sample["device_id"] for sample in samples] == [uuid(2)]
@@ -233,7 +235,7 @@ def listed(reading, code="open_reader(Options())"):
     return devices
 
 
-def test_the_minor_number_is_that_of_the_device_file_where_it_is_told(nvml, reading):
+def test_minor_number_of_the_device_file_is_listed_if_known(nvml, reading):
     nvml.write(gpus=3, gpu0={"minor": 2}, gpu2={"unsupported": "minor"})
     assert [device["minor"] for device in listed(reading)] == [2, 1, None]
 
@@ -243,10 +245,10 @@ def test_the_minor_number_is_that_of_the_device_file_where_it_is_told(nvml, read
     [
         {"name": "NVIDIA GB10", "unsupported": "memory"},
         {"name": "Orin (nvgpu)", "memory_total": 0},
-        {"name": "NVIDIA N1X", "memory_total": 8 * GIGABYTE},  # a part of the host's, told as if it were its own
+        {"name": "NVIDIA N1X", "memory_total": 8 * GIGABYTE},  # part of the host memory, reported as if it were its own
     ],
 )
-def test_a_gpu_without_memory_of_its_own_says_so_and_has_no_reading_of_it(nvml, reading, gpu):
+def test_gpu_without_own_memory_is_marked_shared_and_has_no_memory_reading(nvml, reading, gpu):
     nvml.write(gpus=2, gpu0={**gpu, "memory_used": GIGABYTE, "compute": f"4711:{GIGABYTE}"})
     devices, (shared, own) = reading("""
         reader = open_reader(Options())
@@ -256,23 +258,23 @@ def test_a_gpu_without_memory_of_its_own_says_so_and_has_no_reading_of_it(nvml, 
     assert [device["shared_memory"] for device in devices] == [True, False]
     assert devices[0]["memory_total_bytes"] is None
     assert (shared["memory_used_bytes"], own["memory_used_bytes"]) == (None, 0)
-    assert shared["processes"] == [{"pid": 4711, "memory_used_bytes": GIGABYTE}], "each process's share is told"
+    assert shared["processes"] == [{"pid": 4711, "memory_used_bytes": GIGABYTE}], "memory of each process is known"
 
 
-def test_a_gpu_that_is_a_numa_node_shares_its_memory_with_the_system(nvml, reading):
+def test_gpu_that_is_a_numa_node_shares_its_memory_with_the_system(nvml, reading):
     nvml.write(gpus=2, gpu0={"name": "NVIDIA GH200 480GB", "numa": 1, "memory_total": 96 * GIGABYTE})
     devices = listed(reading)
     assert [device["shared_memory"] for device in devices] == [True, False]
     assert devices[0]["memory_total_bytes"] == 96 * GIGABYTE
 
 
-def test_memory_that_an_old_driver_cannot_tell_is_no_sign_of_shared_memory(nvml, reading):
+def test_memory_unknown_to_an_old_driver_is_not_taken_for_shared_memory(nvml, reading):
     nvml.write(gpus=1, missing="nvmlDeviceGetMemoryInfo_v2")
     (device,) = listed(reading)
     assert (device["memory_total_bytes"], device["shared_memory"]) == (None, False)
 
 
-def test_a_gpu_in_mig_mode_is_blocked_and_its_parts_are_devices(nvml, reading):
+def test_gpu_in_mig_mode_is_blocked_and_its_mig_devices_are_listed(nvml, reading):
     part = {"mig1.memory_used": 2 * GIGABYTE, "mig1.memory_total": 10 * GIGABYTE, "mig1.compute": "4711:7"}
     nvml.write(gpus=2, gpu0={"mig": 1, "mig_count": 2, "mig1.name": "NVIDIA A100 MIG 2g.10gb", **part})
     devices, samples = reading("""
@@ -285,7 +287,7 @@ def test_a_gpu_in_mig_mode_is_blocked_and_its_parts_are_devices(nvml, reading):
     assert devices[2]["name"] == "NVIDIA A100 MIG 2g.10gb"
     assert devices[2]["memory_total_bytes"] == 10 * GIGABYTE
     assert devices[2]["pci_bus_id"] == devices[0]["pci_bus_id"]
-    assert [device["minor"] for device in devices] == [0, None, None, 1], "the file of a GPU is not that of its part"
+    assert [device["minor"] for device in devices] == [0, None, None, 1], "MIG devices have no minor number"
     assert devices[0]["blocked"] == (
         "GPU 0 is in MIG mode and cannot be used as a whole: tick a MIG device of it. Where none is listed, make one "
         "(nvidia-smi mig -i 0 -cgi ... -C), or switch the mode off (nvidia-smi -i 0 -mig 0)."
@@ -296,7 +298,7 @@ def test_a_gpu_in_mig_mode_is_blocked_and_its_parts_are_devices(nvml, reading):
     assert [samples[2][name] for name in ("utilisation_percent", "temperature_celsius", "lost")] == [None] * 3
 
 
-def test_mig_devices_come_and_go(nvml, reading):
+def test_mig_devices_appear_and_disappear(nvml, reading):
     nvml.write(gpus=1)
     before, after, lost, whole = reading("""
         reader = open_reader(Options(retry_s=0))
@@ -336,7 +338,7 @@ def laptop(tmp_path):
     return make
 
 
-def test_a_laptop_whose_only_gpu_sleeps_lists_it_without_waking_it_up(nvml, reading, laptop):
+def test_laptop_with_a_sleeping_gpu_lists_it_without_waking_it_up(nvml, reading, laptop):
     nvml.write(gpus=1)
     places = laptop(bus01="suspended")
     devices, samples, awake, samples_awake = reading(f"""
@@ -357,17 +359,17 @@ def test_a_laptop_whose_only_gpu_sleeps_lists_it_without_waking_it_up(nvml, read
         "Wake it up to tick it: start anything that uses it, such as nvidia-smi."
     )
     assert [samples[0][name] for name in ("asleep", "lost", "memory_used_bytes")] == [True, None, None]
-    assert [one["id"] for one in awake] == [uuid(0)], "awake by somebody else's doing, it is listed at once"
+    assert [one["id"] for one in awake] == [uuid(0)], "listed as soon as another program wakes it"
     assert samples_awake[0]["memory_used_bytes"] == 0
 
 
-def test_a_sleeping_gpu_costs_no_call_of_the_driver_at_all(nvml, reading, laptop):
+def test_sleeping_gpu_causes_no_driver_call(nvml, reading, laptop):
     nvml.write(gpus=1)
     reading(f"reader = NvidiaReader(Options(retry_s=0), paths={laptop(bus01='suspended')})\nread(reader)")
     assert nvml.calls().total() == 0
 
 
-def test_beside_a_gpu_that_is_awake_a_sleeping_one_is_not_touched(nvml, reading, laptop):
+def test_sleeping_gpu_is_not_read_while_another_is_awake(nvml, reading, laptop):
     nvml.write(gpus=2)
     (labels,) = reading(f"""
         reader = NvidiaReader(Options(retry_s=0), paths={laptop(bus01="suspended", bus02="active")})
@@ -379,7 +381,7 @@ def test_beside_a_gpu_that_is_awake_a_sleeping_one_is_not_touched(nvml, reading,
 
 
 @pytest.mark.parametrize("option", ["only", "wake"])
-def test_a_sleeping_gpu_that_a_run_is_to_use_is_woken_up(nvml, reading, laptop, option):
+def test_sleeping_gpu_needed_by_a_run_is_woken_up(nvml, reading, laptop, option):
     nvml.write(gpus=2)
     wanted = f"frozenset({{{uuid(0)!r}}})"
     (ids,) = reading(f"""
@@ -389,34 +391,34 @@ def test_a_sleeping_gpu_that_a_run_is_to_use_is_woken_up(nvml, reading, laptop, 
     assert ids == [uuid(0), uuid(1)][: 1 if option == "only" else 2]
 
 
-def test_a_list_of_no_process_and_no_list_at_all_are_two_things(nvml, reading):
+def test_empty_process_list_differs_from_unknown_process_list(nvml, reading):
     nvml.write(gpus=2, gpu1={"unsupported": "compute,graphics,mps"})
     ((empty, none),) = reading("read(open_reader(Options()))")
     assert (empty["processes"], none["processes"]) == ([], None)
 
 
 @pytest.mark.parametrize("name", ["compute", "graphics"])
-def test_a_list_that_could_not_be_read_this_time_is_no_list_of_nobody(nvml, reading, name):
-    """Of the answers that mean "not this time" the stand-in gives "not found" and keeps its handle."""
+def test_process_list_that_fails_temporarily_is_unknown_not_empty(nvml, reading, name):
+    """The stand-in returns "not found", one of the temporary errors, and keeps its handle."""
     nvml.write(gpus=1, gpu0={f"error.{name}": 6, "compute": "10:1"})
-    ((torn,), (whole,)) = reading("""
+    ((failed,), (whole,)) = reading("""
         reader = open_reader(Options())
         read(reader)
         nvml.write(gpu0={"error.compute": None, "error.graphics": None})
         read(reader)
     """)
-    assert torn["processes"] is None
+    assert failed["processes"] is None
     assert whole["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
 
 
-def test_a_list_that_is_never_supported_leaves_the_others(nvml, reading):
+def test_unsupported_process_list_leaves_the_other_lists(nvml, reading):
     nvml.write(gpus=2, gpu0={"compute": "10:1", "unsupported": "graphics,mps"}, gpu1={"unsupported": "compute"})
     ((without, nothing),) = reading("read(open_reader(Options()))")
     assert without["processes"] == [{"pid": 10, "memory_used_bytes": 1}]
-    assert nothing["processes"] is None, "of who trains nothing is known"
+    assert nothing["processes"] is None, "compute processes are unknown"
 
 
-def test_what_an_inherited_variable_hides_is_listed_and_blocked(nvml, reading):
+def test_gpu_hidden_by_inherited_variable_is_listed_and_blocked(nvml, reading):
     nvml.write(gpus=2)
     devices = listed(reading, f"open_reader(Options(), environment={{'CUDA_VISIBLE_DEVICES': {uuid(1)!r}}})")
     assert devices[0]["blocked"] == (

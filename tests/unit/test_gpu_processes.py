@@ -1,4 +1,4 @@
-"""Who holds a device: the driver's lists joined with open files, as far as each may be looked into."""
+"""gpu_processes.scan: driver process lists joined with open device files; which processes may be signalled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 GPUS = [
     Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX", minor=minor)
-    for number, minor in enumerate((1, 0))  # the numbers of files need not be those of the driver
+    for number, minor in enumerate((1, 0))  # minor numbers may differ from the driver's order
 ]
 NOBODY = 65534
 GB = 10**9
@@ -45,7 +45,7 @@ def proc(tmp_path: Path) -> Path:
 
 
 def found(proc: Path, **listed: list[Process]) -> list[tuple[str | None, int, int | None]]:
-    """(device, pid, memory) of all holders; `listed` by the GPU's number."""
+    """(device, pid, memory) of all processes found; `listed`: the driver's lists by "_" and the GPU's number."""
     by_id = {f"GPU-{name[1:]}": each for name, each in listed.items()}
     return [
         (each.device_id, each.pid, each.memory_used_bytes)
@@ -53,7 +53,7 @@ def found(proc: Path, **listed: list[Process]) -> list[tuple[str | None, int, in
     ]
 
 
-def test_the_driver_s_list_and_open_files_make_one_holder(proc: Path) -> None:
+def test_driver_list_and_open_files_are_merged_into_one_process(proc: Path) -> None:
     add_process(proc, 7, open_files=["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia1"], run_id="run-1", created=9)
     add_process(proc, 8)
     result = scan(GPUS, {"GPU-0": [Process(pid=7, memory_used_bytes=GB)], "GPU-1": []}, proc)
@@ -67,8 +67,8 @@ def test_the_driver_s_list_and_open_files_make_one_holder(proc: Path) -> None:
     assert holder.words == f"pid 7 python ({me})"
 
 
-def test_a_data_loader_worker_that_the_driver_does_not_name_is_found_by_its_open_files(proc: Path) -> None:
-    """The driver books its memory on the parent, which is dead."""
+def test_data_loader_worker_missing_from_driver_list_is_found_by_open_files(proc: Path) -> None:
+    """The driver attributes its memory to the dead parent."""
     add_process(proc, 8, open_files=["/dev/nvidia0"], run_id="run-1")
     assert found(proc, _1=[Process(pid=7, memory_used_bytes=GB)]) == [("GPU-1", 7, GB), ("GPU-1", 8, None)]
     (dead, worker) = scan(GPUS, {"GPU-1": [Process(pid=7)]}, proc).holders
@@ -77,34 +77,34 @@ def test_a_data_loader_worker_that_the_driver_does_not_name_is_found_by_its_open
     assert not worker.listed
 
 
-def test_of_the_files_that_all_devices_share_only_a_run_s_process_is_taken_for_a_holder(proc: Path) -> None:
+def test_shared_device_files_count_only_for_processes_of_a_run(proc: Path) -> None:
     add_process(proc, 8, open_files=["/dev/nvidiactl", "/dev/nvidia-uvm"])
     add_process(proc, 9, open_files=["/dev/nvidia-uvm"], run_id="run-1")
     assert found(proc) == [(None, 9, None)]
 
 
-def test_who_is_on_another_device_alone_holds_none_of_these(proc: Path) -> None:
+def test_process_on_another_device_only_is_not_found(proc: Path) -> None:
     add_process(proc, 8, open_files=["/dev/nvidia5", "/dev/nvidiactl"], run_id="run-1")
     assert found(proc) == []
 
 
-def test_a_device_that_does_not_name_its_file_may_be_any(proc: Path) -> None:
+def test_device_without_minor_number_may_match_any_device_file(proc: Path) -> None:
     add_process(proc, 8, open_files=["/dev/nvidia5"], run_id="run-1")
     unnamed = [Device(id="GPU-7", kind="nvidia", label="GPU 7", name="RTX")]
     assert [(each.device_id, each.pid) for each in scan(unnamed, {}, proc).holders] == [(None, 8)]
 
 
-def test_one_on_two_devices_is_told_for_each(proc: Path) -> None:
+def test_process_on_two_devices_is_reported_for_each(proc: Path) -> None:
     add_process(proc, 8, open_files=["/dev/nvidia0", "/dev/nvidia1"])
     assert found(proc, _0=[Process(pid=8, memory_used_bytes=GB)]) == [("GPU-0", 8, GB), ("GPU-1", 8, None)]
 
 
-def test_memory_that_the_driver_does_not_tell_is_none(proc: Path) -> None:
+def test_memory_not_reported_by_the_driver_is_none(proc: Path) -> None:
     add_process(proc, 8)
     assert found(proc, _0=[Process(pid=8)]) == [("GPU-0", 8, None)]
 
 
-def test_programs_that_watch_the_devices_hold_nothing(proc: Path) -> None:
+def test_device_monitors_are_not_counted_as_holders(proc: Path) -> None:
     add_process(proc, 8, name="nvtop", open_files=["/dev/nvidia0"])
     add_process(proc, 9, open_files=["/dev/nvidia0"], command=[sys.executable, "-m", "core.devices.helper", "x"])
     add_process(proc, 10, name="nvidia-smi", open_files=["/dev/nvidia0"])
@@ -112,7 +112,7 @@ def test_programs_that_watch_the_devices_hold_nothing(proc: Path) -> None:
     assert found(proc, _1=[Process(pid=10, memory_used_bytes=5)]) == [("GPU-1", 10, 5)]
 
 
-def test_without_proc_only_the_driver_s_lists_are_known_and_that_is_said(tmp_path: Path) -> None:
+def test_without_proc_only_driver_lists_are_known_with_a_notice(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     result = scan(GPUS, {"GPU-0": [Process(pid=7, memory_used_bytes=GB)], "GPU-1": None}, nowhere)
     assert [(each.device_id, each.pid, each.name) for each in result.holders] == [("GPU-0", 7, None)]
@@ -120,7 +120,7 @@ def test_without_proc_only_the_driver_s_lists_are_known_and_that_is_said(tmp_pat
     assert result.trouble == f"There is no {nowhere}: only processes on the driver's lists are known."
     assert processes.tagged("run-1", nowhere) == []
     assert HostProcesses("run-1", nowhere).tagged() is None
-    nowhere.mkdir()  # as where /proc is not mounted
+    nowhere.mkdir()  # an empty folder, as where /proc is not mounted
     assert scan(GPUS, {}, nowhere).blind
     assert HostProcesses("run-1", nowhere).tagged() is None
 
@@ -135,9 +135,9 @@ print(json.dumps([found.trouble, found.blind]))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
-def test_processes_that_may_not_be_looked_into_are_counted() -> None:
-    """Those of root, of which there is one at least, seen by somebody else."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change its user id")
+def test_processes_without_permission_are_counted() -> None:
+    """Scan as an unprivileged user; at least one process belongs to root."""
     with subprocess.Popen([sys.executable, "-c", UNPRIVILEGED], cwd=ROOT, stdout=subprocess.PIPE) as child:
         trouble, blind = json.loads(child.communicate()[0])
     assert not blind
@@ -149,22 +149,20 @@ def test_processes_that_may_not_be_looked_into_are_counted() -> None:
     )
 
 
-def test_threads_of_the_kernel_are_no_processes_that_could_not_be_looked_into(
-    proc: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernel_threads_are_not_counted_as_uninspected_processes(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_process(proc, 2, name="kthreadd", command=(), flags=procfs.KERNEL_THREAD)
     add_process(proc, 8, uid=1)
 
-    def closed(folder: bytes) -> Iterator[bytes]:
+    def raise_permission_error(folder: bytes) -> Iterator[bytes]:
         raise PermissionError(folder)
 
-    monkeypatch.setattr(gpu_processes, "_links", closed)
+    monkeypatch.setattr(gpu_processes, "_links", raise_permission_error)
     assert scan(GPUS, {}, proc).trouble == (
         "1 process could not be inspected for lack of permission: it may hold a device unseen."
     )
 
 
-def test_a_process_is_described_as_far_as_it_may_be_read(proc: Path) -> None:
+def test_process_description_contains_what_may_be_read(proc: Path) -> None:
     add_process(proc, 8, name="a) b (c", uid=4_000_000, state="D", created=12.5, command=("sh", "-c", "x y"))
     one = describe(8, proc)
     assert (one.name, one.user, one.state, one.created, one.command, one.ours) == (
@@ -178,30 +176,30 @@ def test_a_process_is_described_as_far_as_it_may_be_read(proc: Path) -> None:
     assert me.age_s >= 0
 
 
-# -- whom a run may signal -----------------------------------------------------------------------
+# -- which processes a run may signal --------------------------------------------------------------
 
 OWN_RUN = f"run-{os.getpid()}"
-"""The whole machine is looked through for it: another test run beside this one has another."""
+"""Unique per test process, since the search covers the whole machine."""
 
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A real process, which is to survive."""
+    """A real process that the test must not end."""
     with subprocess.Popen(["sleep", "600"], env={**os.environ, processes.TAG: OWN_RUN}) as process:
-        wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
+        wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to run its own program")
         yield process
         process.kill()
 
 
-def real(process: subprocess.Popen[bytes]) -> ProcessId:
+def identity_of(process: subprocess.Popen[bytes]) -> ProcessId:
     identity = processes.identify(process.pid)
     assert identity
     return identity
 
 
-def test_a_process_of_another_user_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    """With the tag, the pid and the create time of one of ours; as a user namespace may show it."""
-    own = real(sleeper)
+def test_process_of_another_user_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """It has the tag, pid and start time of one of our processes, as a user namespace may show it."""
+    own = identity_of(sleeper)
     add_process(proc, own.pid, uid=os.getuid() + 1, run_id=OWN_RUN, created=own.created)
     machine = HostProcesses(OWN_RUN, proc)
     assert machine.tagged() == []
@@ -210,8 +208,8 @@ def test_a_process_of_another_user_is_never_signalled(proc: Path, sleeper: subpr
     assert sleeper.poll() is None
 
 
-def test_a_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    own = real(sleeper)
+def test_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    own = identity_of(sleeper)
     add_process(proc, own.pid, run_id=OWN_RUN, created=own.created + 1)
     machine = HostProcesses(OWN_RUN, proc)
     assert machine.inspect(own) is None
@@ -220,18 +218,18 @@ def test_a_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen
     assert sleeper.poll() is None
 
 
-def test_a_similar_command_line_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    own = real(sleeper)
+def test_similar_command_line_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    own = identity_of(sleeper)
     add_process(proc, own.pid, command=["python", f"TRAINYARD_RUN={OWN_RUN}", "train.py"], created=own.created)
     machine = HostProcesses(OWN_RUN, proc)
     assert machine.tagged() == []
     assert not machine.send(own, signal.SIGKILL)
-    assert not HostProcesses(f"{OWN_RUN}0").send(own, signal.SIGKILL)  # another run's
+    assert not HostProcesses(f"{OWN_RUN}0").send(own, signal.SIGKILL)  # the tag of another run
     assert sleeper.poll() is None
 
 
-def test_a_zombie_s_living_child_is_found_and_signalled_and_the_zombie_is_not() -> None:
-    """A worker that has ended, and that nobody has waited for; what it forked holds on."""
+def test_living_child_of_a_zombie_is_found_and_signalled_but_not_the_zombie() -> None:
+    """The worker has exited but is not reaped, and its child still holds the device."""
     machine = HostProcesses(OWN_RUN)
     tag = {**os.environ, processes.TAG: OWN_RUN}
     parent = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!"], env=tag, stdout=subprocess.PIPE)
@@ -239,7 +237,7 @@ def test_a_zombie_s_living_child_is_found_and_signalled_and_the_zombie_is_not() 
         assert parent.stdout
         child = int(parent.stdout.readline())
         wait_until(lambda: describe(parent.pid).state == "Z", what="the parent to have ended")
-        wait_until(lambda: describe(child).name == "sleep", what="the child to have become itself")
+        wait_until(lambda: describe(child).name == "sleep", what="the child to run its own program")
         (found,) = machine.tagged() or ()
         assert found.pid == child
         ended = ProcessId(pid=parent.pid, created=describe(parent.pid).created or 0.0)
@@ -252,9 +250,9 @@ def test_a_zombie_s_living_child_is_found_and_signalled_and_the_zombie_is_not() 
         parent.communicate()
 
 
-def test_one_s_own_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+def test_own_process_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:
     machine = HostProcesses(OWN_RUN)
-    own = real(sleeper)
+    own = identity_of(sleeper)
     assert machine.tagged() == [own]
     seen = machine.inspect(own)
     assert seen is not None

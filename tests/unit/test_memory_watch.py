@@ -1,4 +1,4 @@
-"""The watch over memory: every verdict with its words, on a machine that is played; time is what the test says."""
+"""MemoryWatch: verdicts and their sentences, on a fake machine with a fake clock."""
 
 from __future__ import annotations
 
@@ -11,21 +11,35 @@ from core.memory_watch.gpu_processes import GpuProcessScan
 from core.memory_watch.watch import MemoryWatch
 from core.runs.verdicts import BADNESS, Release, Verdict, read_release, release_fields, worst
 from core.schema.settings import ReleaseWatch
-from tests.support.playing import CPU, CPU_1, GB, GPU, MB, RUN, WORKER, Played, other, over, read, reading, trained
+from tests.support.fake_machine import (
+    CPU,
+    CPU_1,
+    GB,
+    GPU,
+    MB,
+    RUN,
+    WORKER,
+    FakeMachine,
+    other,
+    read,
+    read_until_verdict,
+    reading,
+    trained,
+)
 
 
 @pytest.fixture
-def machine() -> Played:
-    return Played()
+def machine() -> FakeMachine:
+    return FakeMachine()
 
 
-# -- released ------------------------------------------------------------------------------------
+# -- released --------------------------------------------------------------------------------------
 
 
-def test_memory_that_falls_is_released(machine: Played) -> None:
+def test_memory_that_falls_after_the_end_is_released(machine: FakeMachine) -> None:
     watch = trained(machine)
     assert watch.step() == []
-    assert read(watch, machine, reading(GB // 2)) == []  # it may have been made before the end
+    assert read(watch, machine, reading(GB // 2)) == []  # this reading may predate the end
     (found,) = read(watch, machine, reading(GB // 2 + 64 * MB))
     assert (found.verdict, found.before_bytes, found.peak_bytes) == (Verdict.RELEASED, GB // 2, 9 * GB)
     assert (found.after_bytes, found.seconds, found.holders) == (576 * MB, 1.0, ())
@@ -36,7 +50,7 @@ def test_memory_that_falls_is_released(machine: Played) -> None:
     assert machine.sent == []
 
 
-def test_memory_that_falls_slowly_is_waited_for_and_that_is_said(machine: Played) -> None:
+def test_memory_that_falls_slowly_is_waited_for_with_a_notice(machine: FakeMachine) -> None:
     watch = trained(machine)
     for _ in range(10):
         assert read(watch, machine, reading(9 * GB)) == []
@@ -44,14 +58,14 @@ def test_memory_that_falls_slowly_is_waited_for_and_that_is_said(machine: Played
         "GPU 0 uses 8.5 GB more than before the run (512 MB before, 9.0 GB at most, 9.0 GB 5 s after its end); "
         "waiting for it."
     )
-    assert watch.waiting() is None  # once
+    assert watch.waiting() is None  # reported only once
     (found,) = read(watch, machine, reading(GB // 2))
     assert found.verdict is Verdict.RELEASED
     assert "512 MB 6 s after its end" in found.sentence
 
 
-def test_a_clock_that_jumps_changes_nothing(machine: Played) -> None:
-    """The times of readings are those of a clock that may be set; what counts is when they arrived."""
+def test_clock_jump_does_not_change_the_verdict(machine: FakeMachine) -> None:
+    """Reading timestamps come from an adjustable clock, so the arrival time counts."""
     watch = trained(machine)
     for time in (-1e9, 1e9):
         assert read(watch, machine, reading(9 * GB, time=time)) == []
@@ -59,8 +73,8 @@ def test_a_clock_that_jumps_changes_nothing(machine: Played) -> None:
     assert (found.verdict, found.seconds) == (Verdict.RELEASED, 1.5)
 
 
-def test_a_reading_from_before_the_end_is_no_release(machine: Played) -> None:
-    """A driver that answered before the last process ended, and never after, has not seen memory come back."""
+def test_reading_from_before_the_end_does_not_count_as_release(machine: FakeMachine) -> None:
+    """The driver answered before the last process ended and never after, so no release was observed."""
     watch = trained(machine, peak=GB // 2)
     read(watch, machine, reading(GB // 2))
     (found,) = read(watch, machine, seconds=60)
@@ -71,13 +85,13 @@ def test_a_reading_from_before_the_end_is_no_release(machine: Played) -> None:
     )
 
 
-# -- held by this run ----------------------------------------------------------------------------
+# -- held by this run ------------------------------------------------------------------------------
 
 
-def test_survivors_are_ended_and_named(machine: Played) -> None:
+def test_survivors_are_terminated_and_named(machine: FakeMachine) -> None:
     machine.leave(200)
     watch = trained(machine)
-    found = over(watch, machine, GB // 2)
+    found = read_until_verdict(watch, machine, GB // 2)
     assert machine.sent == [(200, "SIGTERM")]
     assert found[0].verdict is Verdict.RELEASED
     assert found[0].sentence.endswith("pid 200 python had outlived its worker and was terminated.")
@@ -86,7 +100,7 @@ def test_survivors_are_ended_and_named(machine: Played) -> None:
     ]
 
 
-def test_a_survivor_that_ignores_term_is_killed_after_its_grace(machine: Played) -> None:
+def test_survivor_that_ignores_sigterm_is_killed_after_grace_period(machine: FakeMachine) -> None:
     machine.leave(200, immune="SIGTERM")
     watch = trained(machine)
     watch.step()
@@ -96,25 +110,25 @@ def test_a_survivor_that_ignores_term_is_killed_after_its_grace(machine: Played)
     assert not watch.done
     read(watch, machine, seconds=0.2)
     assert machine.sent == [(200, "SIGTERM"), (200, "SIGKILL")]
-    assert over(watch, machine, GB // 2)[0].verdict is Verdict.RELEASED
+    assert read_until_verdict(watch, machine, GB // 2)[0].verdict is Verdict.RELEASED
     assert [each.signal for each in watch.ended()] == ["SIGKILL"]
 
 
-def test_a_survivor_that_forks_while_it_is_ended_leaves_nobody(machine: Played) -> None:
+def test_survivor_that_forks_while_terminated_leaves_no_process(machine: FakeMachine) -> None:
     machine.leave(201)
     watch = trained(machine, device=CPU, before=None)
     watch.step()
-    machine.leave(203)  # at once after the look
+    machine.leave(203)  # forked right after the scan
     found = read(watch, machine, seconds=0.01)
     assert found == []
     assert read(watch, machine, seconds=0.01)[0].verdict is Verdict.RELEASED
     assert machine.sent == [(201, "SIGTERM"), (203, "SIGTERM")]
 
 
-def test_a_process_that_waits_inside_the_kernel_is_told_and_signalled_no_more(machine: Played) -> None:
+def test_process_stuck_in_kernel_is_reported_and_not_signalled_again(machine: FakeMachine) -> None:
     stuck = machine.leave(200, immune="SIGTERM SIGKILL", state="D")
     watch = trained(machine, wait_s=10)
-    found = over(watch, machine, 4 * GB)
+    found = read_until_verdict(watch, machine, 4 * GB)
     assert machine.sent == [(200, "SIGTERM"), (200, "SIGKILL")]
     assert found[0].verdict is Verdict.HELD_BY_RUN
     assert found[0].seconds == 10
@@ -128,27 +142,27 @@ def test_a_process_that_waits_inside_the_kernel_is_told_and_signalled_no_more(ma
     assert watch.ended() == []
 
 
-def test_a_process_on_its_way_out_that_has_let_go_of_its_files_still_counts(machine: Played) -> None:
-    """In the driver's own clean-up it has neither files nor a tag any more, and no other trace but its number."""
+def test_exiting_process_that_closed_its_files_still_counts(machine: FakeMachine) -> None:
+    """While the driver cleans up, the process has no open files and no tag, only its pid."""
     machine.leave(200, on="elsewhere", immune="SIGTERM SIGKILL", state="D")
     watch = trained(machine, wait_s=5)
     machine.scan = lambda *_: GpuProcessScan()  # type: ignore[method-assign]
-    found = over(watch, machine, 4 * GB)
+    found = read_until_verdict(watch, machine, 4 * GB)
     assert found[0].verdict is Verdict.HELD_BY_RUN
     assert "pid 200 python (anna)." in found[0].sentence
 
 
-def test_a_worker_that_kill_did_not_end_is_watched_like_any_other(machine: Played) -> None:
+def test_worker_that_survived_sigkill_is_watched_like_a_survivor(machine: FakeMachine) -> None:
     process = machine.leave(100, immune="SIGTERM SIGKILL", state="D")
     watch = MemoryWatch(RUN, [GPU], ReleaseWatch(wait_s=5), machine, machine.clock)
     watch.begin([reading(0)])
     watch.adopt([process])
     watch.end([WORKER])
-    assert over(watch, machine, 4 * GB)[0].verdict is Verdict.HELD_BY_RUN
+    assert read_until_verdict(watch, machine, 4 * GB)[0].verdict is Verdict.HELD_BY_RUN
     assert machine.sent == []
 
 
-def test_one_that_left_its_group_before_that_was_killed_is_killed_after_all(machine: Played) -> None:
+def test_process_that_left_the_killed_group_is_killed_later(machine: FakeMachine) -> None:
     process = machine.leave(200)
     watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
     watch.begin([])
@@ -161,15 +175,15 @@ def test_one_that_left_its_group_before_that_was_killed_is_killed_after_all(mach
     assert read(watch, machine)[0].verdict is Verdict.RELEASED
 
 
-def test_a_process_that_outlives_both_signals_is_named_with_what_to_do(machine: Played) -> None:
+def test_process_that_survives_both_signals_is_named_with_remedy(machine: FakeMachine) -> None:
     machine.leave(200, immune="SIGTERM SIGKILL")
-    found = over(trained(machine, wait_s=10), machine, 4 * GB)
+    found = read_until_verdict(trained(machine, wait_s=10), machine, 4 * GB)
     assert found[0].sentence == (
         "GPU 0 is still held by this run: pid 200 python (anna), 1.0 GB. "
         "Look again in a moment; if it stays, end it by hand (kill -9)."
     )
     machine.leave(202, immune="SIGTERM SIGKILL", state="D")
-    found = over(trained(machine, wait_s=10), machine, 4 * GB)
+    found = read_until_verdict(trained(machine, wait_s=10), machine, 4 * GB)
     assert found[0].sentence == (
         "GPU 0 is still held by this run: pid 200 python (anna), 1.0 GB; pid 202 python (anna), 1.0 GB. "
         "pid 202 was sent SIGKILL and waits inside the kernel (state D), where no signal reaches it: only a driver "
@@ -177,7 +191,7 @@ def test_a_process_that_outlives_both_signals_is_named_with_what_to_do(machine: 
     )
 
 
-def test_on_a_cpu_device_no_driver_is_to_be_reloaded_for_it(machine: Played) -> None:
+def test_stuck_process_on_cpu_device_does_not_suggest_driver_reload(machine: FakeMachine) -> None:
     machine.leave(200, immune="SIGTERM SIGKILL", state="D")
     watch = trained(machine, device=CPU, before=None, wait_s=5)
     watch.step()
@@ -189,19 +203,19 @@ def test_on_a_cpu_device_no_driver_is_to_be_reloaded_for_it(machine: Played) -> 
     )
 
 
-def test_one_that_waits_for_a_disk_is_said_to_while_it_is_waited_for(machine: Played) -> None:
-    """A large checkpoint is being written, say."""
+def test_process_in_disk_wait_is_reported_as_reading_or_writing(machine: FakeMachine) -> None:
+    """For example, it is writing a large checkpoint."""
     machine.leave(200, immune="SIGTERM SIGKILL", state="D")
     watch = trained(machine)
     watch.step()
-    assert watch.waiting() is None  # mostly it takes a moment
+    assert watch.waiting() is None  # usually brief, so not reported at once
     read(watch, machine, seconds=2)
     assert watch.waiting() == (
         "GPU 0: pid 200 python (anna), which is reading or writing, outlived its worker and is being terminated."
     )
 
 
-def test_one_that_only_takes_its_time_is_not_said_to_write(machine: Played) -> None:
+def test_slow_process_is_not_reported_as_reading_or_writing(machine: FakeMachine) -> None:
     for pid in (200, 202):
         machine.leave(pid, immune="SIGTERM SIGKILL")
     watch = trained(machine)
@@ -211,8 +225,8 @@ def test_one_that_only_takes_its_time_is_not_said_to_write(machine: Played) -> N
     )
 
 
-def test_of_a_zombie_and_its_living_child_the_child_is_ended(machine: Played) -> None:
-    """The driver books the child's memory on the parent, which has ended and has nobody who waits for it."""
+def test_living_child_of_a_zombie_is_terminated(machine: FakeMachine) -> None:
+    """The driver attributes the child's memory to the parent, an unreaped zombie."""
     watch = trained(machine)
     machine.others = [replace(other(WORKER.pid, memory=8 * GB), created=WORKER.created, state="Z")]
     machine.leave(200, immune="SIGTERM")
@@ -220,22 +234,22 @@ def test_of_a_zombie_and_its_living_child_the_child_is_ended(machine: Played) ->
         assert read(watch, machine, reading(9 * GB)) == []
     assert machine.sent == [(200, "SIGTERM"), (200, "SIGKILL")]
     machine.others = []
-    (found,) = over(watch, machine, GB // 2)
+    (found,) = read_until_verdict(watch, machine, GB // 2)
     assert (found.verdict, found.holders) == (Verdict.RELEASED, ())
     assert found.sentence.endswith("pid 200 python had outlived its worker and was terminated.")
 
 
-def test_one_that_still_lives_at_the_deadline_is_to_be_ended_by_hand(machine: Played) -> None:
+def test_process_alive_at_the_deadline_is_to_be_ended_by_hand(machine: FakeMachine) -> None:
     machine.leave(200, immune="SIGTERM SIGKILL", state="R")
-    found = over(trained(machine, wait_s=1), machine, 4 * GB)
-    assert found[0].seconds == 4  # KILL has had its time, whatever the settings say
+    found = read_until_verdict(trained(machine, wait_s=1), machine, 4 * GB)
+    assert found[0].seconds == 4  # SIGKILL always gets its grace period, whatever wait_s is
     assert "Look again in a moment; if it stays, end it by hand (kill -9)." in found[0].sentence
 
 
-# -- held by others ------------------------------------------------------------------------------
+# -- held by others --------------------------------------------------------------------------------
 
 
-def test_others_that_explain_the_excess_are_named_at_once(machine: Played) -> None:
+def test_other_processes_that_explain_the_excess_are_named_at_once(machine: FakeMachine) -> None:
     watch = trained(machine)
     machine.others = [other(), other(812, memory=GB, run_id="20260101-other")]
     read(watch, machine, reading(9 * GB))
@@ -250,33 +264,33 @@ def test_others_that_explain_the_excess_are_named_at_once(machine: Played) -> No
     assert machine.sent == []
 
 
-def test_one_that_was_there_before_explains_only_what_it_grew_by(machine: Played) -> None:
+def test_process_present_before_the_run_explains_only_its_growth(machine: FakeMachine) -> None:
     machine.others = [other(memory=GB)]
     watch = trained(machine, before=2 * GB)
     machine.others = [other(memory=3 * GB)]
     read(watch, machine, reading(4 * GB))
-    assert read(watch, machine, reading(5 * GB)) == []  # one of the three is not explained
+    assert read(watch, machine, reading(5 * GB)) == []  # 1 GB of the 3 GB excess is unexplained
     (found,) = read(watch, machine, reading(4 * GB))
     assert found.verdict is Verdict.HELD_BY_OTHERS
 
 
-def test_others_of_unknown_memory_are_named_at_the_deadline(machine: Played) -> None:
+def test_other_processes_of_unknown_memory_are_named_at_the_deadline(machine: FakeMachine) -> None:
     watch = trained(machine, wait_s=10)
     machine.others = [other(memory=None)]
-    found = over(watch, machine, 4 * GB)
+    found = read_until_verdict(watch, machine, 4 * GB)
     assert (found[0].verdict, found[0].seconds) == (Verdict.HELD_BY_OTHERS, 10)
     assert "others may have it, how much is not known: pid 4711 blender (bob)." in found[0].sentence
 
 
-def test_who_only_has_the_file_open_and_had_it_before_explains_nothing(machine: Played) -> None:
-    """A program that watches the devices, for one."""
+def test_process_that_only_kept_the_device_file_open_explains_nothing(machine: FakeMachine) -> None:
+    """For example, a device monitor."""
     machine.others = [other(memory=None, listed=False)]
-    found = over(trained(machine, wait_s=5), machine, 4 * GB)
+    found = read_until_verdict(trained(machine, wait_s=5), machine, 4 * GB)
     assert found[0].verdict is Verdict.UNEXPLAINED
 
 
-def test_a_pid_that_is_not_known_here_is_shown_and_waited_for(machine: Played) -> None:
-    """In a container the driver's numbers are the host's: this run's own, when its list is not up to date."""
+def test_unknown_pid_is_waited_for_and_reported(machine: FakeMachine) -> None:
+    """In a container the driver reports host pids; while its list is outdated, they may be this run's own."""
     watch = trained(machine, wait_s=10)
     strange = [Process(pid=31337, memory_used_bytes=4 * GB)]
     for _ in range(5):
@@ -286,11 +300,11 @@ def test_a_pid_that_is_not_known_here_is_shown_and_waited_for(machine: Played) -
     assert "pid 31337 (in a container, or already ended), 4.0 GB" in found.sentence
 
 
-# -- unexplained ---------------------------------------------------------------------------------
+# -- unexplained -----------------------------------------------------------------------------------
 
 
-def test_memory_that_nobody_holds_is_unexplained_and_the_ladder_is_told(machine: Played) -> None:
-    found = over(trained(machine, wait_s=10), machine, 4 * GB)
+def test_memory_without_any_holder_is_unexplained_and_remedies_are_listed(machine: FakeMachine) -> None:
+    found = read_until_verdict(trained(machine, wait_s=10), machine, 4 * GB)
     assert (found[0].verdict, found[0].seconds, found[0].after_bytes) == (Verdict.UNEXPLAINED, 10, 4 * GB)
     assert found[0].sentence == (
         "GPU 0 uses 3.5 GB more than before the run (512 MB before, 9.0 GB at most, 4.0 GB 10 s after its end), and "
@@ -300,34 +314,34 @@ def test_memory_that_nobody_holds_is_unexplained_and_the_ladder_is_told(machine:
     )
 
 
-def test_a_dead_parent_on_which_the_driver_books_memory_is_named(machine: Played) -> None:
+def test_dead_parent_to_which_the_driver_attributes_memory_is_named(machine: FakeMachine) -> None:
     watch = trained(machine, wait_s=10)
     dead = [Process(pid=WORKER.pid, memory_used_bytes=3 * GB)]
-    found = over(watch, machine, 4 * GB, pids=dead)
+    found = read_until_verdict(watch, machine, 4 * GB, pids=dead)
     assert found[0].verdict is Verdict.UNEXPLAINED
     assert "The driver attributes it to pid 100, 3.0 GB, of this run, which ended." in found[0].sentence
     assert [holder.pid for holder in found[0].holders] == [100]
 
 
-def test_a_process_with_the_pid_of_a_worker_is_another(machine: Played) -> None:
+def test_process_with_a_reused_worker_pid_is_another_process(machine: FakeMachine) -> None:
     watch = trained(machine)
     machine.others = [other(WORKER.pid, memory=4 * GB)]
-    assert over(watch, machine, GB // 2 + 4 * GB)[0].verdict is Verdict.HELD_BY_OTHERS
+    assert read_until_verdict(watch, machine, GB // 2 + 4 * GB)[0].verdict is Verdict.HELD_BY_OTHERS
 
 
-def test_what_could_not_be_seen_is_said(machine: Played) -> None:
+def test_processes_that_could_not_be_inspected_are_reported(machine: FakeMachine) -> None:
     machine.trouble = "7 processes could not be looked into."
-    found = over(trained(machine, wait_s=5), machine, 4 * GB)
+    found = read_until_verdict(trained(machine, wait_s=5), machine, 4 * GB)
     assert "7 processes could not be looked into." in found[0].sentence
 
 
-# -- cannot be judged ----------------------------------------------------------------------------
+# -- cannot be judged ------------------------------------------------------------------------------
 
 
-def test_shared_memory_is_not_judged(machine: Played) -> None:
+def test_shared_memory_is_not_judged(machine: FakeMachine) -> None:
     machine.leave(200)
     watch = trained(machine, device=replace(GPU, shared_memory=True))
-    found = over(watch, machine, GB // 2)
+    found = read_until_verdict(watch, machine, GB // 2)
     assert found[0].verdict is Verdict.CANNOT_BE_JUDGED
     assert found[0].sentence == (
         "GPU 0 shares its memory with the host, so its readings do not show which process uses it. "
@@ -335,7 +349,7 @@ def test_shared_memory_is_not_judged(machine: Played) -> None:
     )
 
 
-def test_a_lost_device_is_asked_once_more_and_not_judged(machine: Played) -> None:
+def test_lost_device_is_retried_and_then_not_judged(machine: FakeMachine) -> None:
     watch = trained(machine)
     for _ in range(20):
         assert read(watch, machine, reading(None, lost="GPU 0 does not answer: “Unknown Error”.")) == []
@@ -349,14 +363,14 @@ def test_a_lost_device_is_asked_once_more_and_not_judged(machine: Played) -> Non
     )
 
 
-def test_a_device_that_answers_again_is_judged(machine: Played) -> None:
+def test_device_that_answers_again_is_judged(machine: FakeMachine) -> None:
     watch = trained(machine)
     read(watch, machine, reading(None, lost="It is lost."), seconds=12)
     assert read(watch, machine, reading(GB // 2))[0].verdict is Verdict.RELEASED
 
 
-def test_without_a_reading_before_nothing_is_claimed(machine: Played) -> None:
-    found = over(trained(machine, before=None), machine, GB)
+def test_missing_reading_from_before_the_run_cannot_be_judged(machine: FakeMachine) -> None:
+    found = read_until_verdict(trained(machine, before=None), machine, GB)
     assert (found[0].verdict, found[0].before_bytes) == (Verdict.CANNOT_BE_JUDGED, None)
     assert found[0].sentence == (
         "The memory of GPU 0 could not be read before the run: 1.0 GB are used now, and whether they were before is "
@@ -364,14 +378,14 @@ def test_without_a_reading_before_nothing_is_claimed(machine: Played) -> None:
     )
 
 
-def test_next_to_nothing_used_after_is_no_more_than_before_whatever_that_was(machine: Played) -> None:
-    """The GPU of a laptop slept before the run, and was not asked."""
-    found = over(trained(machine, before=None), machine, 50 * MB)
+def test_almost_no_memory_used_counts_as_released_without_earlier_reading(machine: FakeMachine) -> None:
+    """A laptop GPU was asleep before the run and was not read."""
+    found = read_until_verdict(trained(machine, before=None), machine, 50 * MB)
     assert found[0].verdict is Verdict.RELEASED
     assert found[0].sentence == "The memory of GPU 0 came back: 9.0 GB at most, 50 MB after its end."
 
 
-def test_a_gpu_that_fell_asleep_is_not_woken_up_and_not_judged(machine: Played) -> None:
+def test_gpu_that_fell_asleep_is_not_woken_up_and_not_judged(machine: FakeMachine) -> None:
     watch = trained(machine)
     read(watch, machine, replace(reading(None), asleep=True))
     (found,) = read(watch, machine, replace(reading(None), asleep=True))
@@ -379,7 +393,7 @@ def test_a_gpu_that_fell_asleep_is_not_woken_up_and_not_judged(machine: Played) 
     assert found.sentence.startswith("GPU 0 sleeps, so nothing uses it any more; it was not woken up")
 
 
-def test_a_driver_that_hangs_after_the_end_is_not_waited_for_for_ever(machine: Played) -> None:
+def test_driver_that_hangs_after_the_end_is_not_waited_for_forever(machine: FakeMachine) -> None:
     watch = trained(machine, wait_s=5)
     assert watch.step() == []
     (found,) = read(watch, machine, seconds=5)
@@ -387,7 +401,7 @@ def test_a_driver_that_hangs_after_the_end_is_not_waited_for_for_ever(machine: P
     assert watch.done
 
 
-def test_a_watch_that_is_cut_short_says_so(machine: Played) -> None:
+def test_watch_that_is_cut_short_reports_it(machine: FakeMachine) -> None:
     watch = trained(machine)
     machine.leave(200)
     read(watch, machine, reading(4 * GB))
@@ -400,7 +414,7 @@ def test_a_watch_that_is_cut_short_says_so(machine: Played) -> None:
     assert "and the waiting was cut short: whether the rest comes back is not known." in found.sentence
 
 
-def test_in_a_hurry_survivors_are_killed_at_once(machine: Played) -> None:
+def test_hurry_kills_survivors_at_once(machine: FakeMachine) -> None:
     machine.leave(200)
     watch = trained(machine, device=CPU, before=None)
     watch.hurry()
@@ -408,10 +422,10 @@ def test_in_a_hurry_survivors_are_killed_at_once(machine: Played) -> None:
     assert machine.sent == [(200, "SIGKILL")]
 
 
-# -- CPU devices ---------------------------------------------------------------------------------
+# -- CPU devices -----------------------------------------------------------------------------------
 
 
-def test_a_cpu_run_that_leaves_nothing_is_released_at_the_first_look(machine: Played) -> None:
+def test_cpu_run_without_survivors_is_released_at_the_first_step(machine: FakeMachine) -> None:
     watch = trained(machine, device=CPU, before=None, peak=2 * GB)
     (found,) = watch.step()
     assert watch.done
@@ -422,7 +436,7 @@ def test_a_cpu_run_that_leaves_nothing_is_released_at_the_first_look(machine: Pl
     assert found.sentence == "Nothing of this run is left on CPU 0: its memory came back. It held 2.0 GB at most."
 
 
-def test_a_survivor_is_on_the_device_whose_cores_it_may_use(machine: Played) -> None:
+def test_survivor_is_assigned_to_the_cpu_device_of_its_cores(machine: FakeMachine) -> None:
     machine.leave(201, immune="SIGTERM SIGKILL", state="D")
     watch = MemoryWatch(RUN, [CPU, CPU_1], ReleaseWatch(wait_s=5), machine, machine.clock)
     watch.begin([])
@@ -433,7 +447,7 @@ def test_a_survivor_is_on_the_device_whose_cores_it_may_use(machine: Played) -> 
     assert "CPU 1 is still held by this run: pid 201 python (anna), 1.0 GB." in found.sentence
 
 
-def test_without_proc_a_cpu_device_is_not_judged(machine: Played) -> None:
+def test_cpu_device_is_not_judged_without_proc(machine: FakeMachine) -> None:
     machine.blind = True
     (found,) = trained(machine, device=CPU, before=None).step()
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
@@ -443,21 +457,21 @@ def test_without_proc_a_cpu_device_is_not_judged(machine: Played) -> None:
     )
 
 
-def test_without_proc_a_gpu_is_judged_by_its_driver_alone_and_that_is_said(machine: Played) -> None:
+def test_gpu_without_proc_is_judged_by_its_driver_with_a_notice(machine: FakeMachine) -> None:
     machine.blind, machine.trouble = True, "There is no /proc to look into."
-    found = over(trained(machine), machine, GB // 2)
+    found = read_until_verdict(trained(machine), machine, GB // 2)
     assert found[0].verdict is Verdict.RELEASED
     assert found[0].sentence.endswith("There is no /proc to look into.")
 
 
-# -- as events -----------------------------------------------------------------------------------
+# -- as events -------------------------------------------------------------------------------------
 
 
-def test_a_finding_survives_its_event(machine: Played) -> None:
+def test_release_event_round_trip(machine: FakeMachine) -> None:
     machine.others = [other(memory=None)]
     watch = trained(machine, wait_s=5)
     machine.others = [replace(other(), command="x" * 1000, created=None)]
-    found = replace(over(watch, machine, 9 * GB)[0], seconds=5.0)
+    found = replace(read_until_verdict(watch, machine, 9 * GB)[0], seconds=5.0)
     event = release_fields(found)
     again = read_release(event)
     assert release_fields(again) == event
@@ -466,7 +480,7 @@ def test_a_finding_survives_its_event(machine: Played) -> None:
         read_release({**event, "holders": ["pid 5"]})
 
 
-def test_the_worst_of_several_devices_counts() -> None:
+def test_worst_verdict_of_several_devices_counts() -> None:
     released, others, unexplained = (
         Release(
             device_id="GPU-0", verdict=verdict, before_bytes=0, peak_bytes=1, after_bytes=0, seconds=1.0, sentence="."

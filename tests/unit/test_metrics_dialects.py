@@ -1,4 +1,4 @@
-"""Single lines: what is a metric is read, what merely looks like one is not."""
+"""Single lines: metrics are recognised, and similar text is not."""
 
 from __future__ import annotations
 
@@ -88,42 +88,42 @@ PLACE_FIELDS = ("step", "epoch", "done", "total", "unit", "time")
 
 
 @pytest.mark.parametrize("line", READ)
-def test_what_is_a_metric_is_read(line: str) -> None:
+def test_metrics_in_a_line_are_read(line: str) -> None:
     found = registry.read(line)
     assert found is not None
     assert repr(dict(sorted(found[1].values.items()))) == repr(dict(sorted(READ[line].items())))
 
 
 @pytest.mark.parametrize("line", NOT_READ)
-def test_what_merely_looks_like_one_is_not(line: str) -> None:
+def test_line_without_metrics_is_not_read(line: str) -> None:
     assert registry.read(line) is None
 
 
 @pytest.mark.parametrize("line", PLACES)
-def test_where_it_belongs(line: str) -> None:
+def test_step_epoch_and_progress_are_read(line: str) -> None:
     found = registry.read(line.strip())
     assert found is not None
-    told = {name: value for name in PLACE_FIELDS if (value := getattr(found[1], name)) not in {None, ""}}
-    assert told == PLACES[line]
+    fields = {name: value for name in PLACE_FIELDS if (value := getattr(found[1], name)) not in {None, ""}}
+    assert fields == PLACES[line]
 
 
-def test_a_configuration_that_is_printed_is_no_measurement() -> None:
+def test_printed_configuration_is_not_a_measurement() -> None:
     assert read(b'{"lr": 0.0003, "epochs": 8}\n') == []
     assert read(b"{'lr': 0.1, 'batch_size': 64, 'loss': 'mse', 'margin_loss': 0.5}\n") == []
     (reading,) = read(b"{'epoch': 3, 'loss': 0.5, 'lr': 0.1}\n")
     assert (reading.epoch, reading.values) == (3, {"loss": 0.5, "learning_rate": 0.1})
 
 
-def test_a_record_of_the_level_warning_is_read_and_a_warning_is_not() -> None:
+def test_log_record_of_level_warning_is_read_but_not_a_warning_message() -> None:
     (reading,) = read(b"07:22:11 - WARNING - train -   eval loss: 0.0333 ppl: 1.034\n")
     assert reading.values == {"val_loss": 0.0333, "val_perplexity": 1.034}
     assert read(b"Warning: loss: 0.5 is low\n") == []
 
 
-def test_a_loss_that_is_no_number_is_one_whatever_follows_it() -> None:
-    for rest in ("acc 11%", "acc 0.1", "", ", acc 0.1", "| acc 0.1", "(nan)"):
-        (reading,) = read(f"step 9 loss nan {rest}\n".encode())
-        assert math.isnan(reading.values["loss"]), rest
+def test_nan_loss_is_read_whatever_follows_it() -> None:
+    for suffix in ("acc 11%", "acc 0.1", "", ", acc 0.1", "| acc 0.1", "(nan)"):
+        (reading,) = read(f"step 9 loss nan {suffix}\n".encode())
+        assert math.isnan(reading.values["loss"]), suffix
 
 
 def read(log: bytes) -> list[Reading]:

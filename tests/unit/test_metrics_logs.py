@@ -1,4 +1,4 @@
-"""Whole logs: the right values at the right steps, none of them twice, and how far the training is."""
+"""LogReader: complete logs give the right values at the right steps, without duplicates, and the progress."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_nanogpt() -> None:
+def test_nanogpt_log() -> None:
     readings = read(printed.NANOGPT)
     assert series(readings, "loss") == [(0, 4.2874), (0, 4.2654), (10, 3.2362), (250, 2.0315)]
     assert series(readings, "val_loss") == [(0, 4.2823), (250, 2.0585)]
     assert {name for reading in readings for name in reading.values} == {"loss", "val_loss"}
 
 
-def test_the_mnist_example_of_pytorch() -> None:
+def test_pytorch_mnist_example() -> None:
     readings = read(printed.MNIST)
     assert series(readings, "loss") == [(None, 2.28255), (None, 1.384441), (None, 0.037512)]
     assert series(readings, "val_loss") == [(None, 0.0488)]
@@ -32,7 +32,7 @@ def test_the_mnist_example_of_pytorch() -> None:
     assert [reading.epoch for reading in readings if "loss" in reading.values] == [1, 1, 2]
 
 
-def test_the_imagenet_example_of_pytorch() -> None:
+def test_pytorch_imagenet_example() -> None:
     readings = read(printed.IMAGENET)
     assert series(readings, "loss") == [(1, 7.1093), (11, 7.0421), (392, 6.5093)]
     assert series(readings, "acc@1") == [(1, 0.0), (11, 0.78), (392, 1.0)]
@@ -40,7 +40,7 @@ def test_the_imagenet_example_of_pytorch() -> None:
     assert progress(readings) == [(1, 391, IN_EPOCH), (11, 391, IN_EPOCH), (1, 391, IN_EPOCH)]
 
 
-def test_the_quickstart_of_pytorch_says_in_a_heading_what_is_validation() -> None:
+def test_pytorch_quickstart_heading_marks_validation_values() -> None:
     readings = read(printed.QUICKSTART)
     assert series(readings, "loss") == [(None, 2.303494), (None, 2.294637), (None, 2.170284)]
     assert series(readings, "val_loss") == [(None, 2.153298)]
@@ -48,7 +48,7 @@ def test_the_quickstart_of_pytorch_says_in_a_heading_what_is_validation() -> Non
     assert [reading.epoch for reading in readings if "loss" in reading.values] == [1, 1, 2]
 
 
-def test_the_transfer_tutorial_of_pytorch() -> None:
+def test_pytorch_transfer_learning_tutorial() -> None:
     readings = read(printed.TRANSFER)
     assert series(readings, "loss") == [(None, 0.4761), (None, 0.5358)]
     assert series(readings, "accuracy") == [(None, 0.7541), (None, 0.7746)]
@@ -57,19 +57,19 @@ def test_the_transfer_tutorial_of_pytorch() -> None:
     assert progress(readings) == [(0, 24, "epochs"), (1, 24, "epochs")]
 
 
-def test_the_cifar_tutorial_of_pytorch_counts_in_epochs_of_unknown_length() -> None:
+def test_pytorch_cifar_tutorial_has_epochs_of_unknown_length() -> None:
     readings = read(printed.CIFAR)
     assert series(readings, "loss") == [(None, 2.173), (None, 1.85), (None, 1.401)]
     assert [reading.epoch for reading in readings] == [1, 1, 2]
 
 
-def test_steps_of_epochs_are_counted_through() -> None:
+def test_steps_within_epochs_are_numbered_across_epochs() -> None:
     readings = read(printed.STEPS_OF_EPOCHS)
     assert series(readings, "loss") == [(100, 0.3451), (600, 0.2101), (700, 0.1951), (1200, 0.1012)]
     assert progress(readings) == [(at, 1200, "steps") for at in (100, 600, 700, 1200)]
 
 
-def test_the_language_model_of_pytorch() -> None:
+def test_pytorch_language_model_example() -> None:
     readings = read(printed.LANGUAGE_MODEL)
     assert series(readings, "loss") == [(200, 7.63), (3183, 5.53)]
     assert series(readings, "perplexity") == [(200, 2059.23), (3183, 252.13)]
@@ -78,7 +78,7 @@ def test_the_language_model_of_pytorch() -> None:
     assert series(readings, "val_perplexity") == [(None, 249.12)]
 
 
-def test_detectron_and_mmengine() -> None:
+def test_detectron_and_mmengine_logs() -> None:
     (reading,) = read(printed.DETECTRON)
     assert (reading.step, reading.values) == (19, {"total_loss": 0.5123, "loss_cls": 0.31, "learning_rate": 0.00025})
     train, validation = read(printed.MMENGINE)
@@ -87,13 +87,13 @@ def test_detectron_and_mmengine() -> None:
     assert (validation.values, validation.epoch) == ({"val_acc_top1": 0.43}, 1)
 
 
-def test_accelerate_prints_dictionaries_behind_the_epoch() -> None:
+def test_accelerate_prints_dictionaries_after_the_epoch() -> None:
     readings = read(printed.ACCELERATE)
     assert [(reading.epoch, reading.values["accuracy"]) for reading in readings] == [(0, 0.6838235294117647), (1, 0.75)]
     assert [reading.values["f1"] for reading in readings] == [0.8122270742358079, 0.83]
 
 
-def test_the_trainers_summary_is_no_loss() -> None:
+def test_summary_of_huggingface_trainer_is_not_a_loss() -> None:
     readings = read(printed.TRAINER_WITHOUT_BARS)
     assert series(readings, "loss") == [(None, 0.6912), (None, 0.6512)]
     assert series(readings, "val_loss") == [(None, 0.6)]
@@ -101,22 +101,22 @@ def test_the_trainers_summary_is_no_loss() -> None:
     assert repr(readings[1].values["grad_norm"]) == "nan"
 
 
-def test_the_trainers_dictionaries_get_their_steps_from_its_bar(tmp_path: Path) -> None:
+def test_dictionaries_of_huggingface_trainer_get_steps_from_its_progress_bar(tmp_path: Path) -> None:
     readings = read(printed_by(printed.TRAINER, folder=tmp_path))
     assert series(readings, "loss") == [(step, 2.0 / step) for step in (4, 8, 12)]
     assert series(readings, "val_loss") == [(6, 1 / 6), (12, 1 / 12)]
-    told = progress(readings)
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == ((0, 12, "steps"), (12, 12, "steps"))
+    reported = progress(readings)
+    assert reported == sorted(reported)
+    assert (reported[0], reported[-1]) == ((0, 12, "steps"), (12, 12, "steps"))
 
 
-def test_a_dictionary_before_any_bar_waits_for_none() -> None:
+def test_dictionary_before_any_progress_bar_is_read_at_once() -> None:
     reader = LogReader()
     (reading,) = reader.take(b"{'accuracy': 0.68, 'f1': 0.81}\n")
     assert (reading.step, reading.values) == (None, {"accuracy": 0.68, "f1": 0.81})
 
 
-def test_lightning() -> None:
+def test_lightning_log() -> None:
     readings = read(printed.LIGHTNING)
     assert series(readings, "loss") == [(1, 2.31), (2, 2.2), (4, 2.0), (5, 1.8), (8, 1.5)]
     assert series(readings, "val_loss") == [(4, 1.9), (8, 1.4)]
@@ -124,7 +124,7 @@ def test_lightning() -> None:
     assert progress(readings) == [(at, 4, IN_EPOCH) for at in (0, 1, 2, 4, 0, 1, 4)]
 
 
-def test_keras_2() -> None:
+def test_keras_2_log() -> None:
     readings = read(printed.KERAS_2)
     assert series(readings, "loss") == [(1, 0.9), (7, 0.8), (12, 0.7), (24, 0.5)]
     assert series(readings, "accuracy") == [(1, 0.1), (7, 0.2), (12, 0.3), (24, 0.5)]
@@ -134,18 +134,20 @@ def test_keras_2() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("verbose", ["1", "2"])
-def test_keras_fit(verbose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keras_fit_log(verbose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    readings = read(printed_by(printed.KERAS, verbose, str(tmp_path / "told.txt"), folder=tmp_path))
-    told = [dict(pair.split("=") for pair in line.split()) for line in (tmp_path / "told.txt").read_text().splitlines()]
+    readings = read(printed_by(printed.KERAS, verbose, str(tmp_path / "metrics.txt"), folder=tmp_path))
+    reported = [
+        dict(pair.split("=") for pair in line.split()) for line in (tmp_path / "metrics.txt").read_text().splitlines()
+    ]
     for name in ("loss", "mae"):
         values = series(readings, name)
         ends = dict(values)
-        assert [ends[step] for step in (6, 12, 18)] == [float(epoch[name]) for epoch in told]
-        assert len(ends) == len(values), "a step's value was given twice"
+        assert [ends[step] for step in (6, 12, 18)] == [float(epoch[name]) for epoch in reported]
+        assert len(ends) == len(values), "a step has two values"
         assert set(ends) <= set(range(1, 19))
-        # The last is `evaluate`, which has measured what the last epoch's validation did.
-        expected = [(step, float(epoch[f"val_{name}"])) for step, epoch in zip((6, 12, 18), told, strict=True)]
+        # `evaluate` prints the last line; it repeats the validation of the last epoch.
+        expected = [(step, float(epoch[f"val_{name}"])) for step, epoch in zip((6, 12, 18), reported, strict=True)]
         assert series(readings, f"val_{name}") == [*expected, expected[-1]]
     done = [reading.done / reading.total for reading in readings if reading.done is not None and reading.total]
     assert done == sorted(done)
@@ -153,16 +155,16 @@ def test_keras_fit(verbose: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("when", ["before", "with"])
-def test_tqdm_whether_values_are_set_before_the_step_is_counted_or_shown_with_it(when: str, tmp_path: Path) -> None:
+def test_tqdm_values_set_before_or_with_the_step(when: str, tmp_path: Path) -> None:
     readings = read(printed_by(printed.TQDM, when, folder=tmp_path))
     expected = [(epoch * 10 + at + 1, 3 - epoch - at / 10) for epoch in range(2) for at in range(10)]
     assert series(readings, "loss") == [(step, pytest.approx(value)) for step, value in expected]
-    told = progress(readings)
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == ((0, 20, "steps"), (20, 20, "steps"))
+    reported = progress(readings)
+    assert reported == sorted(reported)
+    assert (reported[0], reported[-1]) == ((0, 20, "steps"), (20, 20, "steps"))
 
 
-def test_bars_of_other_things_are_no_training() -> None:
+def test_other_progress_bars_are_not_training_progress() -> None:
     readings = read(
         f"model.safetensors: 100%|{printed.FULL}| 1.2G/1.2G [00:10<00:00, 120MB/s]\n"
         f"Map: 100%|{printed.FULL}| 1000/1000 [00:00<00:00, 5000.12 examples/s]\n"
@@ -173,33 +175,33 @@ def test_bars_of_other_things_are_no_training() -> None:
     assert progress(readings)[-1] == (2, 4, "steps")
 
 
-def test_an_epoch_that_begins_is_not_done_and_one_that_ends_is() -> None:
+def test_started_epoch_is_not_done_and_finished_epoch_is() -> None:
     assert progress(read("Epoch 1/4\nEpoch 2/4\n")) == [(0, 4, "epochs"), (1, 4, "epochs")]
     assert progress(read("Epoch 1/4 done\nEpoch 2/4: loss 0.5\n")) == [(1, 4, "epochs"), (2, 4, "epochs")]
 
 
-def test_a_second_fit_goes_on_counting() -> None:
+def test_second_fit_continues_the_step_count() -> None:
     fit = "Epoch 1/1\n4/4 - 1s - 3ms/step - loss: 0.9\n"
     assert series(read(fit * 3), "loss") == [(4, 0.9), (8, 0.9), (12, 0.9)]
 
 
-def test_steps_that_begin_anew_with_each_epoch_go_on() -> None:
+def test_steps_that_restart_in_each_epoch_are_numbered_through() -> None:
     log = "".join(f"epoch {epoch} step {step} loss {epoch}.{step}\n" for epoch in (0, 1) for step in range(3))
     assert series(read(log), "loss") == [(0, 0.0), (1, 0.1), (2, 0.2), (3, 1.0), (4, 1.1), (5, 1.2)]
 
 
-def test_steps_of_all_epochs_are_not_counted_again() -> None:
+def test_steps_counted_over_all_epochs_are_not_renumbered() -> None:
     log = "Epoch 1/2\nstep 50/200 loss 0.9\nstep 90/200 loss 0.8\nEpoch 2/2\nstep 150/200 loss 0.7\n"
     readings = read(log)
     assert series(readings, "loss") == [(50, 0.9), (90, 0.8), (150, 0.7)]
 
 
 @pytest.mark.parametrize("name", printed.LOGS)
-def test_where_a_log_is_cut_makes_no_difference(name: str) -> None:
+def test_cut_positions_do_not_change_the_readings(name: str) -> None:
     data = printed.LOGS[name].replace("\n", "\r\n" if len(name) % 2 else "\n").encode()
-    whole, chance = read(data), random.Random(name)
+    whole, rng = read(data), random.Random(name)
     for pieces in (1, 2, 5, 20, len(data)):
-        reader, cuts = LogReader(), sorted(chance.choices(range(len(data) + 1), k=pieces))
+        reader, cuts = LogReader(), sorted(rng.choices(range(len(data) + 1), k=pieces))
         given = [
             reading
             for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True)
@@ -208,14 +210,14 @@ def test_where_a_log_is_cut_makes_no_difference(name: str) -> None:
         assert repr([*given, *reader.end()]) == repr(whole)
 
 
-def test_an_estimate_beside_the_loss_of_the_same_step_is_no_second_value() -> None:
+def test_train_estimate_does_not_duplicate_the_loss_of_the_same_step() -> None:
     log = "".join(
         f"step {step}: train loss {step + 0.5}, val loss {step + 0.25}\n" * (step % 50 == 0)
         + f"iter {step}: loss {step}.0, time 12.00ms, mfu 1.0%\n"
         for step in range(0, 151, 10)
     )
     readings = read(log.encode())
-    # The first is told before it can be known, and each step has one value.
+    # The first estimate is reported before the line of the same step is read.
     assert dict(reversed(series(readings, "loss"))) == {0: 0.5, **{step: float(step) for step in range(10, 151, 10)}}
     assert series(readings, "val_loss") == [(step, step + 0.25) for step in (0, 50, 100, 150)]
     alone = "".join(f"step {step}: train loss 2.5, val loss 2.7\n" for step in (0, 50, 100))

@@ -1,4 +1,4 @@
-"""Known shapes of lines: whatever the numbers are, a line says what it says when it is read in full."""
+"""ShapeCache: a line of a known shape is read as it is when parsed in full."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMS = (
     "1,234", "16,384.5", "9007199254740993", "123456789012345678901", "1790000000.5", "4000000000", "1.2.3", "3k",
     "1_000", "12:30", "0x1f", "true", "x", "", "[{0}/{0}]", "({0})", "tensor({0}.5)", "1e", "{0} %", "{0}it", "²", "٣",
 )  # fmt: skip
-"""What may stand where a number stood; {0} is one by chance."""
+"""Replacements for a number; {0} is a random number."""
 LINES = [
     *READ, *NOT_READ, *PLACES,
     *[line for text in printed.LOGS.values() for line in re.split(r"[\r\n\x08]+", text) if line.strip()],
@@ -40,49 +40,48 @@ LINES = [
 ]  # fmt: skip
 
 
-def lines() -> Iterator[str]:
-    """Some thousands: of each, some with other digits of the same number, and some with other numbers."""
-    chance = random.Random(0)
+def line_variants() -> Iterator[str]:
+    """Thousands of lines: each line with other digits of the same length and with other numbers."""
+    rng = random.Random(0)
     for line in LINES:
         yield line
         for _ in range(3):
-            yield DIGITS.sub(lambda digits: str(chance.randrange(10 ** len(digits[0]))).zfill(len(digits[0])), line)
+            yield DIGITS.sub(lambda digits: str(rng.randrange(10 ** len(digits[0]))).zfill(len(digits[0])), line)
         for _ in range(3):
-            yield DIGITS.sub(lambda digits: "".join(chance.choices("01258", k=len(digits[0]))), line)
+            yield DIGITS.sub(lambda digits: "".join(rng.choices("01258", k=len(digits[0]))), line)
         for _ in range(7):
-            changed = NUMBER.sub(lambda number: _other(number[0], chance), line)
+            changed = NUMBER.sub(lambda number: _other_number(number[0], rng), line)
             yield changed
-            yield from (DIGITS.sub(lambda digits: _same_length(digits[0], chance), changed) for _ in range(2))
+            yield from (DIGITS.sub(lambda digits: _same_length(digits[0], rng), changed) for _ in range(2))
 
 
-def _other(number: str, chance: random.Random) -> str:
-    return chance.choice(FORMS).format(chance.randrange(1000)) if chance.random() < 0.4 else number
+def _other_number(number: str, rng: random.Random) -> str:
+    return rng.choice(FORMS).format(rng.randrange(1000)) if rng.random() < 0.4 else number
 
 
-def _same_length(digits: str, chance: random.Random) -> str:
-    return "".join(chance.choice("0123456789") for _ in digits) if digits.isascii() else digits
+def _same_length(digits: str, rng: random.Random) -> str:
+    return "".join(rng.choice("0123456789") for _ in digits) if digits.isascii() else digits
 
 
-CORPUS = list(lines())
+CORPUS = list(line_variants())
 
 
-def test_known_shapes_say_what_is_said_when_a_line_is_read_in_full() -> None:
-    shapes, chance = ShapeCache(), random.Random(1)
+def test_known_shape_gives_the_same_statement_as_full_parsing() -> None:
+    shapes, rng = ShapeCache(), random.Random(1)
     full = {line: repr(statement_of(line.strip())) for line in CORPUS}
     assert len(full) > 3000
     for _ in range(2):
-        chance.shuffle(CORPUS)
+        rng.shuffle(CORPUS)
         for line in CORPUS:
             assert repr(shapes.statement_of(line.strip())) == full[line], line
     assert sum(learned is not None for learned in shapes._templates.values()) > 500
 
 
-def test_a_log_is_read_the_same_with_shapes_and_without() -> None:
-    chance = random.Random(2)
+def test_log_reads_the_same_with_and_without_shape_cache() -> None:
+    rng = random.Random(2)
     ends = ("\n", "\n", "\n", "\r\n", "\r", "\x1b[0m\n", "\b" * 20)
     text = "".join(
-        ("\x1b[32m" if chance.random() < 0.1 else "") + line + chance.choice(ends)
-        for line in chance.choices(CORPUS, k=4000)
+        ("\x1b[32m" if rng.random() < 0.1 else "") + line + rng.choice(ends) for line in rng.choices(CORPUS, k=4000)
     )
     data = text.encode()
     with_shapes, without = LogReader(), LogReader(parse=statement_of)
@@ -104,17 +103,17 @@ def test_a_log_is_read_the_same_with_shapes_and_without() -> None:
         "{n} some words that no one reads, error {x:.3f} of it",
     ],
 )
-def test_of_lines_that_repeat_few_are_read_in_full(line: str) -> None:
-    asked = []
+def test_repeated_lines_are_rarely_parsed_in_full(line: str) -> None:
+    parsed = []
 
-    def reads(text: str) -> Statement:
-        asked.append(text)
+    def parse(text: str) -> Statement:
+        parsed.append(text)
         return statement_of(text)
 
-    shapes, chance = ShapeCache(reads), random.Random(3)
+    shapes, rng = ShapeCache(parse), random.Random(3)
     for n in range(1000, 3000):
-        shapes.statement_of(line.format(n=n, x=0.1 + chance.random(), y=50 + 40 * chance.random()))
-    assert len(asked) < 200
+        shapes.statement_of(line.format(n=n, x=0.1 + rng.random(), y=50 + 40 * rng.random()))
+    assert len(parsed) < 200
 
 
 def test_shapes_that_never_repeat_are_forgotten() -> None:
@@ -128,7 +127,7 @@ def test_shapes_that_never_repeat_are_forgotten() -> None:
         assert repr(shapes.statement_of(f"loss {loss}")) == repr(statement_of(f"loss {loss}"))
 
 
-def test_lines_that_are_too_long_or_too_full_are_read_in_full() -> None:
+def test_lines_that_are_too_long_or_have_too_many_numbers_are_parsed_in_full() -> None:
     for text in ("loss 0.5 " + "x" * 3000, "loss 0.5 " * 60, "loss nan", ""):
         shapes = ShapeCache()
         assert [repr(shapes.statement_of(text.strip())) for _ in range(3)] == [repr(statement_of(text.strip()))] * 3

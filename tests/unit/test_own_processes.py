@@ -1,4 +1,4 @@
-"""Which processes are Trainyard itself: known by the command lines with which they are really started."""
+"""Trainyard's own processes are recognised by the command lines that really start them."""
 
 from __future__ import annotations
 
@@ -19,33 +19,36 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Asked(Exception):  # noqa: N818 (carries what would have been started)
-    """Instead of a process."""
+class Started(Exception):  # noqa: N818 (carries what would have been started)
+    """Raised instead of starting a process."""
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> None:
-    def instead(command: list[str], **_: object) -> None:
-        raise Asked(list(map(str, command)))
+def record_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_started(command: list[str], **_: object) -> None:
+        raise Started(list(map(str, command)))
 
-    monkeypatch.setattr(subprocess, "run", instead)
-    monkeypatch.setattr(subprocess, "Popen", instead)
+    monkeypatch.setattr(subprocess, "run", raise_started)
+    monkeypatch.setattr(subprocess, "Popen", raise_started)
 
 
-def test_a_supervisor_is_one(started: None, tmp_path: Path) -> None:
-    with pytest.raises(Asked) as asked:
+def test_supervisor_is_part_of_trainyard(record_command: None, tmp_path: Path) -> None:
+    with pytest.raises(Started) as started:
         directory.launch_supervisor(tmp_path, "--resume")
-    (command,) = asked.value.args
+    (command,) = started.value.args
     words = command[command.index(sys.executable) :]
     assert is_part(words)
     assert is_panel(words)
     assert not asks_drivers(words)
 
 
-def test_what_asks_the_drivers_is_one_and_holds_no_memory(started: None) -> None:
-    with pytest.raises(Asked) as asked:
+def test_driver_helpers_are_part_of_trainyard_but_not_panel(record_command: None) -> None:
+    with pytest.raises(Started) as started:
         preflight.visible({})
-    for words in (helper.start_command("core.devices.nvidia.reader", Options(), ReadIntervals()), asked.value.args[0]):
+    for words in (
+        helper.start_command("core.devices.nvidia.reader", Options(), ReadIntervals()),
+        started.value.args[0],
+    ):
         assert is_part(words)
         assert asks_drivers(words)
         assert not is_panel(words)
@@ -60,12 +63,12 @@ def test_what_asks_the_drivers_is_one_and_holds_no_memory(started: None) -> None
         "python -m trainyard",
     ],
 )
-def test_the_window_and_its_commands_are(line: str) -> None:
+def test_window_and_commands_are_panel(line: str) -> None:
     assert is_panel(line.split())
 
 
 @pytest.mark.parametrize(
     "words", [[], ["python"], ["python", str(BOOT), "/runs/trainyard", "{}"], ["python", "train.py", "trainyard"]]
 )
-def test_a_training_is_none(words: list[str]) -> None:
+def test_training_process_is_not_part_of_trainyard(words: list[str]) -> None:
     assert not is_part(words)

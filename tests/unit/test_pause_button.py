@@ -1,4 +1,4 @@
-"""Pausing in words and numbers: the button, what is in the way of resuming, and the pace of several legs."""
+"""Pausing: the button's state, reasons against resuming, and the speed of a resumed run."""
 
 from __future__ import annotations
 
@@ -40,36 +40,36 @@ SAVED = Checkpoint(step=230, name="step-00000230", time=NOW - 27 * 60, reason="p
         (RunState.PAUSED, "", True, "Resume", False, True),
     ],
 )
-def test_the_button_says_what_it_would_do(state, asked, resuming, text, enabled, resumes):
-    face = pause_button_state(RunFacts(state=state), asked, resuming=resuming, now=NOW)
-    assert (face.text, face.enabled, face.resumes) == (text, enabled, resumes)
-    assert face.tip
+def test_button_text_and_state_for_each_run_state(state, asked, resuming, text, enabled, resumes):
+    button = pause_button_state(RunFacts(state=state), asked, resuming=resuming, now=NOW)
+    assert (button.text, button.enabled, button.resumes) == (text, enabled, resumes)
+    assert button.tip
 
 
 @pytest.mark.parametrize(
     "state", [RunState.STARTING, RunState.RUNNING, RunState.STOPPED, RunState.FAILED, RunState.LOST]
 )
-def test_a_script_is_neither_paused_nor_resumed_and_the_button_says_why(state):
-    face = pause_button_state(RunFacts(state=state), "", resuming=False, now=NOW, refusal="It is a script.")
-    assert (face.text, face.enabled) == ("Pause", False)
-    assert face.tip == "It is a script."
+def test_script_cannot_be_paused_or_resumed_and_the_tooltip_says_why(state):
+    button = pause_button_state(RunFacts(state=state), "", resuming=False, now=NOW, refusal="It is a script.")
+    assert (button.text, button.enabled) == ("Pause", False)
+    assert button.tip == "It is a script."
 
 
 @pytest.mark.parametrize("state", RunState)
-def test_nobody_is_told_that_a_script_could_be_resumed(state):
+def test_script_state_never_mentions_resuming(state):
     assert "resume" not in state_sentence(state, is_script=True) or state is RunState.PAUSED
     assert state_sentence(state, is_script=False) == state_info(state).sentence
 
 
-def test_what_cannot_be_read_is_not_offered_to_be_resumed():
-    face = pause_button_state(
+def test_run_with_unreadable_spec_cannot_be_resumed():
+    button = pause_button_state(
         RunFacts(state=RunState.LOST), "", resuming=False, now=NOW, spec_problem="Its spec is no spec."
     )
-    assert (face.text, face.enabled) == ("Resume", False)
-    assert face.tip == "This run cannot be resumed: Its spec is no spec."
+    assert (button.text, button.enabled) == ("Resume", False)
+    assert button.tip == "This run cannot be resumed: Its spec is no spec."
 
 
-def test_it_is_said_from_where_a_run_would_go_on():
+def test_tooltip_names_the_step_to_resume_from():
     assert saved_words(None, NOW) == ""
     assert saved_words(SAVED, NOW) == "saved at step 230, 18:03"
     tip = pause_button_state(RunFacts(state=RunState.LOST, checkpoint=SAVED), "", resuming=False, now=NOW).tip
@@ -77,7 +77,7 @@ def test_it_is_said_from_where_a_run_would_go_on():
     assert "over" in pause_button_state(RunFacts(state=RunState.FAILED), "", resuming=False, now=NOW).tip
 
 
-def test_a_run_is_resumed_only_where_it_was():
+def test_run_is_resumed_only_on_its_own_devices():
     devices = tuple(cpu_devices())
     spec = compose(RecipeChoices(recipe="digits_mlp", devices=("cpu:0", "cpu:1"), strategy="ddp"), devices)
     facts = RunFacts(devices={"cpu:1": {"id": "cpu:1", "label": "CPU 1"}})
@@ -91,12 +91,12 @@ def test_a_run_is_resumed_only_where_it_was():
     assert resume_problems(spec, facts, lost)[0].startswith("CPU 0 is lost")
 
 
-def legs(*moments):
+def state_history(*moments):
     return tuple((float(when), state) for when, state in moments)
 
 
-def test_a_pause_takes_no_time():
-    history = legs(
+def test_paused_time_does_not_count_as_duration():
+    history = state_history(
         (1000, RunState.STARTING), (1001, RunState.RUNNING), (1009, RunState.RELEASING), (1010, RunState.PAUSED),
         (9000, RunState.STARTING), (9020, RunState.RELEASING), (9025, RunState.FINISHED),
     )  # fmt: skip
@@ -104,13 +104,13 @@ def test_a_pause_takes_no_time():
     assert end.took_s == 10 + 25
 
 
-def test_after_a_pause_the_pace_is_that_since_then():
-    history = legs(
+def test_speed_after_a_pause_is_measured_since_resuming():
+    history = state_history(
         (1000, RunState.STARTING), (1100, RunState.PAUSED), (1190, RunState.STARTING), (1191, RunState.RUNNING)
     )
     facts = RunFacts(state=RunState.RUNNING, plan=PLAN, step=100, history=history)
     before = losses(100, per_s=50, began=1000)
-    assert progress_view(facts, before, now=1191).left_s is None  # nothing is known of this leg yet
+    assert progress_view(facts, before, now=1191).left_s is None  # nothing is measured since resuming yet
     for number in range(100):
         before.append(*([float(value)] for value in (101 + number, 1192 + number / 10, 1.0)))
     now = progress_view(facts, before, now=1202)

@@ -1,4 +1,4 @@
-"""What a reader of a run makes of its files."""
+"""Run: the facts that are read from the files of a run."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tests.support.running import make_spec
 if TYPE_CHECKING:
     from core.schema.events import Event
 
-NOBODY = {"pid": 2**22 + 1, "created": 0.0}
+DEAD_PROCESS = {"pid": 2**22 + 1, "created": 0.0}
 
 
-def test_the_last_lines_of_a_file_that_was_read_before_the_last_word_are_read_too(
+def test_lines_written_after_a_file_was_read_are_read_with_the_final_state(
     runs_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files are read one after the other: the supervisor may end the run between two of them."""
+    """Files are read in sequence, and the supervisor may finish the run between two of them."""
     run = Run(recorded(runs_root))
     devices = run.dir / "events" / "devices.jsonl"
     lines = devices.read_text().splitlines(keepends=True)
     devices.write_text("".join(lines[:-2]))
     read = run._log.read
 
-    def reads_and_is_overtaken() -> list[Event]:
+    def read_then_append() -> list[Event]:
         events = read()
         devices.write_text("".join(lines))
         return events
 
-    monkeypatch.setattr(run._log, "read", reads_and_is_overtaken)
+    monkeypatch.setattr(run._log, "read", read_then_append)
     events = run.poll()
     assert run.facts.state is RunState.FINISHED
     samples = [event for event in events if event["kind"] == "sample"]
@@ -48,14 +48,14 @@ def test_the_last_lines_of_a_file_that_was_read_before_the_last_word_are_read_to
 
 
 @pytest.fixture
-def lost(runs_root: Path) -> Path:
-    """A run whose supervisor is gone without a word."""
+def lost_run(runs_root: Path) -> Path:
+    """A run whose supervisor exited unexpectedly."""
     run_dir = runs_root / "lost"
     (run_dir / "events").mkdir(parents=True)
     (run_dir / "control").mkdir()
     write_spec(run_dir, make_spec("digits_mlp"))
     here = {name: getattr(processes.here(), name) for name in ("host", "boot", "pid_namespace")}
-    write(run_dir, {"t": 1.0, "kind": "supervisor", **NOBODY, **here})
+    write(run_dir, {"t": 1.0, "kind": "supervisor", **DEAD_PROCESS, **here})
     return run_dir
 
 
@@ -64,33 +64,33 @@ def write(run_dir: Path, event: dict[str, Any], name: str = "supervisor.jsonl") 
         file.write(json.dumps(event) + "\n")
 
 
-def read(run_dir: Path, **how: Any) -> Run:
-    run = Run(run_dir, **how)
+def read(run_dir: Path, **options: Any) -> Run:
+    run = Run(run_dir, **options)
     run.catch_up()
     return run
 
 
-def test_of_a_lost_run_it_is_looked_what_is_left(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_run_names_its_remaining_processes(lost_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = [ProcessId(pid=4711, created=1.0)]
     monkeypatch.setattr(processes, "tagged", lambda _: left)
-    run = read(lost)
+    run = read(lost_run)
     assert "these of its processes were still there: pid 4711. `trainyard sweep` ends those that stay." in str(
         run.facts.error
     )
     left.clear()
     ended = [{"pid": 4711, "created": 1.0, "name": "python", "command": None, "signal": "SIGKILL"}]
-    write(lost, {"t": 2.0, "kind": "ended", "by": "guard", "processes": ended}, "guard.jsonl")
-    run.poll()  # who had said so before says what is so now
+    write(lost_run, {"t": 2.0, "kind": "ended", "by": "guard", "processes": ended}, "guard.jsonl")
+    run.poll()  # the earlier error is replaced
     assert "exited unexpectedly; none of its processes is left." in str(run.facts.error)
-    assert str(read(lost).facts.error) == str(run.facts.error)
+    assert str(read(lost_run).facts.error) == str(run.facts.error)
 
 
-def test_who_only_lists_runs_does_not_look_for_processes(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_runs_does_not_search_for_processes(lost_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(_: str) -> list[ProcessId]:
         raise AssertionError
 
     monkeypatch.setattr(processes, "tagged", never)
-    run = read(lost, only=("supervisor.jsonl",))
+    run = read(lost_run, only=("supervisor.jsonl",))
     assert run.facts.state is RunState.LOST
     assert "exited unexpectedly. The log is empty." in str(run.facts.error)
 
@@ -106,55 +106,55 @@ def test_who_only_lists_runs_does_not_look_for_processes(lost: Path, monkeypatch
         ("a very long line\n", 5, "line\n"),
     ],
 )
-def test_the_end_of_a_log_begins_with_a_line(lost: Path, text: str, most: int, end: str) -> None:
-    (lost / "log.txt").write_text(text)
-    assert Run(lost).log_end(most) == end
+def test_log_end_starts_at_a_line(lost_run: Path, text: str, most: int, end: str) -> None:
+    (lost_run / "log.txt").write_text(text)
+    assert Run(lost_run).log_end(most) == end
 
 
-def test_an_event_file_that_cannot_be_read_is_told_once(lost: Path) -> None:
-    (lost / "events" / "worker-0.jsonl").mkdir()  # may not be read by anybody, not even by root
-    run = read(lost)
-    told = f"{lost}/events/worker-0.jsonl cannot be read: Is a directory. What it holds is missing here."
-    assert run.facts.notices == (told,)
-    write(lost, {"t": 2.0, "kind": "notice", "text": "more"})
+def test_unreadable_event_file_is_reported_once(lost_run: Path) -> None:
+    (lost_run / "events" / "worker-0.jsonl").mkdir()  # a folder cannot be read as a file, not even by root
+    run = read(lost_run)
+    notice = f"{lost_run}/events/worker-0.jsonl cannot be read: Is a directory. What it holds is missing here."
+    assert run.facts.notices == (notice,)
+    write(lost_run, {"t": 2.0, "kind": "notice", "text": "more"})
     run.catch_up()
-    assert run.facts.notices == (told, "more")
+    assert run.facts.notices == (notice, "more")
 
 
-def test_a_supervisors_log_that_cannot_be_read_is_not_taken_for_none(lost: Path) -> None:
-    (lost / "events" / "supervisor.jsonl").unlink()
-    (lost / "events" / "supervisor.jsonl").mkdir()
-    os.utime(lost / "spec.json", (0, 0))
-    assert "not known, since its events cannot be read" in str(read(lost).facts.error)
+def test_unreadable_supervisor_log_is_not_taken_for_a_missing_log(lost_run: Path) -> None:
+    (lost_run / "events" / "supervisor.jsonl").unlink()
+    (lost_run / "events" / "supervisor.jsonl").mkdir()
+    os.utime(lost_run / "spec.json", (0, 0))
+    assert "not known, since its events cannot be read" in str(read(lost_run).facts.error)
 
 
-def test_a_spec_that_cannot_be_used_is_why_a_run_is_not_resumed(lost: Path) -> None:
-    (lost / "spec.json").write_text("[]")
+def test_run_with_invalid_spec_is_not_resumed(lost_run: Path) -> None:
+    (lost_run / "spec.json").write_text("[]")
     with pytest.raises(ValueError, match=r"spec\.json is not a spec that can be used\. It is not a JSON object"):
-        Run.resume(lost)
+        Run.resume(lost_run)
 
 
-def test_a_run_without_its_events_is_damaged_not_closed(lost: Path) -> None:
-    (lost / "events" / "supervisor.jsonl").unlink()
-    (lost / "events").rmdir()
-    os.utime(lost / "spec.json", (0, 0))
+def test_run_without_events_folder_is_reported_as_damaged(lost_run: Path) -> None:
+    (lost_run / "events" / "supervisor.jsonl").unlink()
+    (lost_run / "events").rmdir()
+    os.utime(lost_run / "spec.json", (0, 0))
     with pytest.raises(RunError, match=r"is damaged: .*events is missing"):
-        Run.resume(lost)
+        Run.resume(lost_run)
 
 
-def test_a_run_that_says_nothing_is_not_said_to_be_run(lost: Path) -> None:
-    (lost / "events" / "supervisor.jsonl").write_bytes(b"\xff\n")
+def test_run_without_readable_events_is_reported_as_not_started(lost_run: Path) -> None:
+    (lost_run / "events" / "supervisor.jsonl").write_bytes(b"\xff\n")
     with pytest.raises(ValueError, match="has not started"):
-        Run.resume(lost)
+        Run.resume(lost_run)
 
 
-def test_a_run_without_a_folder_for_requests_is_told_of_as_such(lost: Path) -> None:
-    (lost / "control").rmdir()
+def test_run_without_control_folder_cannot_receive_requests(lost_run: Path) -> None:
+    (lost_run / "control").rmdir()
     with pytest.raises(RunError, match=r"Run lost cannot receive requests, since .*control is not there\. Make"):
-        Run(lost).request("stop")
+        Run(lost_run).request("stop")
 
 
-def test_a_root_that_cannot_be_made_is_told_with_its_reason(tmp_path: Path) -> None:
+def test_runs_root_that_cannot_be_created_is_reported_with_its_reason(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(
         RunError, match=r"file cannot be a folder of runs, since .*file is a file\. Keep runs elsewhere"
@@ -164,7 +164,7 @@ def test_a_root_that_cannot_be_made_is_told_with_its_reason(tmp_path: Path) -> N
         Run.start(make_spec("digits_mlp"), tmp_path / "file" / "runs")
 
 
-def test_a_root_where_nothing_can_be_made_is_not_said_to_be_gone() -> None:
+def test_runs_root_without_write_access_is_not_reported_as_missing() -> None:
     with pytest.raises(
         RunError, match=r"^/proc/x could not be made in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"
     ):

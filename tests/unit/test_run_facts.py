@@ -1,4 +1,4 @@
-"""States: legal transitions only, a row for each, and a fold that survives what it does not know."""
+"""Run states and facts: only legal transitions, a table row for each state, and tolerance of unknown events."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def state(name: str, t: float = 1.0, **fields: object) -> dict[str, object]:
     return {"t": t, "kind": "state", "state": name, **fields}
 
 
-def test_what_can_be_forced_says_what_that_does() -> None:
+def test_states_that_can_be_forced_describe_the_effect() -> None:
     forced = [each for each in STATES if each.can_force]
     assert [each.state for each in forced] == [RunState.STOPPING, RunState.RELEASING]
     assert all(each.forcing for each in forced)
     assert not any(each.can_stop for each in forced)
 
 
-def test_every_state_has_its_row_and_a_way_to_an_end() -> None:
+def test_every_state_has_a_table_row_and_a_path_to_an_end() -> None:
     assert [each.state for each in STATES] == list(RunState)
     for first in RunState:
         ways = {then for before, then in TRANSITIONS if before is first}
@@ -35,7 +35,7 @@ def test_every_state_has_its_row_and_a_way_to_an_end() -> None:
 
 
 @pytest.mark.parametrize(("first", "then"), [*itertools.product(RunState, RunState)])
-def test_only_legal_transitions_are_followed(first: RunState, then: RunState) -> None:
+def test_only_legal_transitions_are_applied(first: RunState, then: RunState) -> None:
     after = fold(RunFacts(state=first), [state(then.value)])
     if (first, then) in TRANSITIONS:
         assert (after.state, after.history) == (then, ((1.0, then),))
@@ -44,7 +44,7 @@ def test_only_legal_transitions_are_followed(first: RunState, then: RunState) ->
         assert after.notices == ("An event of kind 'state' could not be read.",)
 
 
-def test_a_life_is_folded() -> None:
+def test_facts_of_a_complete_run() -> None:
     facts = fold(
         RunFacts(),
         [
@@ -71,13 +71,13 @@ def test_a_life_is_folded() -> None:
     assert facts.notices == ()
 
 
-def test_an_event_that_lacks_its_fields_is_a_notice() -> None:
+def test_event_without_required_fields_becomes_a_notice() -> None:
     facts = fold(RunFacts(), [{"t": 1.0, "kind": "worker", "rank": "zero"}])
     assert facts.workers == {}
     assert facts.notices == ("An event of kind 'worker' could not be read.",)
 
 
-def test_an_error_that_is_no_text_is_not_taken_for_one_and_said_once() -> None:
+def test_error_that_is_not_a_string_is_ignored_with_one_notice() -> None:
     wrong = state("starting", error=5)
     facts = fold(RunFacts(), [wrong, wrong])
     assert facts.error is None
@@ -88,7 +88,7 @@ def supervisor(t: float, pid: int = 7) -> dict[str, object]:
     return {"t": t, "kind": "supervisor", "pid": pid, "created": 3.5}
 
 
-FIRST_LEG: list[dict[str, object]] = [
+BEFORE_RESUME: list[dict[str, object]] = [
     supervisor(1.0),
     state("starting", 2.0),
     {"t": 2.5, "kind": "worker", "rank": 0, "pid": 8, "created": 3.6, "devices": ["cpu:0"]},
@@ -101,21 +101,21 @@ FIRST_LEG: list[dict[str, object]] = [
 ]
 
 
-def test_a_request_is_known_until_it_is_answered() -> None:
-    facts = fold(RunFacts(), FIRST_LEG)
+def test_request_is_pending_until_it_is_answered() -> None:
+    facts = fold(RunFacts(), BEFORE_RESUME)
     assert facts.asked == "pause"
     assert fold(facts, [{"t": 5.0, "kind": "request", "asked": ""}]).asked == ""
     assert fold(facts, [state("releasing", 5.0)]).asked == ""
 
 
-def test_a_checkpoint_is_known() -> None:
-    checkpoint = fold(RunFacts(), FIRST_LEG).checkpoint
+def test_checkpoint_is_recorded() -> None:
+    checkpoint = fold(RunFacts(), BEFORE_RESUME).checkpoint
     assert checkpoint == Checkpoint(step=2, name="step-00000002", time=4.1, reason="asked")
 
 
-def test_a_second_supervisor_begins_a_new_leg() -> None:
-    """What told of the leg before is gone; what was reached is not."""
-    paused = fold(RunFacts(), [*FIRST_LEG, state("releasing", 5.0), state("paused", 6.0)])
+def test_second_supervisor_resets_facts_but_keeps_step_and_checkpoint() -> None:
+    """Workers, plan, notices, error and stop steps are reset."""
+    paused = fold(RunFacts(), [*BEFORE_RESUME, state("releasing", 5.0), state("paused", 6.0)])
     assert (paused.starts, paused.ended) == (1, 6.0)
     resumed = fold(paused, [supervisor(9.0, pid=70)])
     assert (resumed.starts, resumed.state) == (2, RunState.PAUSED)
@@ -132,9 +132,9 @@ def test_a_second_supervisor_begins_a_new_leg() -> None:
     assert again.notices == ()
 
 
-def test_uses_of_devices_that_were_not_ticked_are_known_until_the_run_is_resumed() -> None:
+def test_unticked_device_uses_are_kept_until_the_run_is_resumed() -> None:
     use = {"t": 4.5, "kind": "stray", "device": "GPU-1", "pids": [4711], "text": "Process 4711 is on GPU 1."}
-    facts = fold(RunFacts(), [*FIRST_LEG, use, use])
+    facts = fold(RunFacts(), [*BEFORE_RESUME, use, use])
     (known,) = facts.unticked_device_uses
     assert (known.device_id, known.pids, known.sentence) == ("GPU-1", (4711,), "Process 4711 is on GPU 1.")
     assert known.sentence not in facts.notices
@@ -142,11 +142,11 @@ def test_uses_of_devices_that_were_not_ticked_are_known_until_the_run_is_resumed
     assert fold(facts, [supervisor(9.0, pid=70)]).unticked_device_uses == ()
 
 
-def test_a_leg_without_an_end_was_lost_at_its_last_word() -> None:
+def test_run_that_ended_without_a_final_state_was_lost_at_its_last_event() -> None:
     for pieces in (
-        [FIRST_LEG, [supervisor(9.0)]],
-        [[*FIRST_LEG, supervisor(9.0)]],
-        [[each] for each in [*FIRST_LEG, supervisor(9.0)]],
+        [BEFORE_RESUME, [supervisor(9.0)]],
+        [[*BEFORE_RESUME, supervisor(9.0)]],
+        [[each] for each in [*BEFORE_RESUME, supervisor(9.0)]],
     ):
         facts = RunFacts()
         for events in pieces:
@@ -166,9 +166,9 @@ ENDED: dict[str, object] = {
 }  # fmt: skip
 
 
-def test_what_the_memory_watch_found_out_is_known_until_the_run_is_resumed() -> None:
+def test_memory_watch_results_are_kept_until_the_run_is_resumed() -> None:
     waiting = {"t": 5.4, "kind": "waiting", "text": "GPU 0 is waited for."}
-    facts = fold(RunFacts(), [*FIRST_LEG, state("releasing", 5.0), waiting])
+    facts = fold(RunFacts(), [*BEFORE_RESUME, state("releasing", 5.0), waiting])
     assert facts.waiting == "GPU 0 is waited for."
     facts = fold(facts, [RELEASED, ENDED, state("finished", 6.0)])
     found = facts.releases["GPU-1"]
@@ -184,8 +184,8 @@ def test_what_the_memory_watch_found_out_is_known_until_the_run_is_resumed() -> 
     assert (again.releases, again.ended_processes, again.waiting) == ({}, (), None)
 
 
-def test_what_a_guard_ended_is_told_of_a_run_that_was_lost() -> None:
-    facts = fold(RunFacts(), [*FIRST_LEG, {**ENDED, "by": "guard"}])
+def test_processes_ended_by_the_guard_are_recorded_for_a_lost_run() -> None:
+    facts = fold(RunFacts(), [*BEFORE_RESUME, {**ENDED, "by": "guard"}])
     assert [each.by for each in facts.ended_processes] == ["guard"]
 
 
@@ -206,7 +206,7 @@ def test_what_a_guard_ended_is_told_of_a_run_that_was_lost() -> None:
         {"t": 1.0, "kind": "waiting"},
     ],
 )
-def test_a_finding_that_is_none_is_a_notice(event: dict[str, object]) -> None:
+def test_invalid_memory_watch_event_becomes_a_notice(event: dict[str, object]) -> None:
     facts = fold(RunFacts(), [event])
     assert facts.releases == {}
     assert facts.notices == (f"An event of kind {event['kind']!r} could not be read.",)

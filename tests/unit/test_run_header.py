@@ -1,4 +1,4 @@
-"""What a script tells of how far it is, as the head of the window shows it."""
+"""The header of the run view: progress, rate and time left of a script."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def spec_of(launch: str = "one", devices: tuple[str, ...] = ("cpu:0", "cpu:1")) 
     )  # fmt: skip
 
 
-def told(done: float, total: float, unit: str, *, at: float) -> dict:
+def progress_event(done: float, total: float, unit: str, *, at: float) -> dict:
     return {"t": NOW + at, "kind": "progress", "done": done, "total": total, "unit": unit}
 
 
 @pytest.fixture
-def shown(monkeypatch):
-    """The head of a script's run `at` seconds after its start, when these events had come."""
+def header(monkeypatch):
+    """The header of a script's run `at` seconds after its start, given these events."""
 
-    def look(*events: dict, at: float, over: bool = False, spec: RunSpec | None = None):
-        states = ["starting", "running", *(["releasing", "finished"] if over else [])]
-        times = [0.0, 0.0, *([at, at] if over else [])]
+    def make(*events: dict, at: float, finished: bool = False, spec: RunSpec | None = None):
+        states = ["starting", "running", *(["releasing", "finished"] if finished else [])]
+        times = [0.0, 0.0, *([at, at] if finished else [])]
         life = [{"t": NOW + when, "kind": "state", "state": state} for when, state in zip(times, states, strict=True)]
         every = sorted([*life, *events], key=lambda event: event["t"])
         session = RunSession()
@@ -47,10 +47,10 @@ def shown(monkeypatch):
         session.run_series, session.spec = RunSeries(), spec or spec_of()
         session._take_in(every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
-        assert facts.state is (RunState.FINISHED if over else RunState.RUNNING)
+        assert facts.state is (RunState.FINISHED if finished else RunState.RUNNING)
         return run_header(session.snapshot())
 
-    return look
+    return make
 
 
 @pytest.mark.parametrize(
@@ -61,63 +61,63 @@ def shown(monkeypatch):
         (spec_of("per-device"), "Script, one process per device on 2 devices"),
     ],
 )
-def test_the_head_says_how_the_script_was_started(shown, spec, what):
-    assert (shown(at=1, spec=spec).name, shown(at=1, spec=spec).what) == ("train", what)
+def test_header_names_how_the_script_was_started(header, spec, what):
+    assert (header(at=1, spec=spec).name, header(at=1, spec=spec).what) == ("train", what)
 
 
-def test_a_script_that_tells_nothing_has_no_bar(shown):
-    quiet = shown(at=9)
+def test_script_without_progress_has_no_progress_bar(header):
+    quiet = header(at=9)
     assert (quiet.epoch, quiet.fraction, quiet.detail) == ("", None, "")
-    assert shown(at=200, over=True).detail == "took 3:20"
+    assert header(at=200, finished=True).detail == "took 3:20"
 
 
-def test_steps_have_a_rate_and_a_time_left(shown):
-    steps = [told(10 * second, 1000, "steps", at=second) for second in range(1, 35)]
-    now = shown(*steps, at=34)
+def test_steps_have_a_rate_and_a_time_left(header):
+    steps = [progress_event(10 * second, 1000, "steps", at=second) for second in range(1, 35)]
+    now = header(*steps, at=34)
     assert (now.epoch, now.fraction) == ("step 340 of 1\u2009000", 0.34)
     assert now.detail == "10 steps/s · 1:06 left"
-    end = shown(*steps, told(1000, 1000, "steps", at=100), at=101, over=True)
+    end = header(*steps, progress_event(1000, 1000, "steps", at=100), at=101, finished=True)
     assert (end.epoch, end.fraction) == ("step 1\u2009000 of 1\u2009000", 1.0)
     assert end.detail == "10 steps/s · took 1:41"
 
 
-def test_the_pace_is_the_recent_one(shown):
-    slow = [told(second, 1000, "steps", at=second) for second in range(1, 101)]
-    fast = [told(100 + 5 * second, 1000, "steps", at=100 + second) for second in range(1, 81)]
-    assert shown(*slow, *fast, at=180).detail == "5.0 steps/s · 1:40 left"
+def test_rate_is_the_recent_rate(header):
+    slow = [progress_event(second, 1000, "steps", at=second) for second in range(1, 101)]
+    fast = [progress_event(100 + 5 * second, 1000, "steps", at=100 + second) for second in range(1, 81)]
+    assert header(*slow, *fast, at=180).detail == "5.0 steps/s · 1:40 left"
 
 
-def test_between_two_epochs_time_goes_on(shown):
-    epochs = [told(number, 10, "epochs", at=60 * number) for number in range(1, 4)]
-    assert shown(*epochs, at=180).detail == "7:00 left"
-    assert shown(*epochs, at=210).detail == "6:30 left"
-    assert shown(*epochs, at=210).epoch == "epoch 3 of 10"
+def test_time_left_decreases_between_two_epochs(header):
+    epochs = [progress_event(number, 10, "epochs", at=60 * number) for number in range(1, 4)]
+    assert header(*epochs, at=180).detail == "7:00 left"
+    assert header(*epochs, at=210).detail == "6:30 left"
+    assert header(*epochs, at=210).epoch == "epoch 3 of 10"
 
 
-def test_no_time_left_is_claimed_where_there_is_none(shown):
-    first = shown(told(1, 10, "epochs", at=60), at=70)
+def test_time_left_is_unknown_at_first_and_when_overdue(header):
+    first = header(progress_event(1, 10, "epochs", at=60), at=70)
     assert (first.fraction, first.detail) == (0.1, "– left")
-    epochs = [told(number, 3, "epochs", at=60 * number) for number in range(1, 4)]
-    assert shown(*epochs, at=181).detail == "– left", "the last may just have begun"
-    assert shown(*epochs[:2], at=9999).detail == "– left", "nothing has come for long"
+    epochs = [progress_event(number, 3, "epochs", at=60 * number) for number in range(1, 4)]
+    assert header(*epochs, at=181).detail == "– left", "the last epoch may just have started"
+    assert header(*epochs[:2], at=9999).detail == "– left", "no progress for a long time"
 
 
-def test_what_is_counted_may_not_be_told(shown):
-    assert shown(told(3, 7, "", at=1), at=2).epoch == "3 of 7"
-    assert shown(told(2.345, 3, "epochs", at=1), at=2).epoch == "epoch 2.35 of 3"
-    assert shown(told(3, 0, "steps", at=1), at=2).fraction is None
-    assert shown(told(9, 7, "steps", at=1), at=2).fraction == 1.0
+def test_progress_without_unit_or_with_odd_counts(header):
+    assert header(progress_event(3, 7, "", at=1), at=2).epoch == "3 of 7"
+    assert header(progress_event(2.345, 3, "epochs", at=1), at=2).epoch == "epoch 2.35 of 3"
+    assert header(progress_event(3, 0, "steps", at=1), at=2).fraction is None
+    assert header(progress_event(9, 7, "steps", at=1), at=2).fraction == 1.0
 
 
-def test_where_it_is_in_an_epoch_says_nothing_of_the_whole(shown):
-    batches = [told(10 * second, 100, IN_EPOCH, at=second) for second in range(1, 8)]
-    now = shown(*batches, at=7)
+def test_progress_within_an_epoch_is_not_progress_of_the_run(header):
+    batches = [progress_event(10 * second, 100, IN_EPOCH, at=second) for second in range(1, 8)]
+    now = header(*batches, at=7)
     assert (now.epoch, now.fraction, now.detail) == ("70 of 100 in this epoch", 0.7, "0:03 left in this epoch")
-    end = shown(*batches, at=9, over=True)
+    end = header(*batches, at=9, finished=True)
     assert (end.epoch, end.fraction, end.detail) == ("", None, "took 0:09")
 
 
-def test_another_count_begins_anew(shown):
-    first = [told(number, 100, "steps", at=number) for number in range(1, 101)]
-    again = [told(2 * number, 100, "steps", at=100 + number) for number in range(1, 31)]
-    assert shown(*first, *again, at=130).detail == "2.0 steps/s · 0:20 left"
+def test_restarted_count_resets_the_rate(header):
+    first = [progress_event(number, 100, "steps", at=number) for number in range(1, 101)]
+    again = [progress_event(2 * number, 100, "steps", at=100 + number) for number in range(1, 31)]
+    assert header(*first, *again, at=130).detail == "2.0 steps/s · 0:20 left"

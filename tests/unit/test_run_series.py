@@ -13,7 +13,7 @@ from core.series.series import Series
 
 
 def metrics(t: float, first: int, *, since: float | None = None, **values: list[float]) -> dict[str, object]:
-    """One batch, as it is read from a log."""
+    """One metrics event, as read from a log."""
     line = metrics_line(since=t if since is None else since, until=t, first_step=first, values=values)
     event: dict[str, object] = json.loads(line)
     return event
@@ -38,20 +38,20 @@ def test_batches_become_steps_and_evenly_spaced_times() -> None:
     np.testing.assert_array_equal(loss.values, [3, 2, 1, 0.5])
 
 
-def test_validation_stands_at_the_step_where_its_epoch_ended() -> None:
+def test_validation_values_are_placed_at_the_end_of_their_epoch() -> None:
     run_series = RunSeries()
     run_series.fold([metrics(5.0, 23, val_loss=[0.7]), metrics(9.0, 46, val_loss=[0.6])])
     np.testing.assert_array_equal(run_series.metrics["val_loss"].steps, [23, 46])
     np.testing.assert_array_equal(run_series.metrics["val_loss"].times, [5, 9])
 
 
-def test_values_that_are_no_numbers_survive_the_log() -> None:
+def test_nan_and_infinity_survive_the_log() -> None:
     run_series = RunSeries()
     run_series.fold([metrics(3.0, 1, since=1.0, loss=[np.nan, np.inf, 1.0])])
     np.testing.assert_array_equal(run_series.metrics["loss"].values, [np.nan, np.inf, 1.0])
 
 
-def test_a_missing_reading_is_a_gap_and_not_zero() -> None:
+def test_missing_reading_is_nan_and_not_zero() -> None:
     run_series = RunSeries()
     run_series.fold(
         [sample(1, "cpu:0", 80.0, None), sample(2, "cpu:0", None, 5), {"t": 3, "kind": "sample", "device": "g"}]
@@ -61,7 +61,7 @@ def test_a_missing_reading_is_a_gap_and_not_zero() -> None:
     np.testing.assert_array_equal(run_series.utilisation["g"].values, [np.nan])
 
 
-def test_the_memory_watch_gives_the_last_memory_reading() -> None:
+def test_release_event_adds_the_last_memory_reading() -> None:
     run_series = RunSeries()
     released = {"kind": "release", "device": "cpu:0"}
     run_series.fold([sample(1, "cpu:0", 50.0, 7), {"t": 2, "after_bytes": 3, **released}])
@@ -74,7 +74,7 @@ def test_the_memory_watch_gives_the_last_memory_reading() -> None:
     assert (run_series.memory["cpu:0"].times.tolist(), run_series.memory["cpu:0"].values.tolist()) == ([1, 5], [7, 9])
 
 
-def test_folding_in_pieces_is_folding_at_once() -> None:
+def test_folding_event_by_event_equals_folding_at_once() -> None:
     events = [metrics(float(i + 1), 10 * i + 1, since=i + 0.1, loss=[float(i)] * 10) for i in range(50)]
     events += [sample(60.0 + i, "cpu:0", 1.0 * i, i) for i in range(50)]
     at_once, piecewise = RunSeries(), RunSeries()
@@ -88,7 +88,7 @@ def test_folding_in_pieces_is_folding_at_once() -> None:
         np.testing.assert_array_equal(getattr(at_once.metrics["loss"], part), getattr(piecewise.metrics["loss"], part))
 
 
-def test_a_run_that_went_on_from_a_checkpoint_is_one_line() -> None:
+def test_run_resumed_from_a_checkpoint_is_one_curve() -> None:
     first = [metrics(10.0, 1, since=1.0, loss=[9.0] * 10), metrics(11.0, 11, loss=[9.0])]
     again = [metrics(25.0, 6, since=20.0, loss=[1.0] * 6)]
     for folds in ([first + again], [first, again]):
@@ -99,7 +99,7 @@ def test_a_run_that_went_on_from_a_checkpoint_is_one_line() -> None:
         np.testing.assert_array_equal(run_series.metrics["loss"].values, [9.0] * 5 + [1.0] * 6)
 
 
-def test_the_plan_makes_an_epoch_axis() -> None:
+def test_plan_adds_an_epoch_axis() -> None:
     run_series = RunSeries()
     assert set(run_series.axes) == {"step", "time"}
     run_series.fold([{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "new field": 1}])
@@ -108,7 +108,7 @@ def test_the_plan_makes_an_epoch_axis() -> None:
     assert run_series.axes["time"].place(np.array([107.0])) == 7
 
 
-def test_the_end_of_training_is_known_and_forgotten_when_it_goes_on() -> None:
+def test_end_of_training_is_cleared_when_the_run_resumes() -> None:
     run_series = RunSeries()
     run_series.fold(
         [{"t": 1.0, "kind": "state", "state": "running"}, {"t": 8.0, "kind": "state", "state": "releasing"}]
@@ -119,7 +119,7 @@ def test_the_end_of_training_is_known_and_forgotten_when_it_goes_on() -> None:
     assert run_series.training_ended is None
 
 
-def test_unknown_events_are_passed_over_and_empty_folds_leave_no_trace() -> None:
+def test_unknown_events_are_ignored_and_empty_folds_change_nothing() -> None:
     run_series = RunSeries()
     run_series.fold([])
     assert (run_series.version, run_series.started, run_series.duration_s) == (0, None, 0.0)
@@ -130,7 +130,7 @@ def test_unknown_events_are_passed_over_and_empty_folds_leave_no_trace() -> None
 
 @pytest.mark.parametrize("batch", [25, 2500])
 def test_a_million_steps_are_appended_at_once(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long that takes is bench_reopen's to tell: an append for each line would be what takes long."""
+    """The benchmark bench_reopen measures the time; one append per line would be slow."""
     values = np.random.default_rng(0).random(1_000_000).tolist()
     events = [
         {"t": i + 1.0, "kind": "metrics", "since": float(i), "first": i + 1, "values": {"loss": values[i : i + batch]}}

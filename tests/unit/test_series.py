@@ -1,4 +1,4 @@
-"""Series say about their numbers what a look at every number would say."""
+"""Series: views and summaries agree with a computation on every value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIME = Axis(column="time", origin=1000.0)
 
 
 def noise(seed: int, count: int, *, gaps: float = 0.05) -> np.ndarray:
-    """Random values with NaN and infinities among them, shape (count,)."""
+    """Random values with some NaN and infinities, shape (count,)."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=count)
     values[rng.random(count) < gaps] = np.nan
@@ -22,8 +22,8 @@ def noise(seed: int, count: int, *, gaps: float = 0.05) -> np.ndarray:
     return values
 
 
-def fed(values: np.ndarray, *, seed: int = 0, largest_batch: int = 700) -> Series:
-    """A series that got these values in batches of random sizes, at uneven times."""
+def series_of(values: np.ndarray, *, seed: int = 0, largest_batch: int = 700) -> Series:
+    """A series filled with these values in batches of random size at uneven times."""
     rng = np.random.default_rng(seed)
     times = 1000 + np.cumsum(rng.random(len(values)))
     series, at = Series(), 0
@@ -35,7 +35,7 @@ def fed(values: np.ndarray, *, seed: int = 0, largest_batch: int = 700) -> Serie
 
 
 def columns(along: np.ndarray, lo: float, hi: float, pixels: int) -> list[np.ndarray]:
-    """The indices of the points in each pixel column, by looking at every point."""
+    """The indices of the points in each pixel column, computed from every point."""
     column = np.searchsorted(np.linspace(lo, hi, pixels + 1)[1:-1], along, side="right")
     inside = (along >= lo) & (along <= hi)
     return [np.flatnonzero(inside & (column == pixel)) for pixel in range(pixels)]
@@ -45,7 +45,7 @@ def columns(along: np.ndarray, lo: float, hi: float, pixels: int) -> list[np.nda
 def test_each_pixel_column_keeps_its_extremes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count, pixels = int(rng.integers(300, 30_000)), int(rng.integers(5, 60))
-    series = fed(noise(seed, count), seed=seed)
+    series = series_of(noise(seed, count), seed=seed)
     axis = TIME if seed % 2 else STEP
     along = axis.place(series.times if axis is TIME else series.steps)
     lo, hi = sorted(rng.uniform(along[0] - 50, along[-1] + 50, 2))
@@ -66,83 +66,85 @@ def test_each_pixel_column_keeps_its_extremes(seed: int) -> None:
             assert np.isnan(drawn).all()
 
 
-def test_few_points_come_as_they_are() -> None:
+def test_few_points_are_returned_unchanged() -> None:
     values = noise(3, 200)
-    x, y = fed(values).view(STEP, 0, 300, 400)
+    x, y = series_of(values).view(STEP, 0, 300, 400)
     np.testing.assert_array_equal(x, np.arange(1.0, 201))
     np.testing.assert_array_equal(y, np.where(np.isfinite(values), values, np.nan))
 
 
 @pytest.mark.parametrize("pixels", [10, 5000])
-def test_one_point_beyond_either_edge_lets_the_line_reach_the_border(pixels: int) -> None:
-    x, _ = fed(noise(4, 5000)).view(STEP, 1000.5, 3999.5, pixels)
+def test_view_includes_one_point_beyond_each_edge(pixels: int) -> None:
+    x, _ = series_of(noise(4, 5000)).view(STEP, 1000.5, 3999.5, pixels)
     assert (x[0], x[-1]) == (1000, 4000)
 
 
-def test_one_spike_among_a_million_is_seen() -> None:
+def test_single_spike_in_a_million_values_is_visible() -> None:
     values = np.zeros(1_000_000)
     values[654_321] = 7.0
-    _, y = fed(values, largest_batch=90_000).view(STEP, 0, 1_000_000, 500)
+    _, y = series_of(values, largest_batch=90_000).view(STEP, 0, 1_000_000, 500)
     assert y.max() == 7.0
 
 
-def test_a_gap_wider_than_a_pixel_stays_a_gap() -> None:
+def test_gap_wider_than_a_pixel_stays_a_gap() -> None:
     values = np.ones(100_000)
     values[40_000:60_000] = np.nan
-    x, y = fed(values).view(STEP, 0, 100_000, 100)
+    x, y = series_of(values).view(STEP, 0, 100_000, 100)
     inside = (x > 41_000) & (x < 59_000)
     assert inside.any()
     assert np.isnan(y[inside]).all()
     assert np.isfinite(y[(x < 39_000) | (x > 61_000)]).all()
 
 
-def test_a_falling_column_is_drawn_falling() -> None:
-    _, y = fed(-np.arange(10_000.0)).view(STEP, 1, 10_000, 50)
+def test_falling_values_are_drawn_falling() -> None:
+    _, y = series_of(-np.arange(10_000.0)).view(STEP, 1, 10_000, 50)
     assert np.all(np.diff(y) <= 0)
 
 
-def test_on_a_logarithmic_scale_only_positive_values_are_drawn() -> None:
+def test_logarithmic_scale_draws_only_positive_values() -> None:
     values = noise(5, 20_000)
     values[8000:12_000] = -1.0
-    x, y = fed(values).view(STEP, 0, 20_000, 100, positive=True)
+    x, y = series_of(values).view(STEP, 0, 20_000, 100, positive=True)
     assert np.nanmin(y) > 0
     assert np.isnan(y[(x > 8300) & (x < 11_700)]).all()
     assert np.nanmax(y) == values[np.isfinite(values)].max()
-    _, exact = fed(np.array([1.0, 0.0, -2.0, 3.0])).view(STEP, 0, 5, 100, positive=True)
+    _, exact = series_of(np.array([1.0, 0.0, -2.0, 3.0])).view(STEP, 0, 5, 100, positive=True)
     np.testing.assert_array_equal(exact, [1, np.nan, np.nan, 3])
 
 
 @pytest.mark.parametrize("window", [1, 2, 7, 8, 64, 1000, 100_000])
-def test_the_moving_mean_is_the_mean_of_the_last_finite_values(window: int) -> None:
+def test_moving_mean_is_the_mean_of_the_last_finite_values(window: int) -> None:
     values = noise(6, 4000, gaps=0.2)
     values[500:700] = np.nan
     clean = np.where(np.isfinite(values), values, np.nan)
-    x, y = fed(values).smooth(STEP, 0, 4000, 150, window)
+    x, y = series_of(values).smooth(STEP, 0, 4000, 150, window)
     assert len(x) <= 152
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no value at all is NaN, as it should be
-        wanted = [np.nanmean(clean[max(int(step) - window, 0) : int(step)]) for step in x]
-    np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-14)
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # nanmean warns about an empty slice and returns NaN, as intended
+        expected = [np.nanmean(clean[max(int(step) - window, 0) : int(step)]) for step in x]
+    np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_a_diverged_value_does_not_spoil_the_means_after_it() -> None:
+def test_huge_value_does_not_spoil_later_means() -> None:
     values = np.full(5000, 0.5)
     values[100] = 1e30
-    x, y = fed(values).smooth(STEP, 0, 5000, 5000, 10)
+    x, y = series_of(values).smooth(STEP, 0, 5000, 5000, 10)
     np.testing.assert_array_equal(y[x > 120], 0.5)
-    series = fed(np.full(500, 1.7e308))
-    assert np.isnan(series.smooth(STEP, 0, 500, 50, 100)[1]).any()  # the sum overflows: a gap, and no warning
+    series = series_of(np.full(500, 1.7e308))
+    assert np.isnan(series.smooth(STEP, 0, 500, 50, 100)[1]).any()  # the sum overflows to a gap without a warning
 
 
 def test_recent_is_the_mean_of_the_last_finite_values() -> None:
-    assert fed(np.array([9.0, 1.0, np.nan, 3.0])).recent(3) == 2.0
-    assert fed(np.array([np.nan])).recent(5) is None
+    assert series_of(np.array([9.0, 1.0, np.nan, 3.0])).recent(3) == 2.0
+    assert series_of(np.array([np.nan])).recent(5) is None
     assert Series().recent(5) is None
 
 
 @pytest.mark.parametrize("axis", [STEP, TIME, EPOCH])
-def test_the_nearest_measurement_is_found(axis: Axis) -> None:
-    series = fed(noise(7, 3000))
+def test_nearest_point_is_found(axis: Axis) -> None:
+    series = series_of(noise(7, 3000))
     along = axis.place(series.steps if axis.column == "step" else series.times)
     for position in np.random.default_rng(7).uniform(along[0] - 10, along[-1] + 10, 200):
         point = series.nearest(axis, float(position))
@@ -152,14 +154,14 @@ def test_the_nearest_measurement_is_found(axis: Axis) -> None:
     assert Series().nearest(axis, 0.0) is None
 
 
-def test_epochs_are_steps_over_steps_per_epoch() -> None:
-    x, y = fed(np.arange(1.0, 116)).view(EPOCH, 1.0, 5.0, 500)
-    np.testing.assert_allclose(x, np.arange(22, 116) / 23)  # one step before epoch 1, to the end of epoch 5
+def test_epochs_are_steps_divided_by_steps_per_epoch() -> None:
+    x, y = series_of(np.arange(1.0, 116)).view(EPOCH, 1.0, 5.0, 500)
+    np.testing.assert_allclose(x, np.arange(22, 116) / 23)  # from one step before epoch 1 to the end of epoch 5
     assert y[1] == 23
 
 
-def test_summaries() -> None:
-    series = fed(np.array([np.inf, 2.0, 0.5, np.nan]))
+def test_summary_values() -> None:
+    series = series_of(np.array([np.inf, 2.0, 0.5, np.nan]))
     assert (series.count, series.first, series.min) == (4, np.inf, 0.5)
     assert series.last is not None
     assert np.isnan(series.last)
@@ -169,9 +171,9 @@ def test_summaries() -> None:
     assert all(len(part) == 0 for part in empty.smooth(STEP, 0, 1, 100, 5))
 
 
-def test_it_does_not_matter_how_the_values_came() -> None:
+def test_batch_sizes_do_not_change_the_result() -> None:
     values = noise(9, 5000)
-    at_once, one_by_one = fed(values, largest_batch=10**6), fed(values, largest_batch=2)
+    at_once, one_by_one = series_of(values, largest_batch=10**6), series_of(values, largest_batch=2)
     for window in (5, 50):
         np.testing.assert_array_equal(
             at_once.smooth(STEP, 10, 4900, 33, window)[1], one_by_one.smooth(STEP, 10, 4900, 33, window)[1]
@@ -179,25 +181,25 @@ def test_it_does_not_matter_how_the_values_came() -> None:
     np.testing.assert_array_equal(at_once.view(STEP, 10, 4900, 33), one_by_one.view(STEP, 10, 4900, 33))
 
 
-def test_what_was_shown_does_not_change_when_more_arrives() -> None:
-    series = fed(np.arange(250.0))
+def test_returned_arrays_do_not_change_when_values_are_appended() -> None:
+    series = series_of(np.arange(250.0))
     values = series.values
     series.append(np.arange(251.0, 2001), np.full(1750, 5000.0), np.zeros(1750))
     np.testing.assert_array_equal(values, np.arange(250.0))
     assert len(series) == 2000
 
 
-def test_steps_that_are_walked_anew_replace_what_they_repeat() -> None:
-    series = fed(np.full(2000, 9.0))
+def test_repeated_steps_replace_the_earlier_values() -> None:
+    series = series_of(np.full(2000, 9.0))
     series.append(np.arange(1001.0, 1501), 9000 + np.arange(500.0), np.full(500, 1.0))
-    wanted = Series()
-    wanted.append(np.arange(1.0, 1501), 9000 + np.arange(1500.0), np.repeat([9.0, 1.0], [1000, 500]))
+    expected = Series()
+    expected.append(np.arange(1.0, 1501), 9000 + np.arange(1500.0), np.repeat([9.0, 1.0], [1000, 500]))
     assert len(series) == 1500
-    np.testing.assert_array_equal(series.view(STEP, 0, 1500, 37), wanted.view(STEP, 0, 1500, 37))
-    np.testing.assert_array_equal(series.smooth(STEP, 0, 1500, 37, 90)[1], wanted.smooth(STEP, 0, 1500, 37, 90)[1])
+    np.testing.assert_array_equal(series.view(STEP, 0, 1500, 37), expected.view(STEP, 0, 1500, 37))
+    np.testing.assert_array_equal(series.smooth(STEP, 0, 1500, 37, 90)[1], expected.smooth(STEP, 0, 1500, 37, 90)[1])
 
 
-def test_a_clock_that_was_set_back_does_not_turn_the_time_axis_round() -> None:
+def test_clock_set_back_keeps_times_ascending() -> None:
     series = Series()
     series.append(np.array([1.0, 2.0]), np.array([50.0, 60.0]), np.zeros(2))
     series.append(np.array([3.0, 4.0]), np.array([20.0, 70.0]), np.zeros(2))

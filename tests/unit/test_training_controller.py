@@ -1,4 +1,4 @@
-"""The controller of a training: what its end of an epoch costs, and when its steps are said to have been."""
+"""TrainingController: synchronisations between ranks at the end of an epoch, and the times of reported steps."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 STEPS = 3
 
 
-class Alone(RankedMetricsReporter):
-    """The reporter of several ranks, where this one is all there are; counts how often ranks would have met."""
+class SingleRankReporter(RankedMetricsReporter):
+    """A RankedMetricsReporter without other ranks, which counts the reductions."""
 
-    meetings = 0
+    reductions = 0
 
     def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
-        self.meetings += 1
+        self.reductions += 1
         return [*(loss * share for loss, share in zip(losses, shares, strict=True)), *numbers]
 
 
@@ -47,11 +47,13 @@ def controller_of(
         rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
     )
     context = Context(str(run_dir), assignment)
-    made = reporter(context)
+    metrics_reporter = reporter(context)
     nothing_to_save = cast("StateSaver", None)
     return (
-        TrainingController(context, made, nothing_to_save, steps_per_epoch=STEPS, samples_per_epoch=9, validates=True),
-        made,
+        TrainingController(
+            context, metrics_reporter, nothing_to_save, steps_per_epoch=STEPS, samples_per_epoch=9, validates=True
+        ),
+        metrics_reporter,
         run_dir,
     )
 
@@ -60,70 +62,67 @@ def mean(sums: Sequence[float]) -> dict[str, list[float]]:
     return {"val_loss": [sums[0] / sums[1]]}
 
 
-def measured(log: Path) -> list[tuple[int, str, int]]:
-    """First step, name and how many values, in their order; without the learning rate, which is told once."""
+def logged_metrics(log: Path) -> list[tuple[int, str, int]]:
+    """(first step, name, number of values) of the logged metrics, in order, without the learning rate."""
     lines = [each for each in Tail(log).read() if each["kind"] == "metrics"]
     every = [(each["first"], name, len(values)) for each in lines for name, values in each["values"].items()]
     return [each for each in every if each[1] != "learning_rate"]
 
 
 @pytest.mark.parametrize(("settings", "expected"), [({}, [1, 0, 1]), ({"patience": 5}, [2, 2, 2])])
-def test_ranks_meet_once_at_the_end_of_an_epoch_or_not_at_all(
+def test_ranks_synchronise_at_most_once_at_the_end_of_an_epoch(
     runs_root: Path, settings: dict[str, int], expected: list[int]
 ) -> None:
-    """With the losses, the sums of the validation and what is asked for; early stopping knows the means only then.
-
-    The first is met since it is not known yet how long a validation takes, the last since training ends there.
-    """
-    controller, reporter, _ = controller_of(runs_root, Alone, epochs=3, **settings)
-    assert isinstance(reporter, Alone)
-    for epoch, meetings in enumerate(expected):
+    """One reduction carries losses, validation sums and requests. Early stopping needs it in every epoch."""
+    controller, reporter, _ = controller_of(runs_root, SingleRankReporter, epochs=3, **settings)
+    assert isinstance(reporter, SingleRankReporter)
+    for epoch, reductions in enumerate(expected):
         controller.after_step(1.0)
-        reporter.report()  # so that no report is due by itself
+        reporter.report()  # so that no report is due
         reporter._interval = reporter._countdown = 1000
-        before = reporter.meetings
+        before = reporter.reductions
         for _ in range(STEPS - 1):
             controller.after_step(2.0)
         controller.after_epoch_steps(0.1)
         values = controller.finish_validation([3.0, 1.5], mean)
-        assert values == ({"val_loss": [2.0]} if meetings else None)
+        assert values == ({"val_loss": [2.0]} if reductions else None)
         assert not controller.after_epoch(values)
-        assert reporter.meetings - before == meetings, f"epoch {epoch}"
+        assert reporter.reductions - before == reductions, f"epoch {epoch}"
 
 
-def test_one_device_writes_nothing_at_the_end_of_a_short_epoch_and_loses_nothing(runs_root: Path) -> None:
-    """At the first it is not known yet how long a validation takes, and training ends at the last."""
+def test_single_device_skips_reports_of_short_epochs_but_loses_no_values(runs_root: Path) -> None:
+    """The first epoch is reported, since its validation time is unknown, and the last, since training ends."""
     controller, reporter, run_dir = controller_of(runs_root, MetricsReporter, epochs=3)
-    log, told = run_dir / EVENTS / "worker-0.jsonl", []
+    log, reported = run_dir / EVENTS / "worker-0.jsonl", []
     for _ in range(3):
         controller.after_step(1.0)
         reporter.report()
-        before = len(measured(log))
-        reporter._interval, reporter._due = 1000, float("inf")  # no report is due by itself, and an epoch is a moment
+        before = len(logged_metrics(log))
+        reporter._interval, reporter._due = 1000, float("inf")  # no report is due, and epochs count as short
         for _ in range(STEPS - 1):
             controller.after_step(2.0)
         controller.after_epoch_steps(0.1)
         assert not controller.after_epoch(controller.finish_validation([3.0, 1.5], mean))
-        told.append([(first, name) for first, name, _ in measured(log)[before:]])
-    assert told == [[(2, "loss"), (3, "val_loss")], [], [(8, "loss"), (9, "val_loss")]]
-    kept = measured(log)
+        reported.append([(first, name) for first, name, _ in logged_metrics(log)[before:]])
+    assert reported == [[(2, "loss"), (3, "val_loss")], [], [(8, "loss"), (9, "val_loss")]]
+    kept = logged_metrics(log)
     losses = [(first, count) for first, name, count in kept if name == "loss"]
     assert [first + at for first, count in losses for at in range(count)] == list(range(1, 10))
     assert [first for first, name, _ in kept if name == "val_loss"] == [3, 6, 9]
     assert kept.index((5, "loss", 2)) < kept.index((6, "val_loss", 1)) < kept.index((7, "loss", 1))
 
 
-@pytest.mark.parametrize(("takes_s", "expected_s"), [(0.0, 0.25), (0.0025, 0.5), (0.05, 1.0)])
-def test_reports_for_which_ranks_meet_take_little_of_the_time(
-    runs_root: Path, monkeypatch: pytest.MonkeyPatch, takes_s: float, expected_s: float
+@pytest.mark.parametrize(("report_s", "expected_s"), [(0.0, 0.25), (0.0025, 0.5), (0.05, 1.0)])
+def test_report_interval_adapts_to_the_duration_of_a_report(
+    runs_root: Path, monkeypatch: pytest.MonkeyPatch, report_s: float, expected_s: float
 ) -> None:
-    """Steps of 1 ms. A report that takes long is made less often, but a request waits for no more than a second."""
+    """Steps take 1 ms. A slow report is made less often, but at least once a second, so that requests are answered."""
     now, reported = 1000.0, []
 
-    class Slow(Alone):
+    class Slow(SingleRankReporter):
         def _reduce(self, losses: list[float], shares: list[float], numbers: list[float]) -> list[float]:
             nonlocal now
-            now += takes_s
+            now += report_s
             reported.append(self.steps)
             return super()._reduce(losses, shares, numbers)
 
@@ -136,23 +135,23 @@ def test_reports_for_which_ranks_meet_take_little_of_the_time(
     assert reported[:4] == [1, 3, 7, 15]
 
 
-@pytest.mark.parametrize("reporter", [MetricsReporter, Alone])
-def test_the_time_of_a_validation_is_none_of_the_steps(runs_root: Path, reporter: type[MetricsReporter]) -> None:
-    """What is reported after it says when its steps were; and the next steps are not said to have been before it."""
-    controller, made, run_dir = controller_of(runs_root, reporter, epochs=2)
+@pytest.mark.parametrize("reporter", [MetricsReporter, SingleRankReporter])
+def test_validation_time_is_not_counted_as_step_time(runs_root: Path, reporter: type[MetricsReporter]) -> None:
+    """Reports after the validation keep the times of the steps before it; later steps start after the validation."""
+    controller, metrics_reporter, run_dir = controller_of(runs_root, reporter, epochs=2)
     controller.after_step(1.0)
-    made.report()
-    trained = []
+    metrics_reporter.report()
+    training_ends = []
     for _ in range(2):
-        made._due = float("inf")  # no report is due by itself
-        if isinstance(made, Alone):
-            made._interval = made._countdown = 1000
+        metrics_reporter._due = float("inf")  # no report is due
+        if isinstance(metrics_reporter, SingleRankReporter):
+            metrics_reporter._interval = metrics_reporter._countdown = 1000
         controller.after_step(2.0)
         controller.after_step(3.0)
         controller.after_epoch_steps(0.1)
-        trained.append(time.time())
-        wait_until(lambda: time.time() > trained[-1] + 0.01, what="the validation")
+        training_ends.append(time.time())
+        wait_until(lambda: time.time() > training_ends[-1] + 0.01, what="the validation")
         controller.after_epoch(controller.finish_validation([1.0, 1.0], mean))
     lines = [each for each in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if "loss" in each.get("values", {})]
     assert [each["first"] for each in lines] == [1, 2, 4]
-    assert lines[1]["t"] <= trained[0] < lines[2]["since"] <= lines[2]["t"] <= trained[1]
+    assert lines[1]["t"] <= training_ends[0] < lines[2]["since"] <= lines[2]["t"] <= training_ends[1]

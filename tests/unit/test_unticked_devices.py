@@ -1,4 +1,4 @@
-"""A run's processes on GPUs that were not ticked: found, told once, and nobody else accused."""
+"""UntickedDeviceWatch: report a run's processes on GPUs that were not ticked, once, and no other process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def found(ticked: list[str], *samples: Sample, pids: tuple[int, ...] = (4711, 47
     return [stray.sentence for stray in unticked_devices.find(ticked, [*GPUS, *PARTS], samples, pids)]
 
 
-def test_a_process_on_a_gpu_that_was_not_ticked_is_told() -> None:
+def test_process_on_an_unticked_gpu_is_reported() -> None:
     (one,) = found(["GPU-0"], sample("GPU-0", 4711), sample("GPU-2", 9, 4711))
     assert one == (
         "Process 4711 of this run is on GPU 2 (RTX 4090), which was not ticked. "
@@ -39,26 +39,33 @@ def test_a_process_on_a_gpu_that_was_not_ticked_is_told() -> None:
     assert both.startswith("Processes 4711 and 4712 of this run are on GPU 2 (RTX 4090), which was not ticked.")
 
 
-def test_ticked_gpus_strangers_and_silent_drivers_are_no_finding() -> None:
+def test_ticked_gpus_other_processes_and_unknown_lists_are_not_reported() -> None:
     assert found(["GPU-0", "GPU-2"], sample("GPU-0", 4711), sample("GPU-2", 4712)) == []
     assert found(["GPU-0"], sample("GPU-1", 9), sample("GPU-2", None)) == []
 
 
-def test_the_gpu_of_a_ticked_mig_device_names_its_processes_rightly() -> None:
+def test_process_on_ticked_mig_device_is_not_reported_for_its_gpu() -> None:
     assert found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-0", 4711)) == []
     (other,) = found(["MIG-0"], sample("GPU-1", 4711), sample("MIG-1", 4711))
     assert "is on GPU 1 MIG 1 (1g.5gb), which was not ticked." in other
 
 
-def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
+def test_each_finding_is_reported_once_and_again_when_it_grows() -> None:
     watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: [4711, 4712])
     clock = itertools.count(step=5)
 
-    def look(*pids: int) -> list[tuple[int, ...]]:
+    def poll_with(*pids: int) -> list[tuple[int, ...]]:
         survey = Survey(devices=tuple(GPUS), samples=(sample("GPU-2", *pids),))
         return [stray.pids for stray in watch.poll(survey, next(clock))]
 
-    assert [look(4711), look(4711), look(4711, 4712), look(4711, 4712), look(), look(4711)] == [
+    assert [
+        poll_with(4711),
+        poll_with(4711),
+        poll_with(4711, 4712),
+        poll_with(4711, 4712),
+        poll_with(),
+        poll_with(4711),
+    ] == [
         [(4711,)],
         [],
         [(4711, 4712)],
@@ -68,7 +75,7 @@ def test_each_finding_is_told_once_and_again_when_it_grows() -> None:
     ]
 
 
-def test_it_looks_as_often_as_lists_are_read_and_scans_only_when_somebody_is_there() -> None:
+def test_poll_is_limited_in_rate_and_scans_only_for_busy_unticked_gpus() -> None:
     scans = []
     watch = unticked_devices.UntickedDeviceWatch(["GPU-0"], lambda: scans.append(1) or [4711])
     quiet = Survey(devices=tuple(GPUS), samples=(sample("GPU-0", 4711), sample("GPU-2")))
@@ -82,12 +89,12 @@ def test_it_looks_as_often_as_lists_are_read_and_scans_only_when_somebody_is_the
     assert len(scans) == 1
 
 
-def test_the_event_has_the_device_the_pids_and_the_text() -> None:
+def test_event_has_the_device_the_pids_and_the_text() -> None:
     (stray,) = unticked_devices.find(["GPU-0"], GPUS, [sample("GPU-1", 4711)], [4711])
     assert stray.to_event() == {"device": "GPU-1", "pids": [4711], "text": stray.sentence}
 
 
-def test_a_runs_sampler_reads_the_gpus_that_were_not_ticked_too(nvml: StandIn) -> None:
+def test_run_sampler_also_reads_unticked_gpus(nvml: StandIn) -> None:
     nvml.write(gpus=2, gpu0={"compute": "4711:5"}, gpu1={"compute": "4711:5,9:1", "mig": 1, "mig_count": 1})
     with Sampler.for_run([uuid(0)]) as sampler:
         sampler.survey(30)
@@ -97,7 +104,7 @@ def test_a_runs_sampler_reads_the_gpus_that_were_not_ticked_too(nvml: StandIn) -
     assert stray.device_id == uuid(1)
 
 
-def test_the_sampler_of_a_run_on_the_cpu_asks_no_driver(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampler_of_a_cpu_run_does_not_call_the_driver(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.write(gpus=1)
     with Sampler.for_run(["cpu:0"]) as sampler:
         assert [device.id for device in sampler.survey(30).devices] == ["cpu:0"]

@@ -1,4 +1,4 @@
-"""What the end of a run writes down, with a watch on a machine that is played."""
+"""The notices of `watch_release` about terminated processes, on a fake machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from core.memory_watch.watch import MemoryWatch
 from core.schema.settings import ReleaseWatch
 from core.supervisor.monitor import watch_release
-from tests.support.playing import CPU, RUN, WORKER, Played
+from tests.support.fake_machine import CPU, RUN, WORKER, FakeMachine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from core.devices.device import Sample
 
 
-class Nothing:
-    """Readings that never come."""
+class NoSamples:
+    """A sampler that never has a sample."""
 
     def poll(self) -> Sequence[Sample]:
         return ()
@@ -25,20 +25,20 @@ class Nothing:
         pass
 
 
-def notices(machine: Played) -> list[object]:
-    """What is told of those that had to be ended."""
+def notices(machine: FakeMachine) -> list[object]:
+    """The notices about terminated processes."""
     written: list[tuple[str, dict[str, object]]] = []
     watch = MemoryWatch(RUN, [CPU], ReleaseWatch(), machine, machine.clock)
     watch.begin([])
     watch_release(
-        watch, Nothing(), lambda kind, **fields: written.append((kind, fields)), [WORKER],  # type: ignore[arg-type]
+        watch, NoSamples(), lambda kind, **fields: written.append((kind, fields)), [WORKER],  # type: ignore[arg-type]
         is_hurried=lambda: False, meanwhile=lambda: None,
     )  # fmt: skip
     return [fields["text"] for kind, fields in written if kind == "notice"]
 
 
-def test_those_that_had_to_be_ended_are_told_by_name_and_user() -> None:
-    machine = Played()
+def test_notice_names_terminated_processes_with_their_users() -> None:
+    machine = FakeMachine()
     machine.leave(201)
     assert notices(machine) == ["A process outlived its worker and was sent SIGTERM: pid 201 python (anna)."]
     machine.leave(201)

@@ -1,4 +1,4 @@
-"""A watch over memory on a machine that is played: its processes, its devices, and its time are what a test says."""
+"""A fake machine for MemoryWatch: the test sets its processes, devices and clock."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ MB, GB = 2**20, 2**30
 WORKER = ProcessId(pid=100, created=5.0)
 
 
-class Played:
-    """A machine: its clock, its processes, and who holds the GPU."""
+class FakeMachine:
+    """A machine with a clock, the run's processes and the processes that use the GPU."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         self.left: dict[ProcessId, ProcessInfo] = {}
-        """The run's processes that are there, and what is to be seen of them."""
+        """The run's remaining processes and their descriptions."""
         self.immune: dict[int, set[signal.Signals]] = {}
         self.refuses: set[str] = set()
-        """The signals that nobody may be sent: what is to be signalled cannot be known for sure."""
+        """Signals that `send` refuses, as if the target could not be identified."""
         self.sent: list[tuple[int, str]] = []
         self.others: list[ProcessInfo] = []
         self.trouble: str | None = None
@@ -45,7 +45,7 @@ class Played:
         return self.now
 
     def leave(self, pid: int, *, on: str | None = GPU.id, immune: str = "", state: str = "S") -> ProcessId:
-        """A process of the run that does not end with its worker."""
+        """Add a process of the run that outlives its worker."""
         process = ProcessId(pid=pid, created=7.0)
         self.left[process] = ProcessInfo(
             pid=pid, created=7.0, device_id=on, name="python", user="anna", run_id=RUN, ours=True, state=state,
@@ -99,7 +99,7 @@ def reading(memory: int | None, device: Device = GPU, *, time: float = 0.0, lost
 
 
 def trained(
-    machine: Played,
+    machine: FakeMachine,
     *,
     before: int | None = GB // 2,
     peak: int | None = 9 * GB,
@@ -107,7 +107,7 @@ def trained(
     wait_s: float = 60,
     unlisted: bool = False,
 ) -> MemoryWatch:
-    """A watch whose run has just ended; `unlisted`: the driver's list could not be read before it."""
+    """A watch whose run has just ended. `unlisted`: the driver's process list was unreadable before the run."""
     watch = MemoryWatch(RUN, [device], ReleaseWatch(wait_s=wait_s), machine, machine.clock)
     watch.begin([reading(before, device, pids=None if unlisted else ())])
     if peak is not None:
@@ -116,16 +116,18 @@ def trained(
     return watch
 
 
-def read(watch: MemoryWatch, machine: Played, *samples: Sample, seconds: float = 0.5) -> list[Release]:
-    """Let time pass, have these readings arrive, and take a step."""
+def read(watch: MemoryWatch, machine: FakeMachine, *samples: Sample, seconds: float = 0.5) -> list[Release]:
+    """Advance the clock, deliver the samples and make one step."""
     machine.now += seconds
     watch.take(samples)
     return watch.step()
 
 
-def over(watch: MemoryWatch, machine: Played, memory: int | None, **more: object) -> list[Release]:
-    """The same again and again until the watch has found something out."""
+def read_until_verdict(
+    watch: MemoryWatch, machine: FakeMachine, memory: int | None, **options: object
+) -> list[Release]:
+    """Repeat the same reading until the watch returns a verdict."""
     for _ in range(200):
-        if found := read(watch, machine, reading(memory, **more)):  # type: ignore[arg-type]
+        if found := read(watch, machine, reading(memory, **options)):  # type: ignore[arg-type]
             return found
     raise AssertionError("the watch does not come to an end")
