@@ -1,4 +1,4 @@
-"""Checkpoints: when they are written, which are kept, and what is told of those that cannot be used."""
+"""Checkpoints: when they are written, which are kept, and how unusable ones are reported."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ DROPS = """
     def val_data():
         return [0.5, 0.4, 0.6, 0.7, 0.8, 0.9]
 """
-"""70 items in batches of 16: the last has 6. The second of six epochs is the best."""
+"""70 items in batches of 16; the last batch has 6 items. The second of six epochs has the lowest val_loss."""
 
 
 @pytest.fixture
-def drops(tmp_path: Path) -> str:
+def small_recipe(tmp_path: Path) -> str:
     return write_recipe(tmp_path, DROPS, "drops")
 
 
@@ -55,15 +55,15 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def stepwise(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    """A run with a checkpoint of every step: to be copied, not changed."""
+    """A run with a checkpoint at every step. Tests copy it and must not change it."""
     root = tmp_path_factory.mktemp("stepwise")
     spec = make_spec(write_recipe(root, DROPS, "drops"), checkpoints=EVERY_STEP, **SETTINGS)
     return train(spec, root / "runs")
 
 
-def test_the_latest_and_the_best_are_kept(runs_root: Path, drops: str) -> None:
+def test_latest_and_best_checkpoints_are_kept(runs_root: Path, small_recipe: str) -> None:
     followed = train(
-        make_spec(drops, epochs=6, batch_size=16, checkpoints={"unit": "epochs", "keep": 2}),
+        make_spec(small_recipe, epochs=6, batch_size=16, checkpoints={"unit": "epochs", "keep": 2}),
         runs_root,
     )
     losses = followed.run_series.metrics["val_loss"].values.tolist()
@@ -71,7 +71,7 @@ def test_the_latest_and_the_best_are_kept(runs_root: Path, drops: str) -> None:
     assert names(followed.run) == [f"step-{step:08d}" for step in (10, 25, 30)]
 
 
-def test_a_broken_checkpoint_is_passed_over_and_told(runs_root: Path, stepwise: Followed) -> None:
+def test_broken_checkpoint_is_skipped_with_a_notice(runs_root: Path, stepwise: Followed) -> None:
     run_dir = broken_off(stepwise, 7, runs_root)
     model = run_dir / "checkpoints" / "step-00000007" / "state-0.json"
     content = bytearray(model.read_bytes())
@@ -85,7 +85,7 @@ def test_a_broken_checkpoint_is_passed_over_and_told(runs_root: Path, stepwise: 
     assert "Training goes on from step 5." in notices(again)
 
 
-def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, stepwise: Followed) -> None:
+def test_resume_without_usable_checkpoint_fails_and_keeps_metrics(runs_root: Path, stepwise: Followed) -> None:
     run_dir = broken_off(stepwise, 1, runs_root)
     manifest = run_dir / "checkpoints" / "step-00000001" / "checkpoint.json"
     manifest.write_text(manifest.read_text()[:-40])
@@ -94,15 +94,15 @@ def test_without_a_whole_checkpoint_nothing_is_lost(runs_root: Path, stepwise: F
     assert "All checkpoints of this run are broken: step-00000001 (checkpoint.json is not what was written)." in str(
         failed.run.facts.error
     )
-    assert failed.run_series.metrics["loss"].count == 15  # what was measured is still there
+    assert failed.run_series.metrics["loss"].count == 15  # the recorded metrics are kept
     shutil.rmtree(manifest.parent)
     again = resumed(run_dir)
     assert "The run has no checkpoint to resume from. Training starts from the beginning." in notices(again)
     assert again.losses() == stepwise.losses()
 
 
-def test_a_checkpoint_that_cannot_be_written_is_told_and_training_goes_on(runs_root: Path, drops: str) -> None:
-    recipe = Path(drops)
+def test_failed_checkpoint_write_is_reported_and_training_continues(runs_root: Path, small_recipe: str) -> None:
+    recipe = Path(small_recipe)
     recipe.write_text(
         recipe.read_text()
         + f"""
@@ -115,14 +115,14 @@ def loss():
     return lambda weight, items: weight
 """
     )
-    followed = train(make_spec(drops, epochs=2, batch_size=16, checkpoints={"unit": "epochs"}), runs_root)
+    followed = train(make_spec(small_recipe, epochs=2, batch_size=16, checkpoints={"unit": "epochs"}), runs_root)
     assert followed.state is RunState.FINISHED
     assert "The checkpoint at step 5 could not be written to" in notices(followed)
     assert "Training goes on, and the next checkpoint is tried when it is due" in notices(followed)
 
 
-def test_on_a_full_disk_older_checkpoints_make_way(small_disk: Path, tmp_path: Path) -> None:
-    """Of 1 MiB, in which two have room, but not three."""
+def test_full_disk_removes_older_checkpoints(small_disk: Path, tmp_path: Path) -> None:
+    """The disk of 1 MiB has room for two checkpoints but not for three."""
     heavy = write_recipe(tmp_path, DROPS.replace("size=16", "size=280_000"), "heavy")
     settings = {**SETTINGS, "checkpoints": {"unit": "steps", "every": 1, "keep": 2, "best": False}}
     followed = train(make_spec(heavy, **settings), small_disk)
@@ -133,10 +133,10 @@ def test_on_a_full_disk_older_checkpoints_make_way(small_disk: Path, tmp_path: P
     assert "could not be written" not in notices(followed)
 
 
-def test_on_a_disk_too_small_for_one_training_goes_on(small_disk: Path, tmp_path: Path) -> None:
+def test_disk_too_small_for_any_checkpoint_does_not_stop_training(small_disk: Path, tmp_path: Path) -> None:
     heavy = write_recipe(tmp_path, DROPS.replace("size=16", "size=2_000_000"), "heavy")
     followed = train(make_spec(heavy, **{**SETTINGS, "checkpoints": EVERY_STEP}), small_disk)
     assert followed.state is RunState.FINISHED
     assert names(followed.run) == []
-    assert notices(followed).count("could not be written") == 1  # once for them all
+    assert notices(followed).count("could not be written") == 1  # one notice for all failures
     assert followed.run_series.metrics["loss"].count == followed.run.facts.step > 5

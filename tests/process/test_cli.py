@@ -1,4 +1,4 @@
-"""The command line: exit codes, one JSON document, one sentence for what is wrong."""
+"""The command line: exit codes, one JSON document, one sentence per error."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     def run(*arguments: str) -> tuple[int, str, str]:
         try:
             code = __main__.main([*arguments, "--runs", str(runs_root)])
-        except SystemExit as left:
-            code = int(left.code or 0)
+        except SystemExit as exit_:
+            code = int(exit_.code or 0)
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -85,7 +85,7 @@ RUN = ("run", "digits_mlp", "--devices", "cpu:0")
         (("fly",), "invalid choice: 'fly'"),
     ],
 )
-def test_wrong_use_ends_in_one_sentence_before_anything_is_started(
+def test_usage_error_prints_one_sentence_and_starts_nothing(
     call: Call, runs_root: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     code, out, err = call(*arguments)
@@ -111,7 +111,7 @@ def test_wrong_use_ends_in_one_sentence_before_anything_is_started(
         ),
     ],
 )
-def test_a_recipe_file_that_cannot_be_used_is_refused(call: Call, tmp_path: Path, source: str, words: str) -> None:
+def test_invalid_recipe_file_is_refused(call: Call, tmp_path: Path, source: str, words: str) -> None:
     code, _, err = call("run", write_recipe(tmp_path, source), "--devices", "cpu:0")
     assert code == 2
     assert words in err
@@ -120,7 +120,7 @@ def test_a_recipe_file_that_cannot_be_used_is_refused(call: Call, tmp_path: Path
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_an_unreadable_recipe_is_refused(call: Call, tmp_path: Path) -> None:
+def test_unreadable_recipe_is_refused(call: Call, tmp_path: Path) -> None:
     recipe = Path(write_recipe(tmp_path, LONG))
     recipe.chmod(0)
     code, _, err = call("run", str(recipe), "--devices", "cpu:0")
@@ -135,7 +135,7 @@ def test_gpu_and_cpu_together_are_refused(call: Call, nvml: object) -> None:
     assert "CPU devices and NVIDIA GPUs cannot be used together (GPU 0, CPU 0). A run uses one kind of device: " in err
 
 
-def test_torch_missing_is_told_before_the_start(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_torch_is_reported_before_start(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINYARD_PYTHON_PYTORCH")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, err = call(*RUN)
@@ -145,7 +145,7 @@ def test_torch_missing_is_told_before_the_start(call: Call, monkeypatch: pytest.
     )
 
 
-def test_a_runs_folder_that_cannot_be_written_is_told(call: Call, runs_root: Path) -> None:
+def test_unwritable_runs_folder_is_reported(call: Call, runs_root: Path) -> None:
     runs_root.write_text("a file where a folder should be")
     code, _, err = call(*RUN)
     assert code == 2
@@ -153,7 +153,7 @@ def test_a_runs_folder_that_cannot_be_written_is_told(call: Call, runs_root: Pat
     assert "Keep runs elsewhere with --runs DIR" in err
 
 
-def test_an_interruption_while_the_command_is_loaded_is_a_sentence(monkeypatch, capsys) -> None:
+def test_ctrl_c_during_import_prints_one_sentence(monkeypatch, capsys) -> None:
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
@@ -162,7 +162,7 @@ def test_an_interruption_while_the_command_is_loaded_is_a_sentence(monkeypatch, 
     assert capsys.readouterr() == ("", "trainyard: interrupted. Nothing was done.\n")
 
 
-def test_facts_are_one_json_document(call: Call) -> None:
+def test_json_option_prints_one_json_document(call: Call) -> None:
     for command in ("devices", "catalog", "recipes", "runs"):
         code, out, _ = call(command, "--json")
         assert code == 0
@@ -197,7 +197,7 @@ def test_run_show_and_list_agree(call: Call, runs_root: Path) -> None:
     assert call("attach", shown["run"])[0] == 0
 
 
-def test_an_ambiguous_run_is_refused(call: Call, runs_root: Path) -> None:
+def test_ambiguous_run_name_is_refused(call: Call, runs_root: Path) -> None:
     for _ in range(2):
         write_spec(new_directory(runs_root, "digits"), make_spec("digits_mlp"))
     code, _, err = call("show", "2")
@@ -205,7 +205,7 @@ def test_an_ambiguous_run_is_refused(call: Call, runs_root: Path) -> None:
     assert "'2' is the beginning of 2 runs" in err
 
 
-def test_exit_codes_tell_how_it_ended(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_exit_codes_match_run_outcome(call: Call, runs_root: Path, tmp_path: Path) -> None:
     failing = write_recipe(tmp_path, f"{LONG}\ndef loss():\n    raise RuntimeError('no such loss')\n", "failing")
     code, out, err = call("run", failing, "--devices", "cpu:0")
     assert code == 1
@@ -238,7 +238,7 @@ def test_detach_returns_at_once(call: Call, runs_root: Path, tmp_path: Path) -> 
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_ctrl_c_stops_the_run_and_says_so(runs_root: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_run_with_a_message(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
     command = [sys.executable, "-m", "core.cli", "run", recipe, "--devices", "cpu:0", "--epochs", str(FOREVER)]
     with subprocess.Popen(
@@ -255,8 +255,8 @@ def test_ctrl_c_stops_the_run_and_says_so(runs_root: Path, tmp_path: Path) -> No
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_a_users_own_core_package_takes_nobodys_place(runs_root: Path, tmp_path: Path) -> None:
-    """Recipe, its neighbours and the working folder have modules of our names."""
+def test_users_core_package_does_not_shadow_ours(runs_root: Path, tmp_path: Path) -> None:
+    """The recipe's folder, which is also the working folder, has packages named like ours."""
     for name in ("core", "gui", "resources"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("MINE = True\n")
@@ -269,7 +269,7 @@ def test_a_users_own_core_package_takes_nobodys_place(runs_root: Path, tmp_path:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_core_on_the_python_path_takes_nobodys_place(runs_root: Path, tmp_path: Path) -> None:
+def test_core_module_on_pythonpath_does_not_shadow_ours(runs_root: Path, tmp_path: Path) -> None:
     for name in ("core", "gui", "resources"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('mine')\n")
     command = [Path(sys.executable).with_name("trainyard"), "run", "digits_mlp", "--devices", "cpu:0", "--epochs", "1"]
@@ -278,7 +278,7 @@ def test_a_core_on_the_python_path_takes_nobodys_place(runs_root: Path, tmp_path
     assert done.returncode == 0, done.stderr
 
 
-def test_a_spec_of_a_newer_version_is_told(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_spec_of_newer_version_is_reported(call: Call, runs_root: Path, tmp_path: Path) -> None:
     followed = train(played(tmp_path / "actor", steps=3), runs_root)
     file = followed.run.dir / "spec.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
@@ -288,23 +288,23 @@ def test_a_spec_of_a_newer_version_is_told(call: Call, runs_root: Path, tmp_path
     assert json.loads(call("runs", "--json")[1])[0]["state"] == "finished"
 
 
-def test_garbage_among_the_events_loses_nothing(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_garbage_lines_in_events_are_skipped(call: Call, runs_root: Path, tmp_path: Path) -> None:
     followed = train(played(tmp_path / "actor", steps=3), runs_root)
     before = json.loads(call("show", followed.run.id, "--json")[1])
-    rubbish = [
+    garbage = [
         b"\xff\xfe\x00garbage\n", b'{"kind": "metrics", "t": "soon"}\n', b"[1, 2]\n", b'{"t": 1}\n',
         b'{"t": 2e9, "kind": "metrics", "first": "x", "values": 3}\n', b'{"t": 2e9, "kind": "sample"}\n',
         b'{"t": 2e9, "kind": "state", "state": "flying"}\n', b'{"t": 2e9, "kind": "unheard-of"}\n', b'{"torn": ',
     ]  # fmt: skip
     for file in (followed.run.dir / "events").glob("*.jsonl"):
         with file.open("ab") as events:
-            events.writelines(rubbish)
+            events.writelines(garbage)
     after = json.loads(call("show", followed.run.id, "--json")[1])
     assert {**after, "ended": None} == {**before, "ended": None}
     assert "are not events and were skipped" in call("show", followed.run.id)[1]
 
 
-def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path, tmp_path: Path) -> None:
+def test_run_with_json_prints_only_the_document(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
     command = [
         sys.executable,
@@ -323,7 +323,7 @@ def test_progress_goes_to_stderr_and_json_stays_alone(runs_root: Path, tmp_path:
     assert done.stderr == ""
 
 
-def test_a_reader_that_goes_away_is_no_error(runs_root: Path) -> None:
+def test_closed_stdout_pipe_is_no_error(runs_root: Path) -> None:
     shell = subprocess.run(
         ["/bin/sh", "-c", f"{sys.executable} -m core.cli recipes --json | true"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What the command line says: who is on the devices, why one cannot be had, what a table and an ending look like."""
+"""Output of the command line: shared devices, refused devices, tables, help, stop messages and outcome lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LOST_6 = "GPU 6 cannot be listed: the driver says “GPU is lost”. A reboot of
 
 
 def written_run(root: Path, *states: str, losses: tuple[float, ...] = ()) -> Path:
-    """A run's folder on cpu:0, whose supervisor is this process."""
+    """Write the folder of a run on cpu:0 whose supervisor is this process."""
     run_dir = new_directory(root, "digits")
     write_spec(run_dir, make_spec("digits_mlp"))
     identity = processes.identify(os.getpid())
@@ -77,16 +77,16 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 FAILED = ("starting", "running", "releasing", "failed")
 
 
-def test_where_runs_are_kept_may_be_said_before_the_command_or_behind_it(tmp_path: Path, capsys) -> None:
+def test_runs_option_works_before_and_after_the_command(tmp_path: Path, capsys) -> None:
     run_dir = written_run(tmp_path / "runs", *FAILED)
     for arguments in (("--runs", tmp_path / "runs", "runs"), ("runs", "--runs", tmp_path / "runs")):
         assert run_dir.name in call(capsys, *arguments)[1]
     both = ("--runs", tmp_path / "empty", "runs", "--runs", tmp_path / "runs")
-    assert run_dir.name in call(capsys, *both)[1], "what is said last counts"
+    assert run_dir.name in call(capsys, *both)[1], "the last --runs option counts"
     assert run_dir.name not in call(capsys, "runs", "--runs", tmp_path / "empty")[1]
 
 
-def test_a_loss_that_is_no_number_is_a_text_in_the_list(runs_root: Path, capsys) -> None:
+def test_nan_loss_is_a_string_in_json(runs_root: Path, capsys) -> None:
     run_dir = written_run(runs_root, *FAILED, losses=(0.5, float("nan")))
     code, out, err = call(capsys, "runs", "--json", "--runs", runs_root)
     assert (code, err) == (0, "")
@@ -95,7 +95,7 @@ def test_a_loss_that_is_no_number_is_a_text_in_the_list(runs_root: Path, capsys)
     assert shown["metrics"]["loss"]["last"] == "nan"
 
 
-def test_a_list_has_headings_and_an_empty_one_says_so(runs_root: Path, capsys) -> None:
+def test_run_list_has_headings_and_a_message_when_empty(runs_root: Path, capsys) -> None:
     code, out, err = call(capsys, "runs", "--runs", runs_root)
     assert (code, out, err) == (0, "", f"trainyard: there are no runs in {runs_root} yet.\n")
     assert call(capsys, "runs", "--json", "--runs", runs_root) == (0, "[]\n", "")
@@ -106,19 +106,19 @@ def test_a_list_has_headings_and_an_empty_one_says_so(runs_root: Path, capsys) -
     assert call(capsys, "catalog")[1].startswith("FRAMEWORK ")
 
 
-def test_of_many_runs_that_may_be_meant_some_are_named_and_the_others_counted(runs_root: Path, capsys) -> None:
+def test_ambiguous_name_lists_some_runs_and_counts_the_rest(runs_root: Path, capsys) -> None:
     for _ in range(7):
         written_run(runs_root, *FAILED)
     assert call(capsys, "show", "2", "--runs", runs_root)[2].endswith(" and 2 more. Give more of the name.\n")
 
 
-def test_what_cannot_run_is_listed_with_its_reason(capsys) -> None:
+def test_unavailable_strategy_is_listed_with_its_reason(capsys) -> None:
     out = call(capsys, "catalog")[1]
     tpu = next(row for row in json.loads(call(capsys, "catalog", "--json")[1]) if row["strategy"] == "tpu")
     assert f"tensorflow tpu: {tpu['unavailable']}" in out.splitlines()
 
 
-def test_devices_are_told_with_memory_use_and_holders(nvml: StandIn, runs_root: Path, capsys) -> None:
+def test_devices_command_shows_memory_utilisation_and_processes(nvml: StandIn, runs_root: Path, capsys) -> None:
     nvml.write(gpus=2, gpu1={"memory_used": 20 * GB, "utilisation": 97, "compute": f"{os.getpid()}:{20 * GB}"})
     run_dir = written_run(runs_root, "starting", "running")
     heading, *lines = call(capsys, "devices", "--runs", runs_root)[1].splitlines()
@@ -134,52 +134,55 @@ def test_devices_are_told_with_memory_use_and_holders(nvml: StandIn, runs_root: 
     assert (rows["gpu:0"]["processes"], rows["gpu:0"]["runs"]) == ([], [])
 
 
-# -- beside others -------------------------------------------------------------------------------
+# -- shared devices --------------------------------------------------------------------------------
 
 
-def on_gpu(*processes_there: Process, used: int | None = None) -> Survey:
+def survey_with_processes(*processes_there: Process, used: int | None = None) -> Survey:
     return Survey(
         devices=(*GPUS, *CPUS),
         samples=(Sample(device_id=GPUS[1].id, time=1.0, memory_used_bytes=used, processes=processes_there),),
     )
 
 
-def beside(found: Survey, root: Path, *chosen: str) -> str | None:
+def sharing_message(found: Survey, root: Path, *chosen: str) -> str | None:
     return sharing_sentence([each for each in found.devices if each.short_name in chosen], devices_in_use(found, root))
 
 
-def test_who_is_on_a_device_is_named(runs_root: Path) -> None:
-    live, _ = written_run(runs_root, "starting", "running"), written_run(runs_root, *FAILED)
+def test_runs_and_processes_on_shared_device_are_named(runs_root: Path) -> None:
+    active_run, _ = written_run(runs_root, "starting", "running"), written_run(runs_root, *FAILED)
     large, small = Process(pid=os.getpid(), memory_used_bytes=18 * GB), Process(pid=2**22 + 1, memory_used_bytes=GB)
-    found = on_gpu(small, large)
-    assert beside(found, runs_root, "cpu:0") == f"This run shares its devices: CPU 0 is used by run {live.name}."
-    told = beside(found, runs_root, "gpu:1") or ""
+    found = survey_with_processes(small, large)
+    assert (
+        sharing_message(found, runs_root, "cpu:0")
+        == f"This run shares its devices: CPU 0 is used by run {active_run.name}."
+    )
+    told = sharing_message(found, runs_root, "gpu:1") or ""
     assert told.startswith(f"This run shares its devices: GPU 1 is used by pid {os.getpid()} ")
     assert told.endswith(" with 19.0 GB of its 24.0 GB.")
-    assert beside(found, runs_root, "cpu:1", "gpu:0") is None
+    assert sharing_message(found, runs_root, "cpu:1", "gpu:0") is None
 
 
-def test_who_holds_little_is_not_worth_a_word(runs_root: Path) -> None:
+def test_process_with_little_memory_is_not_mentioned(runs_root: Path) -> None:
     desktop = Process(pid=os.getpid(), memory_used_bytes=GB)
-    assert beside(on_gpu(desktop), runs_root, "gpu:1") is None
+    assert sharing_message(survey_with_processes(desktop), runs_root, "gpu:1") is None
 
 
-def test_where_the_driver_tells_no_amounts_the_devices_counts(runs_root: Path) -> None:
-    found = on_gpu(Process(pid=os.getpid()), used=20 * GB)
-    assert "with 20.0 GB of its 24.0 GB" in (beside(found, runs_root, "gpu:1") or "")
+def test_device_memory_is_used_when_process_memory_is_unknown(runs_root: Path) -> None:
+    found = survey_with_processes(Process(pid=os.getpid()), used=20 * GB)
+    assert "with 20.0 GB of its 24.0 GB" in (sharing_message(found, runs_root, "gpu:1") or "")
 
 
-def test_a_runs_folder_that_is_none_is_told_by_who_needs_it(tmp_path: Path) -> None:
+def test_invalid_runs_folder_does_not_break_sharing_check(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert beside(on_gpu(), tmp_path / "file", "cpu:0") is None
+    assert sharing_message(survey_with_processes(), tmp_path / "file", "cpu:0") is None
 
 
 class _StartedError(Exception):
     pass
 
 
-def test_a_run_beside_another_is_told_and_started(runs_root: Path, capsys, monkeypatch) -> None:
-    live = written_run(runs_root, "starting", "running")
+def test_run_on_shared_device_warns_and_starts(runs_root: Path, capsys, monkeypatch) -> None:
+    active_run = written_run(runs_root, "starting", "running")
 
     def refuse(spec: RunSpec, root: Path) -> None:
         raise _StartedError
@@ -189,13 +192,13 @@ def test_a_run_beside_another_is_told_and_started(runs_root: Path, capsys, monke
     with pytest.raises(_StartedError):
         __main__.main(arguments)
     out, err = capsys.readouterr()
-    assert (out, err) == ("", f"trainyard: This run shares its devices: CPU 0 is used by run {live.name}.\n")
+    assert (out, err) == ("", f"trainyard: This run shares its devices: CPU 0 is used by run {active_run.name}.\n")
     with pytest.raises(_StartedError):
         __main__.main(["run", "digits_mlp", "--devices", "cpu:1", "--runs", str(runs_root)])
     assert capsys.readouterr() == ("", "")
 
 
-# -- devices that cannot be had ------------------------------------------------------------------
+# -- refused devices -------------------------------------------------------------------------------
 
 
 def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GPUS, *CPUS)) -> str | None:
@@ -204,7 +207,7 @@ def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GP
 
 
 @pytest.mark.parametrize(
-    ("devices", "said"),
+    ("devices", "message"),
     [
         (("cpu:0",), None),
         (("gpu:9",), "There is no device 'gpu:9' here. Choose from: gpu:0, gpu:1, cpu:0, cpu:1."),
@@ -214,17 +217,17 @@ def refused(*devices: str, banner: str | None, listed: tuple[Device, ...] = (*GP
         ((), "No device is chosen. Choose at least one of: gpu:0, gpu:1, cpu:0, cpu:1."),
     ],
 )
-def test_only_what_concerns_the_devices_named_is_told(devices: tuple[str, ...], said: str | None) -> None:
-    assert refused(*devices, banner=f"{LOST_2} {LOST_6}") == said
+def test_refusal_mentions_only_trouble_with_named_devices(devices: tuple[str, ...], message: str | None) -> None:
+    assert refused(*devices, banner=f"{LOST_2} {LOST_6}") == message
 
 
-def test_trouble_with_the_devices_chosen_brings_no_other() -> None:
-    said = refused("gpu:0", "cpu:0", banner=LOST_2)
-    assert said is not None
-    assert said.endswith("A run uses one kind of device: choose one kind.")
+def test_refusal_for_mixed_devices_omits_driver_trouble() -> None:
+    message = refused("gpu:0", "cpu:0", banner=LOST_2)
+    assert message is not None
+    assert message.endswith("A run uses one kind of device: choose one kind.")
 
 
-def test_why_there_is_no_gpu_at_all_is_told_to_who_names_one() -> None:
+def test_driver_trouble_is_mentioned_when_a_gpu_is_named() -> None:
     trouble = "The NVIDIA driver cannot be asked: “mismatch”. Reboot."
     assert refused("gpu:0", banner=trouble, listed=CPUS) == (
         f"There is no device 'gpu:0' here. Choose from: cpu:0, cpu:1. {trouble}"
@@ -240,7 +243,7 @@ def test_why_there_is_no_gpu_at_all_is_told_to_who_names_one() -> None:
 # -- help ----------------------------------------------------------------------------------------
 
 
-def test_help_tells_the_defaults(capsys) -> None:
+def test_help_shows_defaults(capsys) -> None:
     text = " ".join(call(capsys, "run", "--help")[1].split())
     for words in (
         "--epochs N number of epochs; default: 10", "over all devices; default: 64", "random seed; default: 0",
@@ -261,8 +264,8 @@ LEFT = TerminatedProcess(pid=4711, created=1.0, name="loader", command=None, sig
 STOPPED = replace(RELEASING, state=RunState.STOPPED, ended_processes=(LEFT,))
 
 
-class Played:
-    """A run whose facts come one after the other."""
+class ScriptedRun:
+    """A run whose facts advance by one at each poll."""
 
     id = "played"
 
@@ -282,14 +285,14 @@ class Played:
         self.asked.append(what)
 
 
-def stopped(run: Played, monkeypatch: pytest.MonkeyPatch, **given: object) -> int:
+def stopped(run: ScriptedRun, monkeypatch: pytest.MonkeyPatch, **given: object) -> int:
     monkeypatch.setattr(control, "find", lambda _: run)
     monkeypatch.setattr(control, "POLL_S", 0.0)
     return control.stop(argparse.Namespace(**{"json": False, "force": False, **given}))
 
 
-def test_stop_tells_what_it_waits_for_and_what_had_to_be_killed(capsys, monkeypatch) -> None:
-    run = Played(RunFacts(state=RunState.RUNNING), STOPPING, STOPPING, KILLED, RELEASING, STOPPED)
+def test_stop_reports_waiting_and_killed_processes(capsys, monkeypatch) -> None:
+    run = ScriptedRun(RunFacts(state=RunState.RUNNING), STOPPING, STOPPING, KILLED, RELEASING, STOPPED)
     assert stopped(run, monkeypatch) == 0
     out, err = capsys.readouterr()
     assert run.asked == ["stop"]
@@ -304,17 +307,17 @@ def test_stop_tells_what_it_waits_for_and_what_had_to_be_killed(capsys, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("begins", "asked"), [(RunFacts(state=RunState.RUNNING), ["stop", "force"]), (STOPPING, ["force"])]
+    ("first_facts", "asked"), [(RunFacts(state=RunState.RUNNING), ["stop", "force"]), (STOPPING, ["force"])]
 )
-def test_a_stop_can_be_forced(begins: RunFacts, asked: list[str], monkeypatch) -> None:
-    run = Played(begins, STOPPING, KILLED, STOPPED)
+def test_stop_with_force_sends_force_request(first_facts: RunFacts, asked: list[str], monkeypatch) -> None:
+    run = ScriptedRun(first_facts, STOPPING, KILLED, STOPPED)
     assert stopped(run, monkeypatch, force=True) == 0
     assert run.asked == asked
 
 
-def test_a_stop_with_json_is_silent_beside_its_document(capsys, monkeypatch) -> None:
+def test_stop_with_json_prints_no_messages(capsys, monkeypatch) -> None:
     monkeypatch.setattr(control, "say_run", lambda *_: None)
-    stopped(Played(RunFacts(state=RunState.RUNNING), KILLED, STOPPED), monkeypatch, json=True)
+    stopped(ScriptedRun(RunFacts(state=RunState.RUNNING), KILLED, STOPPED), monkeypatch, json=True)
     assert capsys.readouterr() == ("", "")
 
 
@@ -327,8 +330,8 @@ def finding(device: str, verdict: Verdict) -> Release:
     )
 
 
-def test_the_end_of_a_run_is_told_with_its_loss_and_the_verdict_on_its_memory() -> None:
-    run = Played(RunFacts(state=RunState.FINISHED))
+def test_outcome_line_has_loss_and_memory_verdict() -> None:
+    run = ScriptedRun(RunFacts(state=RunState.FINISHED))
     assert outcome(run, None) == "played: finished"
     found = {"a": finding("a", Verdict.RELEASED), "b": finding("b", Verdict.RELEASED)}
     run.facts = replace(run.facts, releases=found)
@@ -337,7 +340,7 @@ def test_the_end_of_a_run_is_told_with_its_loss_and_the_verdict_on_its_memory() 
     assert outcome(run, 0.5) == "played: finished, loss 0.5, memory held by others"
 
 
-def test_where_the_log_is_stands_beside_the_error(runs_root: Path, capsys) -> None:
+def test_failed_run_error_names_the_log_file(runs_root: Path, capsys) -> None:
     run_dir = written_run(runs_root, *FAILED[:-1])
     writer = Writer(run_dir / EVENTS / "supervisor.jsonl")
     writer.write("state", state="failed", error="Worker 0: ValueError.", traceback="Traceback: ...")
@@ -351,7 +354,7 @@ def test_where_the_log_is_stands_beside_the_error(runs_root: Path, capsys) -> No
     assert err.endswith(f"trainyard: Worker 0: ValueError. {hint}\n")
 
 
-def test_what_a_process_calls_itself_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_are_replaced_in_output(capsys: pytest.CaptureFixture[str]) -> None:
     output.say("pid 7 \x1b]0;mine\x07 holds\tall\nof it: größer")
     output.warn("\x1b[2J")
     out, err = capsys.readouterr()

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-HOLD = (
+HOLD_SOURCE = (
     "import sys; file = open(sys.argv[1], 'a') if len(sys.argv) > 1 else None; print('.', flush=True); sys.stdin.read()"
 )
 LOGS = """\
 import csv, sys, time
 from pathlib import Path
 
-who, first = sys.argv[1], float(sys.argv[2])
-with open(f"{who}.csv", "w", newline="") as file:
+name, first = sys.argv[1], float(sys.argv[2])
+with open(f"{name}.csv", "w", newline="") as file:
     log = csv.writer(file)
     log.writerow(["step", "loss"])
     for step in range(1, 41):
         log.writerow([step, first + step])
         file.flush()
-        Path(f"{who}.begun").touch()
+        Path(f"{name}.begun").touch()
         while not all(Path(f"{each}.begun").exists() for each in ("one", "two")):
             time.sleep(0.01)
         time.sleep(0.05)
@@ -40,14 +40,14 @@ with open(f"{who}.csv", "w", newline="") as file:
 
 
 @pytest.fixture
-def hold() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a process of a run, in a folder, which may have a file open; it has when this returns."""
+def start_process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a process of a run in a folder; returns once the process has opened the given files."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start_one(run_id: str, folder: Path, *opened: Path) -> subprocess.Popen[bytes]:
         started.append(
             subprocess.Popen(
-                [sys.executable, "-c", HOLD, *map(str, opened)], cwd=folder, env={TAG: run_id},
+                [sys.executable, "-c", HOLD_SOURCE, *map(str, opened)], cwd=folder, env={TAG: run_id},
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )
         )  # fmt: skip
@@ -61,36 +61,38 @@ def hold() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         each.communicate()
 
 
-def test_it_is_told_by_who_has_it_open(tmp_path: Path, hold: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_file_belongs_to_run_that_has_it_open(
+    tmp_path: Path, start_process: Callable[..., subprocess.Popen[bytes]]
+) -> None:
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     here.mkdir()
     elsewhere.mkdir()
-    ours, theirs, nobodys, far = (here / name for name in ("ours.csv", "theirs.csv", "nobodys.csv", "far.csv"))
-    for path in (ours, theirs, nobodys, far):
+    ours, theirs, unopened, far = (here / name for name in ("ours.csv", "theirs.csv", "unopened.csv", "far.csv"))
+    for path in (ours, theirs, unopened, far):
         path.touch()
 
-    def asked() -> list[bool]:
+    def ownership() -> list[bool]:
         writers = FileOwners("run-1", here)
-        return [writers.is_ours(str(path), path.stat()) for path in (ours, theirs, nobodys, far)]
+        return [writers.is_ours(str(path), path.stat()) for path in (ours, theirs, unopened, far)]
 
-    hold("run-1", here, ours)
-    assert asked() == [True, True, True, True], "nobody else runs"
-    hold("run-2", elsewhere, far)
-    assert asked() == [True, True, True, False], "another has it open"
-    hold("run-3", here, theirs)
-    assert asked() == [True, False, False, False], "another works in the same folder"
+    start_process("run-1", here, ours)
+    assert ownership() == [True, True, True, True], "no other run is active"
+    start_process("run-2", elsewhere, far)
+    assert ownership() == [True, True, True, False], "another run has far.csv open"
+    start_process("run-3", here, theirs)
+    assert ownership() == [True, False, False, False], "another run works in the same folder"
 
 
-def test_of_two_runs_in_one_folder_each_has_its_own_curve(tmp_path: Path, runs_root: Path) -> None:
+def test_two_runs_in_one_folder_record_separate_losses(tmp_path: Path, runs_root: Path) -> None:
     (tmp_path / "logs.py").write_text(LOGS)
     first = {"one": 1000.0, "two": 2000.0}
 
     runs = {
-        who: start(script_spec(tmp_path / "logs.py", who, str(at), cwd=tmp_path, devices=device), runs_root)
-        for (who, at), device in zip(first.items(), ("cpu:0", "cpu:1"), strict=True)
+        name: start(script_spec(tmp_path / "logs.py", name, str(at), cwd=tmp_path, devices=device), runs_root)
+        for (name, at), device in zip(first.items(), ("cpu:0", "cpu:1"), strict=True)
     }
 
-    for who, run in runs.items():
+    for name, run in runs.items():
         assert run.until_over().state is RunState.FINISHED
         wait_until(lambda run=run: len(run.losses()) == 40)  # type: ignore[misc]
-        assert run.losses() == [first[who] + step for step in range(1, 41)], who
+        assert run.losses() == [first[name] + step for step in range(1, 41)], name

@@ -1,4 +1,4 @@
-"""A run on GPUs of the stand-in: the workers see exactly what was ticked."""
+"""Runs on GPUs of the NVML stand-in: workers see exactly the ticked devices."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ told = Path(__file__).parent / f"seen-{os.getpid()}.json"
 told.with_suffix(".new").write_text(json.dumps(seen))  # this process may be ended at any moment
 told.with_suffix(".new").replace(told)
 """
-TELLING = LONG + REPORTING_ENVIRONMENT
+REPORTING = LONG + REPORTING_ENVIRONMENT
 
 
 def seen(folder: Path) -> list[dict[str, str]]:
     return [json.loads(path.read_text()) for path in folder.glob("seen-*.json")]
 
 
-def test_a_cpu_run_sees_no_gpu(nvml: StandIn, tmp_path: Path, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_run_sees_no_gpu(nvml: StandIn, tmp_path: Path, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.write(gpus=8)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    followed = train(make_spec(write_recipe(tmp_path / "recipes", TELLING), epochs=1), runs_root)
+    followed = train(make_spec(write_recipe(tmp_path / "recipes", REPORTING), epochs=1), runs_root)
     assert followed.state is RunState.FINISHED
     assert [worker["CUDA_VISIBLE_DEVICES"] for worker in seen(tmp_path / "recipes")] == [""]
 
 
-def test_a_gpu_that_is_gone_when_the_run_starts_is_named(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+def test_missing_gpu_at_start_is_named_in_error(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=2)
     spec = replace(make_spec(write_recipe(tmp_path, LONG)), devices=(uuid(1),))
     nvml.write(gpus=1)
@@ -53,22 +53,18 @@ def test_a_gpu_that_is_gone_when_the_run_starts_is_named(nvml: StandIn, tmp_path
     assert f"Device {uuid(1)} is not on this machine any more." in str(followed.run.facts.error)
 
 
-def test_a_gpu_that_cuda_does_not_show_is_refused_before_any_worker_starts(
-    nvml: StandIn, tmp_path: Path, runs_root: Path
-) -> None:
+def test_gpu_hidden_from_cuda_is_refused_before_workers_start(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=2, gpu1={"cuda_hidden": 1})
-    spec = replace(make_spec(write_recipe(tmp_path / "recipes", TELLING)), devices=(uuid(1),), strategy="single")
+    spec = replace(make_spec(write_recipe(tmp_path / "recipes", REPORTING)), devices=(uuid(1),), strategy="single")
     followed = train(spec, runs_root)
     assert followed.states == [RunState.STARTING, RunState.FAILED]
     assert f"ticked {uuid(1)}, shown none." in str(followed.run.facts.error)
     assert seen(tmp_path / "recipes") == []
 
 
-def test_a_gpu_that_is_blocked_when_the_run_starts_is_refused_with_the_reason(
-    nvml: StandIn, tmp_path: Path, runs_root: Path
-) -> None:
+def test_gpu_switched_to_mig_is_refused_with_reason(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=2)
-    spec = replace(make_spec(write_recipe(tmp_path / "recipes", TELLING)), devices=(uuid(1),), strategy="single")
+    spec = replace(make_spec(write_recipe(tmp_path / "recipes", REPORTING)), devices=(uuid(1),), strategy="single")
     nvml.write(gpu1={"mig": 1, "mig_count": 1})  # switched between tick and start
     followed = train(spec, runs_root)
     assert followed.states == [RunState.STARTING, RunState.FAILED]
@@ -76,20 +72,18 @@ def test_a_gpu_that_is_blocked_when_the_run_starts_is_refused_with_the_reason(
     assert seen(tmp_path / "recipes") == []
 
 
-def test_a_driver_that_cannot_be_asked_starts_no_worker(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+def test_cuda_driver_error_starts_no_worker(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=1, cuda_error=999)
-    spec = replace(make_spec(write_recipe(tmp_path / "recipes", TELLING)), devices=(uuid(0),), strategy="single")
+    spec = replace(make_spec(write_recipe(tmp_path / "recipes", REPORTING)), devices=(uuid(0),), strategy="single")
     followed = train(spec, runs_root)
     assert followed.states == [RunState.STARTING, RunState.FAILED]
     assert "The CUDA driver cannot say which GPUs this run would see: “unknown error”" in str(followed.run.facts.error)
     assert seen(tmp_path / "recipes") == []
 
 
-def test_a_library_that_reads_numbers_only_is_given_numbers_by_bus(
-    nvml: StandIn, tmp_path: Path, runs_root: Path
-) -> None:
+def test_integer_cuda_ids_follow_pci_bus_order(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=3, gpu0={"bus": 9}, gpu2={"speed": 9})
-    recipe = write_recipe(tmp_path / "recipes", TELLING)
+    recipe = write_recipe(tmp_path / "recipes", REPORTING)
     spec = replace(make_spec(recipe, batch_size=64), devices=(uuid(0),), strategy="single", cuda_ids="integer")
     train(spec, runs_root)
     assert [(worker["CUDA_VISIBLE_DEVICES"], worker["CUDA_DEVICE_ORDER"]) for worker in seen(tmp_path / "recipes")] == [
@@ -97,7 +91,7 @@ def test_a_library_that_reads_numbers_only_is_given_numbers_by_bus(
     ]
 
 
-def test_the_command_line_shows_why_a_gpu_cannot_be_used_and_refuses_it(
+def test_devices_command_shows_why_gpu_is_blocked_and_run_refuses_it(
     nvml: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvml.write(gpus=2)
@@ -123,7 +117,7 @@ while not (Path(__file__).parent / "go on").exists():
 """
 
 
-def test_a_process_of_the_run_on_another_gpu_is_told_once(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+def test_process_on_unticked_gpu_is_reported_once(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=2)
     folder = tmp_path / "recipes"
     spec = replace(make_spec(write_recipe(folder, STRAYING)), devices=(uuid(0),), strategy="single")

@@ -1,4 +1,4 @@
-"""The guard tells of all that it has ended, however long their ends take."""
+"""The guard reports every process that it terminated, however long its exit takes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from core.system.process_info import ProcessInfo
 
 
-def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it gives up its memory it has no tag any more, and lives."""
+def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is freeing its memory is alive but no longer has a readable tag."""
     with subprocess.Popen(["sleep", "600"]) as process, contextlib.ExitStack() as stack:
         stack.callback(process.kill)
         identity = processes.identify(process.pid)
         assert identity
         found = [[identity]]
-        looks = 0
+        calls = 0
 
         def glance(pid: int, *proc: Path) -> ProcessInfo:
-            nonlocal looks
-            looks += 1
-            if looks == 100:
+            nonlocal calls
+            calls += 1
+            if calls == 100:
                 process.kill()
                 process.wait()
             return known(pid, *proc)
@@ -48,8 +48,8 @@ def test_one_that_takes_its_time_to_end_is_waited_for_and_told(monkeypatch: pyte
         assert (ended.pid, ended.name, ended.signal, ended.by) == (process.pid, "sleep", "SIGKILL", "guard")
 
 
-def test_who_ends_with_its_group_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first signal finds the worker; its group, and the data-loader worker in it, end at the same moment."""
+def test_guard_reports_processes_killed_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal to the worker kills its group; the data-loader worker in it exits at the same time."""
     with contextlib.ExitStack() as stack:
         both = [stack.enter_context(subprocess.Popen(["sleep", "600"])) for _ in range(2)]
         for each in both:
@@ -71,7 +71,7 @@ def test_who_ends_with_its_group_is_named_too(monkeypatch: pytest.MonkeyPatch) -
         assert [(each.pid, each.name) for each in ended] == [(each.pid, "sleep") for each in both]
 
 
-def test_a_worker_gives_the_guard_a_moment_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_sleeps_before_killing_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[object] = []
     monkeypatch.setattr(deadman, "time", SimpleNamespace(sleep=done.append))
     monkeypatch.setattr(os, "killpg", lambda group, number: done.append((group, number.name)))

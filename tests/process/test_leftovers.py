@@ -1,4 +1,4 @@
-"""What runs leave behind is found by its tag, and ended; nobody else is looked at, or signalled."""
+"""Orphaned processes of runs are found by their tag and terminated; no other process is signalled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Launch = Callable[..., subprocess.Popen[bytes]]
 
-NOBODY = 65534
+OTHER_UID = 65534
 RECORDS_SIGNALS = """
 import signal, sys, time
 def record(number, frame):
@@ -46,19 +46,19 @@ while True:
 """
 
 
-def end(targets: Sequence[OrphanedProcess], **options: Any) -> TerminationResult[OrphanedProcess]:
+def terminate_all(targets: Sequence[OrphanedProcess], **options: Any) -> TerminationResult[OrphanedProcess]:
     return terminate(lambda: targets, **options)
 
 
 @pytest.fixture
 def view(tmp_path: Path) -> ProcView:
-    """Only the processes of this test."""
+    """A /proc with only the processes of this test."""
     return ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
 
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
-    """Starts processes with a tag; at the end they are killed."""
+    """Starts processes with a run's tag and kills them after the test."""
     started: list[subprocess.Popen[bytes]] = []
 
     def run(*command: str, run_id: str = "", run_dir: Path | None = None, **options: object) -> subprocess.Popen[bytes]:
@@ -67,7 +67,7 @@ def launch() -> Iterator[Launch]:
             tags[processes.RUN_DIR] = str(run_dir)
         process = subprocess.Popen(command or ("sleep", "3600"), env={**os.environ, **tags}, **options)
         started.append(process)
-        # Until then it is still a copy of this process, with this one's environment.
+        # Before exec, the child still shows this process's environment.
         own = Path(f"/proc/{process.pid}/environ")
         wait_until(lambda: not run_id or f"{processes.TAG}={run_id}".encode() in own.read_bytes(), what="its own image")
         return process
@@ -79,8 +79,8 @@ def launch() -> Iterator[Launch]:
 
 
 @pytest.fixture
-def lost(runs_root: Path, tmp_path: Path) -> Iterator[Followed]:
-    """A run that was abandoned; its worker has left a child with a session of its own."""
+def abandoned(runs_root: Path, tmp_path: Path) -> Iterator[Followed]:
+    """An abandoned run whose worker left a child in its own session."""
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     yield abandon(followed)
     processes.end_tagged(followed.run.id, signal.SIGKILL)
@@ -91,7 +91,7 @@ def pids(found: list[OrphanedProcess]) -> list[int]:
 
 
 def as_found(process: subprocess.Popen[bytes], run_id: str) -> OrphanedProcess:
-    """A process as if it had been found."""
+    """Return the process as `find` would return it."""
     identity = processes.identify(process.pid)
     assert identity
     return OrphanedProcess(
@@ -100,35 +100,35 @@ def as_found(process: subprocess.Popen[bytes], run_id: str) -> OrphanedProcess:
     )  # fmt: skip
 
 
-def test_a_child_of_an_abandoned_run_is_found_and_ended(lost: Followed, view: ProcView) -> None:
-    assert lost.state is RunState.LOST
-    (found,) = find([], view.refresh())  # its folder is known from its own environment
-    assert (found.run_id, found.run_dir) == (lost.run.id, lost.run.dir)
+def test_orphan_of_abandoned_run_is_found_and_terminated(abandoned: Followed, view: ProcView) -> None:
+    assert abandoned.state is RunState.LOST
+    (found,) = find([], view.refresh())  # the folder is read from the process's environment
+    assert (found.run_id, found.run_dir) == (abandoned.run.id, abandoned.run.dir)
     assert (found.name, found.command) == ("sleep", "sleep 3600")
     assert found.user == pwd.getpwuid(os.getuid()).pw_name
     assert found.memory_bytes
     assert 0 <= found.age_s < 120
-    assert found.why == f"Run {lost.run.id} is over (lost)."
-    assert pids(find([])).count(found.process.pid) == 1  # among all processes of the machine, too
-    outcome = end([found])
+    assert found.why == f"Run {abandoned.run.id} is over (lost)."
+    assert pids(find([])).count(found.process.pid) == 1  # it is found among all processes of the machine, too
+    outcome = terminate_all([found])
     assert [(each.target, each.signal) for each in outcome.ended] == [(found, "SIGTERM")]
     assert outcome.left == ()
     assert not processes.is_alive(found.process)
     assert find([], view.refresh()) == []
 
 
-def test_who_ignores_sigterm_is_killed_after_the_grace(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
+def test_orphan_ignoring_sigterm_is_killed_after_grace_period(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
     followed = start(played(tmp_path / "actors", before=STUBBORN_CHILD), runs_root).until_trained(1)
     abandon(followed)
     (found,) = find([], view.refresh())
-    os.kill(found.process.pid, signal.SIGSTOP)  # and it is stopped, too
-    outcome = end([found], grace_s=0.2)
+    os.kill(found.process.pid, signal.SIGSTOP)  # a stopped process must be killed, too
+    outcome = terminate_all([found], grace_s=0.2)
     assert [each.signal for each in outcome.ended] == ["SIGKILL"]
     assert not processes.is_alive(found.process)
 
 
-def test_a_run_that_works_has_no_leftovers(runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch) -> None:
-    """Wherever its folder is, and whether or not its processes name it."""
+def test_active_run_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch) -> None:
+    """Wherever the run's folder is, and whether or not its processes name it."""
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     elsewhere = launch(run_id=followed.run.id)
     gone = launch(run_id=followed.run.id, run_dir=tmp_path / "gone" / followed.run.id)
@@ -139,7 +139,7 @@ def test_a_run_that_works_has_no_leftovers(runs_root: Path, tmp_path: Path, view
     followed.until_over()
 
 
-def test_while_a_guard_works_the_run_is_not_over(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
+def test_run_with_active_guard_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     (guard,) = guards(followed.run)
     guard.suspend()
@@ -148,30 +148,30 @@ def test_while_a_guard_works_the_run_is_not_over(runs_root: Path, tmp_path: Path
     assert processes.tagged(followed.run.id)
     assert find([], view.refresh()) == []
     guard.resume()
-    wait_until(lambda: not processes.tagged(followed.run.id), what="the guard to end what is left")
+    wait_until(lambda: not processes.tagged(followed.run.id), what="the guard to terminate the processes that are left")
 
 
-def test_the_folder_of_the_run_is_gone(lost: Followed, view: ProcView) -> None:
-    shutil.rmtree(lost.run.dir)
+def test_orphan_of_deleted_run_folder_is_found(abandoned: Followed, view: ProcView) -> None:
+    shutil.rmtree(abandoned.run.dir)
     (found,) = find([], view.refresh())
     assert found.run_dir is None
-    assert found.why == f"The folder of run {lost.run.id} is gone, and it has no supervisor."
+    assert found.why == f"The folder of run {abandoned.run.id} is gone, and it has no supervisor."
 
 
-def test_a_process_that_does_not_name_its_folder_is_looked_up_under_the_roots(
-    lost: Followed, runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch
+def test_run_folder_is_searched_under_roots(
+    abandoned: Followed, runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch
 ) -> None:
-    process = launch(run_id=lost.run.id)
+    process = launch(run_id=abandoned.run.id)
     unknown = launch(run_id="20010101-000000-unknown-0000")
     strange = launch(run_id="../runs", run_dir=tmp_path)
     found = {each.process.pid: each for each in find([tmp_path / "no-such", runs_root], view.refresh())}
-    assert found[process.pid].run_dir == lost.run.dir
-    assert found[process.pid].why == f"Run {lost.run.id} is over (lost)."
+    assert found[process.pid].run_dir == abandoned.run.dir
+    assert found[process.pid].why == f"Run {abandoned.run.id} is over (lost)."
     assert found[unknown.pid].why == "There is no folder of run 20010101-000000-unknown-0000, and it has no supervisor."
     assert found[strange.pid].run_dir is None
 
 
-def test_a_run_that_finished_has_left_it_too(runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch) -> None:
+def test_orphan_of_finished_run_is_found(runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch) -> None:
     followed = start(played(tmp_path / "actors", steps=3), runs_root).until_over()
     supervisor = followed.run.facts.supervisor
     assert supervisor
@@ -181,21 +181,28 @@ def test_a_run_that_finished_has_left_it_too(runs_root: Path, tmp_path: Path, vi
     assert (found.process.pid, found.why) == (process.pid, f"Run {followed.run.id} is over (finished).")
 
 
-def test_what_a_person_started_from_inside_a_training_is_no_leftover(
-    lost: Followed, runs_root: Path, tmp_path: Path, view: ProcView, launch: Launch, monkeypatch: pytest.MonkeyPatch
+def test_shells_and_panels_started_inside_training_are_no_orphans(
+    abandoned: Followed,
+    runs_root: Path,
+    tmp_path: Path,
+    view: ProcView,
+    launch: Launch,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A shell on a terminal, its terminal's server and what it started; a second panel, and its runs."""
+    """A shell on a terminal, the terminal's server and its children; a second panel and its runs."""
     left = find([], view.refresh())
     assert len(left) == 1
     server = launch(
         sys.executable, "-c", "import os, pty; pty.spawn(['sh', '-c', 'setsid sleep 3600 & sleep 3600'])",
-        run_id=lost.run.id, run_dir=lost.run.dir, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        run_id=abandoned.run.id, run_dir=abandoned.run.dir, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     wait_until(lambda: len(psutil.Process(server.pid).children(recursive=True)) >= 3, what="the shell's children")
-    panel = launch("trainyard", "-c", "import time; time.sleep(3600)", run_id=lost.run.id, executable=sys.executable)
+    panel = launch(
+        "trainyard", "-c", "import time; time.sleep(3600)", run_id=abandoned.run.id, executable=sys.executable
+    )
     with monkeypatch.context() as patch:
-        patch.setenv(processes.TAG, lost.run.id)
-        patch.setenv(processes.RUN_DIR, str(lost.run.dir))
+        patch.setenv(processes.TAG, abandoned.run.id)
+        patch.setenv(processes.RUN_DIR, str(abandoned.run.dir))
         second = start(played(tmp_path / "actors", before=CHILD), runs_root)
     second.until_trained(1)
     assert pids(find([runs_root], view.refresh())) == pids(left)
@@ -203,20 +210,20 @@ def test_what_a_person_started_from_inside_a_training_is_no_leftover(
     second.run.request("stop")
     second.until_over()
     for child in psutil.Process(server.pid).children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):  # the shell's own end takes another along
+        with contextlib.suppress(psutil.NoSuchProcess):  # the shell's exit may terminate another child first
             child.kill()
 
 
-def test_a_similar_command_line_is_never_signalled(lost: Followed, view: ProcView, launch: Launch) -> None:
+def test_similar_command_line_is_never_signalled(abandoned: Followed, view: ProcView, launch: Launch) -> None:
     alike = launch("sleep", "3600")
-    worded = launch("sh", "-c", f"sleep 3600; : {processes.TAG}={lost.run.id}", start_new_session=True)
-    other_run = launch(run_id=f"{lost.run.id}0", run_dir=lost.run.dir)
-    found = [each for each in find([], view.refresh()) if each.run_id == lost.run.id]
+    worded = launch("sh", "-c", f"sleep 3600; : {processes.TAG}={abandoned.run.id}", start_new_session=True)
+    other_run = launch(run_id=f"{abandoned.run.id}0", run_dir=abandoned.run.dir)
+    found = [each for each in find([], view.refresh()) if each.run_id == abandoned.run.id]
     assert len(found) == 1
-    forged = [as_found(process, lost.run.id) for process in (alike, worded, other_run)]
-    outcome = end([*found, *forged], grace_s=0.2)
+    untagged = [as_found(process, abandoned.run.id) for process in (alike, worded, other_run)]
+    outcome = terminate_all([*found, *untagged], grace_s=0.2)
     assert [each.target for each in outcome.ended] == found
-    assert [each.target for each in outcome.left] == forged
+    assert [each.target for each in outcome.left] == untagged
     assert {each.why for each in outcome.left} == {
         "It no longer has the run's tag, or belongs to another user, so it was not ended."
     }
@@ -224,28 +231,28 @@ def test_a_similar_command_line_is_never_signalled(lost: Followed, view: ProcVie
     os.killpg(worded.pid, signal.SIGKILL)
 
 
-def test_a_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None:
-    """The pid is that of another process by now, even one that carries the same tag."""
+def test_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None:
+    """The pid now belongs to another process, even if that process has the same tag."""
     process = launch(run_id="20010101-000000-recycled-0000")
     (found,) = find([], view.refresh())
     assert found.process.pid == process.pid
     earlier = replace(found, process=replace(found.process, created=found.process.created - 1))
-    outcome = end([earlier], grace_s=0.1)
-    assert (outcome.ended, outcome.left) == ((), ())  # the one that was found has gone
+    outcome = terminate_all([earlier], grace_s=0.1)
+    assert (outcome.ended, outcome.left) == ((), ())  # the process with the earlier start time has exited
     assert process.poll() is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
-def test_another_users_process_is_never_signalled(view: ProcView, launch: Launch) -> None:
-    process = launch(run_id="20010101-000000-another-0000", user=NOBODY, group=NOBODY)
+def test_other_users_process_is_never_signalled(view: ProcView, launch: Launch) -> None:
+    process = launch(run_id="20010101-000000-another-0000", user=OTHER_UID, group=OTHER_UID)
     assert find([], view.refresh()) == []
-    outcome = end([as_found(process, "20010101-000000-another-0000")], grace_s=0.1)
+    outcome = terminate_all([as_found(process, "20010101-000000-another-0000")], grace_s=0.1)
     assert outcome.ended == ()
     assert [each.target.process.pid for each in outcome.left] == [process.pid]
     assert process.poll() is None
 
 
-def test_a_process_that_proc_shows_as_another_users_is_never_signalled(tmp_path: Path, launch: Launch) -> None:
+def test_process_with_other_uid_in_proc_is_never_signalled(tmp_path: Path, launch: Launch) -> None:
     process = launch(run_id="20010101-000000-another-0000")
     uid = os.getuid()
     theirs, own = tmp_path / "theirs", tmp_path / "own"
@@ -254,13 +261,13 @@ def test_a_process_that_proc_shows_as_another_users_is_never_signalled(tmp_path:
     fake_process(theirs, process.pid, status={before: f"Uid:\t{uid + 1}\t{uid + 1}".encode()})
     (found,) = find([], own)
     assert find([], theirs) == []
-    outcome = end([found], grace_s=0.1, proc=theirs)
+    outcome = terminate_all([found], grace_s=0.1, proc=theirs)
     assert [each.target for each in outcome.left] == [found]
     assert process.poll() is None
-    assert [each.target for each in end([found], proc=own).ended] == [found]
+    assert [each.target for each in terminate_all([found], proc=own).ended] == [found]
 
 
-def test_one_that_sits_in_the_kernel_after_sigkill_is_not_signalled_again(tmp_path: Path, launch: Launch) -> None:
+def test_process_stuck_in_kernel_after_sigkill_is_not_signalled_again(tmp_path: Path, launch: Launch) -> None:
     notes = tmp_path / "signals"
     process = launch(
         sys.executable, "-c", RECORDS_SIGNALS, str(notes), run_id="20010101-000000-stuck-0000", stdout=subprocess.PIPE
@@ -273,32 +280,32 @@ def test_one_that_sits_in_the_kernel_after_sigkill_is_not_signalled_again(tmp_pa
     waiting = {b") S ": b") D "}
     fake_process(proc, process.pid, stat=waiting, status={b"ShdPnd:\t0000000000000000": b"ShdPnd:\t0000000000000100"})
     (found,) = find([], proc)
-    outcome = end([found], grace_s=0.1, proc=proc)
+    outcome = terminate_all([found], grace_s=0.1, proc=proc)
     assert outcome.ended == ()
     assert "waits inside the kernel (state D), where no signal reaches it" in outcome.left[0].why
     assert process.poll() is None
     assert not notes.exists()
-    # A wait that passes, such as one for a disk, is no reason to spare it.
+    # A process in a temporary wait, such as for a disk, is still killed.
     shutil.rmtree(proc)
     fake_process(proc, process.pid, stat=waiting)
-    assert [each.signal for each in end([found], grace_s=2, proc=proc).ended] == ["SIGKILL"]
+    assert [each.signal for each in terminate_all([found], grace_s=2, proc=proc).ended] == ["SIGKILL"]
     assert notes.read_text().split() == [str(int(signal.SIGTERM))]
 
 
-def test_who_goes_away_meanwhile_is_no_error(view: ProcView, launch: Launch) -> None:
+def test_process_that_exits_meanwhile_is_no_error(view: ProcView, launch: Launch) -> None:
     first, second = (launch(run_id="20010101-000000-brief-0000") for _ in range(2))
     found = find([], view.refresh())
     assert sorted(pids(found)) == sorted([first.pid, second.pid])
     first.kill()
     first.wait()
-    outcome = end(found)
+    outcome = terminate_all(found)
     assert [each.target.process.pid for each in outcome.ended] == [second.pid]
     assert outcome.left == ()
-    assert end(found) == TerminationResult()
-    assert find([], view.path) == []  # their entries are still named, and lead nowhere
+    assert terminate_all(found) == TerminationResult()
+    assert find([], view.path) == []  # the links of exited processes remain and are broken
 
 
-def test_who_drops_the_tag_at_sigterm_is_left_alone_from_then_on(view: ProcView, launch: Launch) -> None:
+def test_process_that_drops_its_tag_at_sigterm_is_not_signalled_again(view: ProcView, launch: Launch) -> None:
     code = (
         "import os, signal, time; "
         "signal.signal(signal.SIGTERM, lambda *_: os.execve('/bin/sleep', ['sleep', '3600'], {})); "
@@ -308,12 +315,12 @@ def test_who_drops_the_tag_at_sigterm_is_left_alone_from_then_on(view: ProcView,
     assert process.stdout
     process.stdout.readline()
     (found,) = find([], view.refresh())
-    outcome = end([found], grace_s=2)
+    outcome = terminate_all([found], grace_s=2)
     assert [each.target for each in outcome.left] == [found]
     assert process.poll() is None
 
 
-def test_without_proc_nothing_is_claimed(tmp_path: Path) -> None:
+def test_missing_proc_reports_no_orphans(tmp_path: Path) -> None:
     assert find([tmp_path], tmp_path / "none") == []
     assert str(leftovers.blind(tmp_path / "none")).startswith(f"There is no {tmp_path / 'none'}, so ")
     assert leftovers.blind() is None
