@@ -1,4 +1,4 @@
-"""The event log: whole lines, torn lines, garbage, and a disk that is full."""
+"""The event log: complete lines, incomplete lines, garbage, and a full disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_is_written_is_read_once(tmp_path: Path) -> None:
+def test_each_written_event_is_read_once(tmp_path: Path) -> None:
     writer, tail = Writer(tmp_path / "a.jsonl"), Tail(tmp_path / "a.jsonl")
     assert tail.read() == []
     writer.write("one", number=1)
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_once(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_a_torn_last_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_read_once_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     tail = Tail(path)
     whole = json.dumps({"t": 1.0, "kind": "late"}) + "\n"
@@ -53,7 +53,7 @@ def test_a_torn_last_line_is_read_once_it_is_whole(tmp_path: Path) -> None:
     assert tail.garbage_lines == 0
 
 
-def test_garbage_is_counted_and_passed_over(tmp_path: Path) -> None:
+def test_garbage_lines_are_counted_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     good = b'{"t": 1, "kind": "good"}\n'
     path.write_bytes(good + b"\xff\xfe\n" + b"[]\n" + b'{"t": "x", "kind": "k"}\n' + b'{"kind": "k"}\n' + good)
@@ -62,7 +62,7 @@ def test_garbage_is_counted_and_passed_over(tmp_path: Path) -> None:
     assert tail.garbage_lines == 4
 
 
-def test_a_log_is_ordered_by_time_over_its_files(tmp_path: Path) -> None:
+def test_log_of_several_files_is_ordered_by_time(tmp_path: Path) -> None:
     (tmp_path / EVENTS).mkdir()
     (tmp_path / EVENTS / "a.jsonl").write_text('{"t": 2, "kind": "second"}\n{"t": 4, "kind": "fourth"}\n')
     (tmp_path / EVENTS / "b.jsonl").write_text('{"t": 1, "kind": "first"}\n{"t": 3, "kind": "third"}\n')
@@ -70,7 +70,7 @@ def test_a_log_is_ordered_by_time_over_its_files(tmp_path: Path) -> None:
     assert [event["kind"] for event in Log(tmp_path).read()] == ["first", "second", "third", "fourth"]
 
 
-def test_measurements_keep_every_float32_and_what_is_not_a_number(tmp_path: Path) -> None:
+def test_metric_values_keep_float32_precision_nan_and_infinity(tmp_path: Path) -> None:
     values = [0.1, 1e-38, 3.4028234663852886e38, math.nan, math.inf, -math.inf]
     path = tmp_path / "a.jsonl"
     writer = Writer(path)
@@ -84,14 +84,14 @@ def test_measurements_keep_every_float32_and_what_is_not_a_number(tmp_path: Path
 
 
 def fill(folder: Path, leave: int = 0) -> None:
-    """Take all room that there is, but for so many bytes."""
+    """Fill the disk except for `leave` bytes."""
     fd = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     os.posix_fallocate(fd, 0, free - leave)
     os.close(fd)
 
 
-def test_the_reserve_lets_the_last_line_be_completed(small_disk: Path) -> None:
+def test_reserve_file_lets_the_last_line_be_written_on_a_full_disk(small_disk: Path) -> None:
     make_reserve(small_disk)
     assert (small_disk / RESERVE).stat().st_size == RESERVE_BYTES
     writer = Writer(small_disk / "a.jsonl")
@@ -113,7 +113,7 @@ def write_many(writer: Writer) -> None:
         writer.write("line", number=number, text="x" * 1000)
 
 
-def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(
+def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(
     small_disk: Path, tmp_path: Path, fake_python: Path
 ) -> None:
     spec = replace(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), python=str(fake_python))
@@ -128,13 +128,13 @@ def test_a_run_on_a_full_disk_fails_with_words_and_loses_nothing(
     assert not any("no events" in notice for notice in again.run.facts.notices)
 
 
-def test_a_full_disk_is_told_before_the_start(small_disk: Path) -> None:
+def test_full_disk_is_reported_before_the_start(small_disk: Path) -> None:
     fill(small_disk, leave=64 * 1024)
     with pytest.raises(RunError, match=r"is full: .*\. Free some space, or keep runs elsewhere with --runs DIR"):
         Run.start(make_spec("digits_mlp"), small_disk / "runs")
 
 
-def test_a_traceback_is_told_of_errors_and_not_of_our_own_word_on_the_training(
+def test_traceback_is_recorded_for_errors_except_a_non_finite_loss(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / EVENTS).mkdir()

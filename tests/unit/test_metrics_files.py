@@ -1,4 +1,4 @@
-"""Tables and JSON lines: as programs write them, torn, written anew, replaced, and no such files at all."""
+"""CSV tables and JSON lines: as programs write them, cut off, rewritten, replaced, and missing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JSON = """\
 """
 
 
-def test_lightnings_table(tmp_path: Path) -> None:
+def test_csv_of_lightning_is_read(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text(LIGHTNING)
     readings = CsvFile(tmp_path / "metrics.csv").poll()
     assert [(reading.values, reading.step, reading.epoch) for reading in readings] == [
@@ -51,7 +51,7 @@ def test_lightnings_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_kerases_table(tmp_path: Path, separator: str) -> None:
+def test_csv_of_keras_is_read_with_any_separator(tmp_path: Path, separator: str) -> None:
     (tmp_path / "log.csv").write_text(KERAS.replace(",", separator), newline="\r\n")
     first, second = CsvFile(tmp_path / "log.csv").poll()
     values = {"accuracy": 0.375, "loss": 1.400458574295044, "val_accuracy": 0.375, "val_loss": 1.395712971687317}
@@ -59,7 +59,7 @@ def test_kerases_table(tmp_path: Path, separator: str) -> None:
     assert second == Reading(values={"accuracy": 0.5, "loss": math.inf, "val_accuracy": 0.375}, epoch=1)
 
 
-def test_json_lines(tmp_path: Path) -> None:
+def test_json_lines_are_read(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(JSON)
     first, second, third, fourth = JsonLines(tmp_path / "log.jsonl").poll()
     assert first == Reading(values={"loss": 0.5}, step=1, time=1700000000.5)
@@ -70,7 +70,9 @@ def test_json_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), [(CsvFile, LIGHTNING), (CsvFile, KERAS), (JsonLines, JSON)])
-def test_cut_at_any_byte_it_reads_the_same(tmp_path: Path, kind: type[CsvFile | JsonLines], text: str) -> None:
+def test_log_cut_at_any_byte_gives_the_same_readings(
+    tmp_path: Path, kind: type[CsvFile | JsonLines], text: str
+) -> None:
     path, data = tmp_path / "log", text.encode()
     path.write_bytes(data)
     whole = repr(kind(path).poll())  # as text, since NaN is not equal to itself
@@ -83,7 +85,7 @@ def test_cut_at_any_byte_it_reads_the_same(tmp_path: Path, kind: type[CsvFile | 
         assert repr(readings + file.poll()) == whole, cut
 
 
-def test_the_last_line_needs_no_end_once_the_program_has_ended(tmp_path: Path) -> None:
+def test_last_line_without_newline_is_read_once_the_program_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"step": 1, "loss": 0.5}\n{"step": 2, "loss": 0.25}')
     file = JsonLines(path)
@@ -92,20 +94,20 @@ def test_the_last_line_needs_no_end_once_the_program_has_ended(tmp_path: Path) -
     assert file.poll(ended=True) == []
 
 
-def test_a_column_more_tells_nothing_twice(tmp_path: Path) -> None:
+def test_csv_rewritten_with_an_added_column_repeats_no_reading(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("epoch,step,train_loss\n0,1,3\n0,2,2\n")
     file = CsvFile(path)
     assert [reading.step for reading in file.poll()] == [1, 2]
     path.write_text("epoch,step,train_loss,val_loss\n0,1,3,\n0,2,2,\n0,2,,5\n")
     assert [dict(reading.values) for reading in file.poll()] == [{"val_loss": 5.0}]
-    path.write_text("epoch,step,acc,train_loss,val_loss\n0,1,,3,\n")  # seen while it is being written
+    path.write_text("epoch,step,acc,train_loss,val_loss\n0,1,,3,\n")  # read while it is being rewritten
     assert file.poll() == []
     path.write_text("epoch,step,acc,train_loss,val_loss\n0,1,,3,\n0,2,,2,\n0,2,,,5\n1,3,1,1,\n")
     assert [dict(reading.values) for reading in file.poll()] == [{"accuracy": 1.0, "loss": 1.0}]
 
 
-def test_a_table_that_is_replaced_by_another_is_told_from_there(tmp_path: Path) -> None:
+def test_replaced_csv_is_read_from_its_first_changed_row(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("step,loss\n1,3\n2,2\n")
     file = CsvFile(path)
@@ -117,13 +119,13 @@ def test_a_table_that_is_replaced_by_another_is_told_from_there(tmp_path: Path) 
     assert [(reading.step, reading.values["loss"]) for reading in file.poll()] == [(1, 9.0)]
 
 
-def test_json_lines_that_are_written_anew_as_a_whole_tell_nothing_twice(tmp_path: Path) -> None:
+def test_rewritten_json_lines_repeat_no_reading(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     lines = [f'{{"step": {step}, "loss": 0.5}}\n' for step in range(5)]
     path.write_text("".join(lines[:3]))
     file = JsonLines(path)
     assert [reading.step for reading in file.poll()] == [0, 1, 2]
-    path.write_text(lines[0] + lines[1][:5])  # seen while it is being written
+    path.write_text(lines[0] + lines[1][:5])  # read while it is being rewritten
     assert file.poll() == []
     path.write_text("".join(lines))
     assert [reading.step for reading in file.poll()] == [3, 4]
@@ -132,12 +134,12 @@ def test_json_lines_that_are_written_anew_as_a_whole_tell_nothing_twice(tmp_path
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (b"a" * 100, b"b" * 10 + b"a" * 200),  # as it was where reading stopped, another at its beginning
+        (b"a" * 100, b"b" * 10 + b"a" * 200),  # the same where reading stopped, different at its beginning
         (b"a" * 600 + b"b" * 50, b"a" * 600 + b"c" * 100),
         (b"a" * 100, b"a" * 50),
     ],
 )
-def test_a_file_that_was_written_anew_is_known_by_what_it_says(tmp_path: Path, first: bytes, second: bytes) -> None:
+def test_rewritten_file_is_detected_by_its_content(tmp_path: Path, first: bytes, second: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(first)
     file = GrowingFile(path)
@@ -148,13 +150,13 @@ def test_a_file_that_was_written_anew_is_known_by_what_it_says(tmp_path: Path, f
     assert (file.read(), file.restarted) == (second, True)
 
 
-def test_a_header_in_between_is_the_header_from_there_on(tmp_path: Path) -> None:
+def test_second_csv_header_applies_to_the_rows_after_it(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("step,loss\n1,3\nstep,accuracy,loss\n2,0.5,2\n")
     assert [dict(reading.values) for reading in CsvFile(path).poll()] == [{"loss": 3.0}, {"accuracy": 0.5, "loss": 2.0}]
 
 
-def test_what_was_there_before_the_run_is_passed_over(tmp_path: Path) -> None:
+def test_csv_rows_from_before_the_run_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("step,loss\n1,3\n2,2\n")
     file = CsvFile(path, path.stat().st_size)
@@ -164,7 +166,7 @@ def test_what_was_there_before_the_run_is_passed_over(tmp_path: Path) -> None:
     assert file.poll() == [Reading(values={"loss": 1.0}, step=3)]
 
 
-def test_lines_that_are_not_understood_are_skipped_and_the_first_is_shown(tmp_path: Path) -> None:
+def test_invalid_json_lines_are_skipped_and_the_first_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [
         "loss: 0.5",
@@ -184,13 +186,13 @@ def test_lines_that_are_not_understood_are_skipped_and_the_first_is_shown(tmp_pa
 
 
 @pytest.mark.parametrize("step", ["-1", "1.5", "1e300", "Infinity", "NaN", '"7"', "true", "null"])
-def test_a_step_that_is_none_is_not_taken(tmp_path: Path, step: str) -> None:
+def test_invalid_step_and_epoch_are_ignored(tmp_path: Path, step: str) -> None:
     (tmp_path / "log").write_text(f'{{"step": {step}, "epoch": {step}, "loss": 1}}\n'.replace('"epoch": 1.5, ', ""))
     assert JsonLines(tmp_path / "log").poll() == [Reading(values={"loss": 1.0})]
 
 
 @pytest.mark.parametrize("kind", [CsvFile, JsonLines])
-def test_rubbish_is_nothing(tmp_path: Path, kind: type[CsvFile | JsonLines]) -> None:
+def test_binary_garbage_gives_no_readings(tmp_path: Path, kind: type[CsvFile | JsonLines]) -> None:
     path = tmp_path / "log"
     path.write_bytes(
         bytes(i * i * 7 % 256 for i in range(100_000)) + b"\n\x00,\x00\n" + b'"' * 200_000 + b"\n,,,\n1,2\n"
@@ -202,7 +204,7 @@ def test_rubbish_is_nothing(tmp_path: Path, kind: type[CsvFile | JsonLines]) -> 
     assert readings == []
 
 
-def test_a_line_without_an_end_is_passed_over_and_what_follows_is_read(tmp_path: Path) -> None:
+def test_overlong_line_is_skipped_and_the_next_line_is_read(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"loss": 1}\n' + b"x" * (3 * BLOCK_BYTES + 100) + b'\n{"loss": 2}\n')
     file = JsonLines(path)
@@ -210,11 +212,11 @@ def test_a_line_without_an_end_is_passed_over_and_what_follows_is_read(tmp_path:
     while file.more:
         readings += file.poll()
     assert [reading.values["loss"] for reading in readings] == [1.0, 2.0]
-    assert not file.complaint  # nor is its end taken for a line
+    assert not file.complaint  # the end of the overlong line is not parsed as a line of its own
 
 
 @pytest.mark.parametrize("kind", [CsvFile, JsonLines])
-def test_no_such_file_or_no_file_at_all(tmp_path: Path, kind: type[CsvFile | JsonLines]) -> None:
+def test_missing_file_pipe_or_folder_gives_no_readings(tmp_path: Path, kind: type[CsvFile | JsonLines]) -> None:
     pipe, folder, loop = tmp_path / "metrics.csv", tmp_path / "folder", tmp_path / "loop"
     os.mkfifo(pipe)
     folder.mkdir()
@@ -228,7 +230,7 @@ def test_no_such_file_or_no_file_at_all(tmp_path: Path, kind: type[CsvFile | Jso
     assert f"{loop} cannot be read" in file.trouble
 
 
-def test_a_large_file_is_read_a_block_at_a_time(tmp_path: Path) -> None:
+def test_large_file_is_read_in_blocks(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     count = 3 * BLOCK_BYTES // 30
     path.write_text("".join(f'{{"step": {step}, "loss": 0.125}}\n' for step in range(count)))
@@ -242,7 +244,7 @@ def test_a_large_file_is_read_a_block_at_a_time(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 @needs_tensorboard
-def test_what_the_installed_keras_writes(tmp_path: Path) -> None:
+def test_csv_written_by_installed_keras_is_read(tmp_path: Path) -> None:
     program = """
 import json, keras, numpy as np
 model = keras.Sequential([keras.layers.Dense(1)])

@@ -1,4 +1,4 @@
-"""Which files of metrics are found: those written since the run began, and no others, however large the folder is."""
+"""Find the metric files written since the run began, and only those, in folders of any size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLENTY_S = 60.0
 
 
 def write(path: Path, text: str = "step,loss\n1,2\n", *, at: float | None = None) -> Path:
-    """A file, with the folders above it; `at`: when it was last written, in unix seconds."""
+    """Write a file and its parent folders; `at` is its modification time in unix seconds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     if at is not None:
@@ -29,13 +29,13 @@ def write(path: Path, text: str = "step,loss\n1,2\n", *, at: float | None = None
 
 
 def finder(folder: Path, **options: object) -> MetricFileFinder:
-    """A finder for a run that begins now, which has looked at what there is."""
+    """Return a finder for a run that begins now; it has remembered the existing files."""
     found = MetricFileFinder([folder], time.time(), **options)
     found.remember(PLENTY_S)
     return found
 
 
-def test_what_a_program_begins_to_write_is_found_once(tmp_path: Path) -> None:
+def test_new_metric_files_are_found_once(tmp_path: Path) -> None:
     looking = finder(tmp_path)
     wanted = {
         write(tmp_path / "runs" / "Nov22" / "events.out.tfevents.1700000000.host.1.0", "x"),
@@ -55,7 +55,7 @@ def test_what_a_program_begins_to_write_is_found_once(tmp_path: Path) -> None:
         ("iris.csv", "sepal_length,sepal_width,species\n5.1,3.5,setosa\n"),
         ("glossary.csv", "glossy,floss\n1,2\n"),
         ("numbers.csv", "1,2\n3,4\n"),
-        ("loss.csv", "step,loss"),  # its first line is not whole yet
+        ("loss.csv", "step,loss"),  # its first line is not complete yet
         ("empty.csv", ""),
         ("texts.jsonl", '{"text": "the loss was 3", "label": 1}\n'),
         ("events.jsonl", '{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1, 2]}}\n'),
@@ -64,13 +64,13 @@ def test_what_a_program_begins_to_write_is_found_once(tmp_path: Path) -> None:
         (".hidden.csv", "step,loss\n1,2\n"),
     ],
 )
-def test_what_is_no_log_of_training_is_not_taken(tmp_path: Path, name: str, text: str) -> None:
+def test_file_without_training_metrics_is_ignored(tmp_path: Path, name: str, text: str) -> None:
     looking = finder(tmp_path)
     write(tmp_path / name, text)
     assert looking.search(PLENTY_S) == []
 
 
-def test_a_table_whose_header_comes_later_is_found_then(tmp_path: Path) -> None:
+def test_csv_is_found_once_its_header_names_a_metric(tmp_path: Path) -> None:
     looking = finder(tmp_path)
     path = write(tmp_path / "metrics.csv", "epoch,lr")
     assert looking.search(PLENTY_S) == []
@@ -80,7 +80,7 @@ def test_a_table_whose_header_comes_later_is_found_then(tmp_path: Path) -> None:
     assert looking.search(PLENTY_S) == [path]
 
 
-def test_what_was_there_before_is_found_when_it_grows_and_read_from_there(tmp_path: Path) -> None:
+def test_existing_file_is_found_when_it_grows_and_read_from_its_old_end(tmp_path: Path) -> None:
     still, grown = write(tmp_path / "still.csv"), write(tmp_path / "grown.csv")
     looking = finder(tmp_path)
     assert looking.search(PLENTY_S) == []
@@ -94,7 +94,7 @@ def test_what_was_there_before_is_found_when_it_grows_and_read_from_there(tmp_pa
 
 
 @pytest.mark.parametrize("text", ["step,loss\n1,7\n2,6\n3,5\n", "step,loss\n", "step,loss\n1,9\n"])
-def test_a_log_that_is_written_anew_is_read_from_its_beginning(tmp_path: Path, text: str) -> None:
+def test_rewritten_log_is_read_from_its_beginning(tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "metrics.csv", "step,loss\n1,3\n2,2\n")
     looking = finder(tmp_path)
     write(path, text)
@@ -102,13 +102,13 @@ def test_a_log_that_is_written_anew_is_read_from_its_beginning(tmp_path: Path, t
     assert looking.offset(path) == 0
 
 
-def test_old_files_that_were_not_seen_before_the_start_are_known_by_their_time(tmp_path: Path) -> None:
+def test_old_file_not_remembered_is_ignored_by_its_modification_time(tmp_path: Path) -> None:
     write(tmp_path / "old.csv", at=LONG_AGO)
     fresh = write(tmp_path / "fresh.csv")
     assert MetricFileFinder([tmp_path], time.time()).search(PLENTY_S) == [fresh]
 
 
-def test_folders_that_hold_no_logs_and_those_of_the_run_are_left_out(tmp_path: Path) -> None:
+def test_excluded_hidden_and_too_deep_folders_are_not_searched(tmp_path: Path) -> None:
     looking = finder(tmp_path, without=[tmp_path / "run" / "events", tmp_path / "own.jsonl"])
     for folder in (".git", "node_modules", "site-packages", "__pycache__", ".hidden", "run/events"):
         write(tmp_path / folder / "below" / "metrics.csv")
@@ -119,7 +119,7 @@ def test_folders_that_hold_no_logs_and_those_of_the_run_are_left_out(tmp_path: P
     assert looking.search(PLENTY_S) == [found]
 
 
-def test_links_are_followed_and_never_in_circles(tmp_path: Path) -> None:
+def test_symlinks_are_followed_without_loops(tmp_path: Path) -> None:
     work, other = tmp_path / "work", tmp_path / "other"
     work.mkdir()
     other.mkdir()
@@ -133,7 +133,7 @@ def test_links_are_followed_and_never_in_circles(tmp_path: Path) -> None:
     assert looking.search(PLENTY_S) == [work / "runs" / "metrics.csv"]
 
 
-def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+def test_pipes_devices_and_folders_are_ignored(tmp_path: Path) -> None:
     looking = finder(tmp_path)
     os.mkfifo(tmp_path / "metrics.csv")
     os.mkfifo(tmp_path / "events.out.tfevents.1.host")
@@ -142,7 +142,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     assert looking.search(PLENTY_S) == []
 
 
-def test_a_folder_that_goes_and_comes_again(tmp_path: Path) -> None:
+def test_folder_may_be_created_later_and_removed(tmp_path: Path) -> None:
     work = tmp_path / "work"
     looking = finder(work)
     assert looking.search(PLENTY_S) == []
@@ -152,7 +152,7 @@ def test_a_folder_that_goes_and_comes_again(tmp_path: Path) -> None:
     assert looking.search(PLENTY_S) == []
 
 
-def test_a_look_ends_when_its_time_is_over_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_search_stops_at_its_time_limit_and_the_next_continues(tmp_path: Path) -> None:
     ticks = iter(range(10**9))
     looking = MetricFileFinder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
     wanted = {write(tmp_path / f"folder{number}" / "metrics.csv") for number in range(30)}
@@ -162,18 +162,18 @@ def test_a_look_ends_when_its_time_is_over_and_the_next_goes_on(tmp_path: Path) 
     assert sum(map(len, looks)) == len(wanted)
 
 
-def test_at_the_end_all_is_looked_at_again(tmp_path: Path) -> None:
+def test_search_all_starts_a_complete_new_search(tmp_path: Path) -> None:
     ticks = iter(range(10**9))
     for number in range(5):
         (tmp_path / f"folder{number}").mkdir()
     looking = MetricFileFinder([tmp_path], time.time(), clock=lambda: float(next(ticks)))
-    looking.search(2.0)  # it is in the middle of a sweep
+    looking.search(2.0)  # stops in the middle of a search
     path = write(tmp_path / "metrics.csv")
     assert looking.search(2.0) == []
     assert looking.search_all(PLENTY_S) == [path]
 
 
-def test_of_a_folder_of_data_no_more_than_so_much_is_looked_at(tmp_path: Path) -> None:
+def test_only_a_limited_number_of_files_per_folder_is_examined(tmp_path: Path) -> None:
     looking = finder(tmp_path)
     for number in range(MAX_OF_A_FOLDER + 200):
         (tmp_path / f"{number}.tfevents.1").write_bytes(b"x")
@@ -183,7 +183,7 @@ def test_of_a_folder_of_data_no_more_than_so_much_is_looked_at(tmp_path: Path) -
     assert len(seen) == MAX_OF_A_FOLDER
 
 
-def test_new_folders_are_looked_at_before_old_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_folders_are_searched_before_old_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):
         write(tmp_path / "data" / f"{number}" / "picture.png", at=LONG_AGO)
     for folder in (tmp_path / "data", *(tmp_path / "data").iterdir()):

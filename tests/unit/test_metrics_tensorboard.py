@@ -1,4 +1,4 @@
-"""TensorBoard's event files: as real writers write them, cut at every byte, damaged, and no such files at all."""
+"""TensorBoard event files: as real writers write them, cut at every byte, damaged, and missing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAME = "events.out.tfevents.1700000000.host.1.0"
 
 
 def everything(file: EventFile) -> list[Reading]:
-    """All readings there are by now."""
+    """Return all readings available so far."""
     readings = file.poll()
     while file.more:
         readings += file.poll()
@@ -43,33 +43,33 @@ def everything(file: EventFile) -> list[Reading]:
 
 
 def brief(readings: list[Reading]) -> list[tuple[dict[str, float], int | None, float | None]]:
-    """Values, step and epoch of each."""
+    """Return values, step and epoch of each reading."""
     return [
         ({name: round(value, 6) for name, value in each.values.items()}, each.step, each.epoch) for each in readings
     ]
 
 
 def written(folder: Path, data: bytes, name: str = NAME) -> EventFile:
-    """An event file with this content."""
+    """Write an event file with this content."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(data)
     return EventFile(folder / name)
 
 
-def test_the_checksum_is_the_published_one() -> None:
+def test_crc32c_matches_the_published_values() -> None:
     assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4, as are the next two
+    assert crc32c(bytes(32)) == 0x8A9136AA  # RFC 3720, B.4; also the next two lines
     assert crc32c(b"\xff" * 32) == 0x62A8AB43
     assert crc32c(bytes(range(32))) == 0x46DD794E
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 5, 39, 40, 41, 511, 512, 513, 515, 516, 1500])
-def test_the_checksum_of_any_size_is_that_of_bit_by_bit(size: int) -> None:
+def test_crc32c_of_any_size_matches_the_bitwise_checksum(size: int) -> None:
     data = bytes(i * 37 % 251 for i in range(size))
     assert struct.pack("<I", masked(crc32c(data))) == stored_crc(data)
 
 
-def test_what_pytorch_writes(tmp_path: Path) -> None:
+def test_events_of_pytorch_are_read(tmp_path: Path) -> None:
     readings = everything(written(tmp_path / "run", PYTORCH))
     assert brief(readings) == [
         ({"loss": 1.0}, 0, None),
@@ -83,7 +83,7 @@ def test_what_pytorch_writes(tmp_path: Path) -> None:
     assert all(reading.time is not None and 1.7e9 < reading.time < 2e9 for reading in readings)
 
 
-def test_what_keras_writes_of_validation_has_the_step_and_the_epoch(tmp_path: Path) -> None:
+def test_keras_validation_events_have_step_and_epoch(tmp_path: Path) -> None:
     readings = brief(everything(written(tmp_path / "validation", KERAS)))
     assert [each for each in readings if "val_loss" in each[0]] == [
         ({"val_loss": 1.395713}, 4, None),
@@ -96,7 +96,7 @@ def test_what_keras_writes_of_validation_has_the_step_and_the_epoch(tmp_path: Pa
     assert {name for values, _, _ in readings for name in values} == {"val_loss", "val_accuracy"}
 
 
-def test_kerases_values_of_epochs_have_no_step_and_those_of_batches_have(tmp_path: Path) -> None:
+def test_keras_batch_values_have_a_step_and_epoch_values_have_none(tmp_path: Path) -> None:
     data = scalar_record("batch_loss", 3.0, 7) + scalar_record("epoch_loss", 2.0, 1) + scalar_record("epoch", 1.0, 9)
     readings = everything(written(tmp_path / "train", data))
     assert brief(readings) == [({"loss": 3.0}, 7, None), ({"loss": 2.0}, None, 1), ({}, 9, 1)]
@@ -117,12 +117,12 @@ def test_kerases_values_of_epochs_have_no_step_and_those_of_batches_have(tmp_pat
         ("version_0", "lr-Adam", "lr_adam"),
     ],
 )
-def test_a_tag_and_its_folder_make_the_name(tmp_path: Path, folder: str, tag: str, name: str) -> None:
+def test_metric_name_comes_from_tag_and_folder(tmp_path: Path, folder: str, tag: str, name: str) -> None:
     (reading,) = everything(written(tmp_path / folder, scalar_record(tag, 1.0, 5)))
     assert list(reading.values) == [name]
 
 
-def test_results_of_a_whole_run_are_no_curves(tmp_path: Path) -> None:
+def test_hyperparameters_and_speed_are_not_metrics(tmp_path: Path) -> None:
     data = b"".join(scalar_record(tag, 1.0, 0) for tag in ("hparam/accuracy", "hp_metric", "epoch_steps_per_second"))
     assert everything(written(tmp_path, data)) == []
 
@@ -143,7 +143,7 @@ TENSORS = {
 
 
 @pytest.mark.parametrize("kind", TENSORS)
-def test_a_tensor_of_no_dimensions_is_a_number(tmp_path: Path, kind: str) -> None:
+def test_scalar_tensor_of_any_type_is_read_as_a_number(tmp_path: Path, kind: str) -> None:
     tensor, value = TENSORS[kind]
     (reading,) = everything(written(tmp_path, tensor_record("loss", tensor, 1)))
     assert reading.values == {"loss": pytest.approx(value, nan_ok=True)}
@@ -154,18 +154,18 @@ def test_a_tensor_of_no_dimensions_is_a_number(tmp_path: Path, kind: str) -> Non
     [
         b"\x08\x01" + field(2, field(2, b"\x08\x01")) + field(4, struct.pack("<f", 1.0)),  # shape (1,)
         b"\x08\x07" + field(8, b"text"),  # a string
-        b"\x08\x02" + field(4, struct.pack("<f", 1.0)),  # of a double, half of the bytes
-        b"\x08\x01",  # nothing
-        b"\x08\x77" + field(4, b"1234"),  # a type that is not known
+        b"\x08\x02" + field(4, struct.pack("<f", 1.0)),  # a double with half of its bytes
+        b"\x08\x01",  # a tensor without a value
+        b"\x08\x77" + field(4, b"1234"),  # an unknown type
     ],
 )
-def test_any_other_tensor_is_none(tmp_path: Path, tensor: bytes) -> None:
+def test_tensor_that_is_not_a_scalar_number_is_skipped(tmp_path: Path, tensor: bytes) -> None:
     file = written(tmp_path, tensor_record("loss", tensor, 1) + scalar_record("loss", 4.0, 2))
     assert brief(everything(file)) == [({"loss": 4.0}, 2, None)]
     assert not file.trouble
 
 
-def test_cut_at_any_byte_it_reads_the_same(tmp_path: Path) -> None:
+def test_event_file_cut_at_any_byte_gives_the_same_readings(tmp_path: Path) -> None:
     whole = everything(written(tmp_path, PYTORCH))
     for cut in range(len(PYTORCH)):
         path = tmp_path / NAME
@@ -178,7 +178,7 @@ def test_cut_at_any_byte_it_reads_the_same(tmp_path: Path) -> None:
         assert readings + everything(file) == whole, cut
 
 
-def test_a_damaged_record_is_passed_over_and_told(tmp_path: Path) -> None:
+def test_damaged_record_is_skipped_and_reported(tmp_path: Path) -> None:
     records = [scalar_record("loss", float(step), step) for step in range(4)]
     damaged = bytearray(records[1])
     damaged[-6] ^= 1
@@ -189,7 +189,7 @@ def test_a_damaged_record_is_passed_over_and_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [2**63, 2**64 - 1, 2**31 + 1, 5])
-def test_behind_a_length_that_is_wrong_the_next_whole_record_is_found(tmp_path: Path, size: int) -> None:
+def test_record_after_a_wrong_length_is_found(tmp_path: Path, size: int) -> None:
     records = [scalar_record("loss", float(step), step) for step in range(4)]
     wrong = struct.pack("<Q", size) + (stored_crc(struct.pack("<Q", size)) if size > 2**31 else b"1234")
     file = written(tmp_path, records[0] + wrong + records[1][12:] + records[2])
@@ -200,7 +200,7 @@ def test_behind_a_length_that_is_wrong_the_next_whole_record_is_found(tmp_path: 
     assert [reading.step for reading in everything(file)] == [3]
 
 
-def test_a_length_beyond_the_end_is_waited_for_without_room_for_it(tmp_path: Path) -> None:
+def test_record_longer_than_the_file_is_waited_for_without_allocating_it(tmp_path: Path) -> None:
     size = struct.pack("<Q", 2**31 - 1)
     file = written(tmp_path, scalar_record("loss", 1.0, 1) + size + stored_crc(size) + bytes(2 * BLOCK_BYTES))
     assert [len(file.poll()) for _ in range(4)] == [1, 0, 0, 0]
@@ -208,52 +208,52 @@ def test_a_length_beyond_the_end_is_waited_for_without_room_for_it(tmp_path: Pat
     assert not file.more
 
 
-def test_large_records_are_read_and_larger_ones_stepped_over(tmp_path: Path) -> None:
+def test_large_record_is_read_and_a_huge_one_skipped(tmp_path: Path) -> None:
     picture = framed(field(5, field(1, field(1, b"picture") + field(4, bytes(700_000)))))
     path = tmp_path / NAME
     with path.open("wb") as file:
         file.write(scalar_record("loss", 1.0, 1) + picture + scalar_record("loss", 2.0, 2))
         size = struct.pack("<Q", 2**26)
         file.write(size + stored_crc(size))
-        file.seek(2**26 + 4, os.SEEK_CUR)  # a hole: nothing is read of it
+        file.seek(2**26 + 4, os.SEEK_CUR)  # a hole in the file, which is not read
         file.write(scalar_record("loss", 3.0, 3))
     assert [reading.step for reading in everything(EventFile(path))] == [1, 2, 3]
 
 
-def test_garbage_is_nothing(tmp_path: Path) -> None:
+def test_garbage_gives_no_readings_and_is_reported(tmp_path: Path) -> None:
     file = written(tmp_path, bytes(i * i % 256 for i in range(5000)) + framed(b"\xff" * 9) + framed(b"\x2a\x7f"))
     assert everything(file) == []
     assert "damaged" in file.trouble
 
 
-def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+def test_rewritten_event_file_is_read_from_its_beginning(tmp_path: Path) -> None:
     file = written(tmp_path, scalar_record("loss", 1.0, 1) + scalar_record("loss", 2.0, 2))
     assert len(everything(file)) == 2
     written(tmp_path, scalar_record("loss", 7.0, 1))
     assert brief(everything(file)) == [({"loss": 7.0}, 1, None)]
 
 
-def test_what_was_there_before_the_run_is_passed_over(tmp_path: Path) -> None:
+def test_event_records_from_before_the_run_are_skipped(tmp_path: Path) -> None:
     before = scalar_record("loss", 1.0, 1)
     path = written(tmp_path, before + scalar_record("loss", 2.0, 2)).path
     assert brief(everything(EventFile(path, len(before)))) == [({"loss": 2.0}, 2, None)]
 
 
-def test_a_file_that_goes_or_may_not_be_read_is_no_error(tmp_path: Path) -> None:
+def test_deleted_event_file_is_no_error_and_an_unreadable_one_is_reported(tmp_path: Path) -> None:
     file = written(tmp_path / "gone", scalar_record("loss", 1.0, 1))
     file.path.unlink()
     file.path.parent.rmdir()
     assert everything(file) == []
     assert not file.trouble
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")  # root may read every file, and follow no loop
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")  # a symlink loop is unreadable even for root
     loop = EventFile(tmp_path / "loop")
     assert everything(loop) == []
     assert "cannot be read" in loop.trouble
 
 
-def test_a_pipe_and_a_device_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pipe_and_device_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, flags: int) -> int:
-        raise AssertionError(f"{path} was opened")  # a pipe's writer, who waits for a reader, would have gone on
+        raise AssertionError(f"{path} was opened")  # opening a pipe would unblock a writer that waits for a reader
 
     os.mkfifo(tmp_path / NAME)
     monkeypatch.setattr("core.metrics.files.growing_file.os.open", refuse)
@@ -267,8 +267,8 @@ needs_tensorboard = pytest.mark.skipif(
 
 
 def run_program(program: str, folder: Path) -> dict[str, dict[str, list[float]]]:
-    """Run a program of some lines in a folder; what it prints in its last line is JSON."""
-    # In a process of its own: the frameworks change the environment of the one they are loaded in.
+    """Run a Python program in a folder and return the JSON of its last output line."""
+    # A subprocess, because the frameworks change the environment of the process that imports them.
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -289,7 +289,7 @@ print("{}")
 
 @pytest.mark.e2e
 @needs_tensorboard
-def test_what_the_installed_tensorflow_writes(tmp_path: Path) -> None:
+def test_events_written_by_installed_tensorflow_are_read(tmp_path: Path) -> None:
     run_program(TENSORFLOW, tmp_path)
     (path,) = tmp_path.iterdir()
     assert [(reading.values, reading.step) for reading in everything(EventFile(path))] == [
@@ -301,7 +301,7 @@ def test_what_the_installed_tensorflow_writes(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 @needs_tensorboard
-def test_what_the_installed_pytorch_writes(tmp_path: Path) -> None:
+def test_events_written_by_installed_pytorch_are_read(tmp_path: Path) -> None:
     program = """
 from torch.utils.tensorboard import SummaryWriter
 with SummaryWriter(".") as writer:
@@ -341,7 +341,7 @@ print(json.dumps(histories))
 
 @pytest.mark.e2e
 @needs_tensorboard
-def test_what_the_installed_keras_writes(tmp_path: Path) -> None:
+def test_events_written_by_installed_keras_are_read(tmp_path: Path) -> None:
     for often, history in run_program(KERAS_PROGRAM, tmp_path).items():
         (train,) = (tmp_path / often / "train").iterdir()
         (validation,) = (tmp_path / often / "validation").iterdir()

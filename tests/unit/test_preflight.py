@@ -1,4 +1,4 @@
-"""The pre-flight, with a stand-in for the CUDA driver's library: what is ticked is what a worker will see."""
+"""The pre-flight check, with a fake CUDA driver library: a worker sees exactly the selected GPUs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def env(*ids: str, **changes: str) -> dict[str, str]:
-    """The environment of a worker that is to see these."""
+    """Return the environment of a worker that should see these GPUs."""
     return {**os.environ, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(ids), **changes}
 
 
@@ -35,14 +35,14 @@ def refusal(ids: list[str], environment: dict[str, str], **options: object) -> s
     return str(refused.value)
 
 
-def test_what_the_driver_will_show_in_that_order_is_let_pass(nvml: StandIn) -> None:
+def test_check_passes_when_the_driver_shows_the_selected_gpus_in_order(nvml: StandIn) -> None:
     nvml.write(gpus=4, gpu3={"speed": 9})
     preflight.check([uuid(3), uuid(1)], env(uuid(3), uuid(1)))
-    preflight.check([uuid(3), uuid(1)], env("3", "1"))  # numbers, by bus
+    preflight.check([uuid(3), uuid(1)], env("3", "1"))  # numbers in PCI bus order
     preflight.check([], env())
 
 
-def test_a_difference_is_refused_with_both_lists(nvml: StandIn) -> None:
+def test_hidden_gpu_is_refused_with_selected_and_visible_lists(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu2={"cuda_hidden": 1})
     assert refusal([uuid(0), uuid(2)], env(uuid(0), uuid(2))) == (
         "The CUDA driver would not show this run the GPUs that were ticked: "
@@ -53,13 +53,13 @@ def test_a_difference_is_refused_with_both_lists(nvml: StandIn) -> None:
     assert f"ticked {uuid(2)}, shown none." in refusal([uuid(2)], env(uuid(2)))
 
 
-def test_another_order_is_a_difference_too(nvml: StandIn) -> None:
+def test_different_gpu_order_is_refused(nvml: StandIn) -> None:
     nvml.write(gpus=2)
     words = refusal([uuid(0), uuid(1)], env(uuid(1), uuid(0)))
     assert f"but another order of them: ticked {uuid(0)}, {uuid(1)}, shown {uuid(1)}, {uuid(0)}." in words
 
 
-def test_fastest_first_is_what_numbers_mean_by_themselves(nvml: StandIn) -> None:
+def test_default_cuda_order_is_fastest_first(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu1={"speed": 5}, gpu2={"speed": 9})
     environment = env()
     del environment["CUDA_DEVICE_ORDER"]
@@ -67,20 +67,20 @@ def test_fastest_first_is_what_numbers_mean_by_themselves(nvml: StandIn) -> None
     assert preflight.order(env()) == [uuid(0), uuid(1), uuid(2)]
 
 
-def test_numbers_for_libraries_that_read_no_uuids_are_those_by_bus(nvml: StandIn) -> None:
+def test_integer_gpu_numbers_follow_the_pci_bus_order(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu0={"bus": 9}, gpu2={"speed": 9})
     names = preflight.numbers([uuid(0), uuid(2)], {**os.environ, "CUDA_VISIBLE_DEVICES": uuid(1)})
     assert names == {uuid(0): "2", uuid(2): "1"}
     preflight.check([uuid(0), uuid(2)], env("2", "1"))
 
 
-def test_what_has_no_number_is_named(nvml: StandIn) -> None:
+def test_gpu_without_a_number_is_named_in_the_error(nvml: StandIn) -> None:
     nvml.write(gpus=1)
     with pytest.raises(RunError, match=f"{uuid(3)} has no number with the CUDA driver, which numbers {uuid(0)}"):
         preflight.numbers([uuid(3)], os.environ)
 
 
-def test_a_mig_device_is_known_by_its_own_id_and_only_one_is_shown(nvml: StandIn) -> None:
+def test_mig_device_is_identified_by_its_id_and_cuda_shows_only_one(nvml: StandIn) -> None:
     nvml.write(gpus=2, gpu1={"mig": 1, "mig_count": 2})
     preflight.check([mig_uuid(1, 1)], env(mig_uuid(1, 1)))
     both = [mig_uuid(1, 0), mig_uuid(1, 1)]
@@ -88,33 +88,33 @@ def test_a_mig_device_is_known_by_its_own_id_and_only_one_is_shown(nvml: StandIn
     assert preflight.visible(env(uuid(1))) == [both[0]]
 
 
-def test_a_driver_without_the_younger_function_is_asked_by_the_older(nvml: StandIn, tmp_path: Path) -> None:
+def test_old_driver_without_the_newer_uuid_function_works(nvml: StandIn, tmp_path: Path) -> None:
     nvml.write(gpus=2)
     old = build_cuda(tmp_path, "-DOLD")
     preflight.check([uuid(1)], env(uuid(1), LD_LIBRARY_PATH=str(old)))
 
 
-def test_a_driver_that_hangs_is_ended_and_told(nvml: StandIn) -> None:
+def test_hanging_driver_times_out_with_an_error(nvml: StandIn) -> None:
     nvml.write(gpus=1, cuda_slow_ms=60_000)
     words = refusal([uuid(0)], env(uuid(0)), timeout_s=0.5)
     assert words.startswith("The CUDA driver did not answer within 0.5 s which GPUs this run would see. Look into")
 
 
-def test_one_that_was_left_behind_in_a_hanging_driver_ends_by_itself(nvml: StandIn) -> None:
+def test_abandoned_query_process_terminates_itself(nvml: StandIn) -> None:
     nvml.write(gpus=1, cuda_slow_ms=60_000)
     left = subprocess.Popen([sys.executable, "-I", preflight.ASK, "1"], stdout=subprocess.DEVNULL)
     assert left.wait(30) == -signal.SIGALRM
 
 
 @pytest.mark.parametrize(("how", "name"), [("segv", "SEGV"), ("abort", "ABRT")])
-def test_a_driver_that_crashes_takes_nobody_with_it(nvml: StandIn, how: str, name: str) -> None:
+def test_driver_crash_is_reported_as_an_error(nvml: StandIn, how: str, name: str) -> None:
     nvml.write(gpus=1, cuda_crash=how)
     words = refusal([uuid(0)], env(uuid(0)))
     assert words.startswith(f"Asking the CUDA driver which GPUs this run would see ended with signal {name}.")
 
 
 @pytest.mark.parametrize(("setting", "call"), [("cuda_error", "cuInit"), ("cuda_count_error", "cuDeviceGetCount")])
-def test_the_drivers_own_words_are_told(nvml: StandIn, setting: str, call: str) -> None:
+def test_cuda_error_text_and_code_are_shown(nvml: StandIn, setting: str, call: str) -> None:
     nvml.write(gpus=1, **{setting: 999})
     words = refusal([uuid(0)], env(uuid(0)))
     assert words.startswith(
@@ -122,19 +122,19 @@ def test_the_drivers_own_words_are_told(nvml: StandIn, setting: str, call: str) 
     )
 
 
-def test_a_missing_library_is_told_with_the_cure(nvml: StandIn, nvml_library: Path) -> None:
+def test_missing_cuda_library_is_reported_with_the_remedy(nvml: StandIn, nvml_library: Path) -> None:
     nvml.write(gpus=1)
     words = refusal([uuid(0)], env(uuid(0), LD_LIBRARY_PATH=str(nvml_library)))
     assert words.startswith("The CUDA driver's library cannot be used, without which nothing trains on a GPU: libcuda")
     assert "Install libcuda.so.1, which comes with the NVIDIA driver" in words
 
 
-def test_an_interpreter_that_is_not_there_is_told(nvml: StandIn) -> None:
+def test_missing_interpreter_is_reported(nvml: StandIn) -> None:
     words = refusal([uuid(0)], env(uuid(0)), python="/nonexistent/python")
     assert words.startswith("The interpreter /nonexistent/python could not be started to ask which GPUs it will see")
 
 
-def test_the_script_runs_under_a_foreign_python_too() -> None:
+def test_query_script_runs_under_other_python_versions_without_packages() -> None:
     ast.parse(preflight.ASK.read_text(encoding="utf-8"), feature_version=(3, 10))
     standard = set(sys.stdlib_module_names)
     tree = ast.parse(preflight.ASK.read_text(encoding="utf-8"))
@@ -142,7 +142,7 @@ def test_the_script_runs_under_a_foreign_python_too() -> None:
     assert imported <= standard
 
 
-# -- what the launcher makes of it --------------------------------------------------------------------------------
+# -- the launcher's use of the check ------------------------------------------------------------------------------
 
 
 def placement(
@@ -153,7 +153,7 @@ def placement(
     )
 
 
-def test_a_worker_is_given_uuids_or_what_stands_for_them() -> None:
+def test_worker_environment_has_uuids_or_integer_numbers() -> None:
     both = placement("GPU-b", devices=("GPU-b", "GPU-a"))
     by_uuid = local.environment({"CUDA_VISIBLE_DEVICES": "7"}, "run", both)
     assert (by_uuid["CUDA_VISIBLE_DEVICES"], by_uuid["CUDA_DEVICE_ORDER"]) == ("GPU-b,GPU-a", "PCI_BUS_ID")
@@ -165,7 +165,7 @@ def test_a_worker_is_given_uuids_or_what_stands_for_them() -> None:
     assert local.environment({}, "run", cpu)["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_integer_mode_is_derived_by_uuid_and_passes_the_pre_flight(nvml: StandIn) -> None:
+def test_integer_numbers_are_derived_from_uuids_and_pass_the_check(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu0={"bus": 9}, gpu2={"speed": 9})
     ticked = (uuid(0), uuid(2))
     workers = [placement(each, devices=ticked) for each in ticked]
@@ -177,7 +177,7 @@ def test_integer_mode_is_derived_by_uuid_and_passes_the_pre_flight(nvml: StandIn
     local.check_visible_devices(spec, "run", workers)
 
 
-def test_each_worker_is_checked_for_what_it_alone_sees(nvml: StandIn) -> None:
+def test_each_worker_is_checked_with_its_own_visible_gpus(nvml: StandIn) -> None:
     nvml.write(gpus=2, gpu1={"cuda_hidden": 1})
     ticked = (uuid(0), uuid(1))
     workers = [placement(each, devices=ticked, addresses=("127.0.0.1:1",)) for each in ticked]
@@ -185,7 +185,7 @@ def test_each_worker_is_checked_for_what_it_alone_sees(nvml: StandIn) -> None:
         local.check_visible_devices(make_spec("digits_mlp"), "run", workers)
 
 
-def test_a_run_without_gpus_asks_nobody(nvml: StandIn) -> None:
+def test_run_without_gpus_does_not_query_the_driver(nvml: StandIn) -> None:
     nvml.write(gpus=1, cuda_crash="segv")
     workers = [placement("cpu:0", devices=("cpu:0",), kind="cpu")]
     local.check_visible_devices(make_spec("digits_mlp"), "run", workers)

@@ -1,4 +1,4 @@
-"""Setups kept as files, and runs as shell lines."""
+"""Presets saved as files, and runs as shell commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
-def test_a_setup_comes_back_as_it_was(script: Path) -> None:
+def test_preset_survives_saving_and_reading(script: Path) -> None:
     spec = script_spec(script, "--lr", "0.1", cwd=script.parent, environment={"A": "b"}, expression="(?P<loss>x)")
     path = presets.path_of("nightly run", presets.default_root())
 
@@ -48,7 +48,7 @@ def test_a_setup_comes_back_as_it_was(script: Path) -> None:
     assert [(each.name, each.spec) for each in presets.read_all(presets.default_root())] == [("nightly run", spec)]
 
 
-def test_below_its_own_folder_paths_are_relative_so_that_both_move(script: Path, tmp_path: Path) -> None:
+def test_preset_paths_below_its_folder_are_relative_and_move_with_it(script: Path, tmp_path: Path) -> None:
     spec = script_spec(script, cwd=script.parent)
     path = script.parent / "setup.json"
     presets.save(spec, path)
@@ -63,7 +63,7 @@ def test_below_its_own_folder_paths_are_relative_so_that_both_move(script: Path,
     assert moved.python == spec.python
 
 
-def test_a_recipe_is_kept_alike() -> None:
+def test_preset_of_a_recipe_survives_saving_and_reading() -> None:
     spec = make_spec("digits_cnn", epochs=3, checkpoints={"unit": "steps", "every": 5})
     path = presets.path_of("digits", presets.default_root())
     presets.save(spec, path)
@@ -71,12 +71,12 @@ def test_a_recipe_is_kept_alike() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a\nb", "-x"])
-def test_a_name_that_can_be_none_is_refused(name: str, tmp_path: Path) -> None:
+def test_invalid_preset_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a valid preset name"):
         presets.path_of(name, tmp_path)
 
 
-def test_a_file_that_is_no_setup_is_told_and_the_others_are_listed(script: Path, tmp_path: Path) -> None:
+def test_invalid_preset_file_is_reported_and_the_others_are_listed(script: Path, tmp_path: Path) -> None:
     presets.save(script_spec(script, cwd=tmp_path), tmp_path / "good.json")
     (tmp_path / "bad.json").write_text("[1, 2]")
 
@@ -89,7 +89,7 @@ def test_a_file_that_is_no_setup_is_told_and_the_others_are_listed(script: Path,
         presets.read(tmp_path / "none.json")
 
 
-def test_a_recipes_line_asks_for_the_same(tmp_path: Path) -> None:
+def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) -> None:
     spec = make_spec(
         "digits_cnn", devices="cpu:0,cpu:1", strategy="ddp", epochs=3, batch_size=32, seed=4, learning_rate=0.01,
         schedule="cosine", stop_on_nan=True, weight_decay=0.5, checkpoints={"unit": "steps", "every": 7, "keep": 3},
@@ -108,7 +108,7 @@ def test_a_recipes_line_asks_for_the_same(tmp_path: Path) -> None:
     assert compose(choices, cpu_devices()) == spec
 
 
-def test_ranks_are_started_by_torchrun(script: Path) -> None:
+def test_shell_command_with_several_ranks_uses_torchrun(script: Path) -> None:
     spec = script_spec(script, "x", cwd=script.parent, devices="cpu:0,cpu:1", launch="per-device")
     words = shlex.split(shell_line(spec, {}).split(" && ")[1])
     begin = words.index(spec.python)
@@ -124,7 +124,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return captured.err.removeprefix("trainyard: ").strip()
 
 
-def test_what_is_given_in_vain_is_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(script)
     assert said(capsys, "run", "--devices", "cpu:0").startswith("Nothing to train is given.")
     assert said(capsys, "run", "digits_cnn", "--script", path) == (
@@ -144,9 +144,7 @@ def test_what_is_given_in_vain_is_refused(script: Path, capsys: pytest.CaptureFi
     assert "There is no preset" in said(capsys, "run", "--setup", "none", "--devices", "cpu:0")
 
 
-def test_a_port_that_is_taken_and_variables_that_follow_from_the_devices_are_refused(
-    script: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_port_in_use_and_reserved_variables_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "--script", str(script), "--devices", "cpu:0,cpu:1", "--launch", "per-device"]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -161,7 +159,7 @@ def test_a_port_that_is_taken_and_variables_that_follow_from_the_devices_are_ref
     )
 
 
-def test_a_kept_setup_whose_folder_is_gone_says_so(
+def test_preset_whose_working_folder_is_gone_is_refused(
     script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "gone"

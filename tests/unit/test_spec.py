@@ -1,4 +1,4 @@
-"""Specs: out to JSON and in again, each field checked, a newer version refused."""
+"""Specs: written to JSON and read back, with each field checked and a newer version refused."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def data() -> dict[str, Any]:
     return json.loads(json.dumps(make_spec("digits_cnn", settings={"width": 8}, epochs=3).to_json()))
 
 
-def test_a_spec_survives_its_file(tmp_path: Path) -> None:
+def test_spec_survives_writing_and_reading(tmp_path: Path) -> None:
     spec = make_spec("digits_cnn", devices="cpu:0,cpu:1", settings={"width": 8}, learning_rate=0.5, seed=3)
     write_spec(tmp_path, spec)
     assert read_spec(tmp_path) == spec
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["spec.json"]
 
 
-def test_a_scripts_spec_has_no_settings_of_loops_that_are_not_its_own(tmp_path: Path) -> None:
+def test_spec_of_a_script_has_no_recipe_settings(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     spec = script_spec("train.py", "--lr", "3", cwd=tmp_path)
     told = json.loads(json.dumps(spec.to_json()))
@@ -40,13 +40,13 @@ def test_a_scripts_spec_has_no_settings_of_loops_that_are_not_its_own(tmp_path: 
     assert RunSpec.from_json(told) == spec
 
 
-def test_fields_of_another_day_are_passed_over(data: dict[str, Any]) -> None:
+def test_unknown_spec_fields_are_ignored(data: dict[str, Any]) -> None:
     data["mood"] = "good"
     data["training"]["warm_up"] = 5
     assert RunSpec.from_json(data).training.epochs == 3
 
 
-def test_a_spec_from_before_the_memory_watch_is_read(data: dict[str, Any]) -> None:
+def test_spec_without_memory_watch_gets_the_defaults(data: dict[str, Any]) -> None:
     del data["release"]
     assert RunSpec.from_json(data).release == ReleaseWatch(tolerance_mb=64, wait_s=60)
     assert RunSpec.from_json({**data, "release": {"wait_s": 5}}).release == ReleaseWatch(wait_s=5)
@@ -73,7 +73,7 @@ def test_a_spec_from_before_the_memory_watch_is_read(data: dict[str, Any]) -> No
         ({"recipe": {"name": "x", "path": "y", "settings": {"a": [1]}}}, "Setting 'a' is [1]."),
     ],
 )
-def test_a_spec_that_is_wrong_says_where(data: dict[str, Any], change: dict[str, Any], words: str) -> None:
+def test_invalid_spec_error_names_the_field(data: dict[str, Any], change: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=r".+") as caught:
         RunSpec.from_json({**data, **change})
     assert words in str(caught.value)
@@ -103,7 +103,7 @@ WRONG = (5, 1.5, True, None, "x", [1], ["x"], {"a": [1]})
 
 
 def damaged() -> Iterator[Any]:
-    """A spec with one value of another type, and the name of the field."""
+    """Yield field names, each with a spec in which this field has a value of a wrong type."""
     for spec in (WHOLE, SCRIPT_RUN):
         for name, value in spec.items():
             yield from ((name, {**spec, name: wrong}) for wrong in WRONG if is_wrong(name, value, wrong))
@@ -122,7 +122,7 @@ def is_wrong(name: str, right: object, wrong: object) -> bool:
     return type(wrong) is not type(right) or (of_texts and wrong in ([1], {"a": [1]}))
 
 
-def test_the_specs_to_damage_have_all_fields() -> None:
+def test_sample_specs_have_all_fields() -> None:
     assert RunSpec.from_json(WHOLE).to_json() == {**WHOLE, "script": None}
     assert RunSpec.from_json(SCRIPT_RUN).to_json() == {
         **SCRIPT_RUN,
@@ -131,14 +131,14 @@ def test_the_specs_to_damage_have_all_fields() -> None:
 
 
 @pytest.mark.parametrize(("field", "document"), list(damaged()))
-def test_a_value_of_another_type_is_refused_with_its_field(field: str, document: dict[str, Any]) -> None:
+def test_value_of_a_wrong_type_is_refused_with_its_field(field: str, document: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=rf"Its field {field} is .* is expected\.$") as caught:
         RunSpec.from_json(document)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("command", ["show", "command"])
-def test_a_command_on_a_damaged_spec_names_file_and_field(
+def test_command_on_an_invalid_spec_names_file_and_field(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_dir = recorded(tmp_path)
@@ -154,17 +154,17 @@ def test_a_command_on_a_damaged_spec_names_file_and_field(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100_000])
-def test_a_file_that_is_no_spec_is_named(tmp_path: Path, text: str) -> None:
+def test_file_that_is_not_a_spec_is_named_in_the_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "spec.json").write_text(text)
     with pytest.raises(ValueError, match=r"spec\.json is not a spec that can be used"):
         read_spec(tmp_path)
 
 
-def test_defaults_are_valid() -> None:
+def test_default_training_settings_are_valid() -> None:
     assert Training().batch_size == 64
 
 
-def test_a_placement_survives_a_command_line() -> None:
+def test_rank_assignment_survives_a_command_line() -> None:
     placement = RankAssignment(
         rank=1,
         world_size=2,
