@@ -1,4 +1,4 @@
-"""The devices of a run are found, or it is said why not."""
+"""Find the devices of a run, or report why they are missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE = "NVIDIA devices have not answered within 20 s."
 
 
 class Slow:
-    """A sampler that needs so long to answer, on a clock of its own."""
+    """A sampler that takes `needs_s` seconds to answer, measured by a fake clock."""
 
     def __init__(self, needs_s: float, *devices: Device) -> None:
         self.now, self._needs_s, self._devices = 100.0, needs_s, devices
@@ -42,7 +42,7 @@ def found(run_dir: Path, sampler: Slow) -> list[Device]:
         readings.close()
 
 
-def test_a_driver_that_is_not_yet_awake_is_not_told_as_a_device_that_is_gone(tmp_path: Path) -> None:
+def test_slow_driver_is_not_reported_as_a_missing_device(tmp_path: Path) -> None:
     with pytest.raises(RunError) as refused:
         found(tmp_path, Slow(1000, GPU))
     assert str(refused.value) == (
@@ -51,10 +51,10 @@ def test_a_driver_that_is_not_yet_awake_is_not_told_as_a_device_that_is_gone(tmp
     )
 
 
-def test_a_driver_is_given_as_long_as_the_pre_flight_gives_it(tmp_path: Path) -> None:
+def test_driver_timeout_is_that_of_the_pre_flight_check(tmp_path: Path) -> None:
     assert found(tmp_path, Slow(TIMEOUT_S - 0.1, GPU)) == [GPU]
 
 
-def test_a_device_that_a_driver_which_answers_does_not_list_is_gone(tmp_path: Path) -> None:
+def test_device_that_the_driver_does_not_list_is_reported_missing(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^Device GPU-1 is not on this machine any more\. It was there when"):
         found(tmp_path, Slow(1))

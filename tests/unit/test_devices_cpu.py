@@ -1,4 +1,4 @@
-"""CPU devices: which there are, and what is read of them."""
+"""CPU devices: the list of devices and their readings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _no_settings(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_devices_of_this_process():
+def test_cpu_devices_cover_all_usable_cores():
     devices = cpu_devices()
     assert [device.id for device in devices] == [f"cpu:{number}" for number in range(len(devices))]
     assert [core for device in devices for core in device.cores] == CORES
@@ -48,7 +48,7 @@ def test_the_devices_of_this_process():
     assert devices[0].memory_total_bytes == psutil.virtual_memory().total
 
 
-def test_a_bad_setting_is_a_banner_and_the_rest_goes_on(monkeypatch):
+def test_invalid_device_count_shows_a_banner(monkeypatch):
     monkeypatch.setenv(COUNT_VARIABLE, "many")
     with Sampler(only=["cpu:0"]) as sampler:
         survey = sampler.poll()
@@ -56,14 +56,14 @@ def test_a_bad_setting_is_a_banner_and_the_rest_goes_on(monkeypatch):
     assert f"{COUNT_VARIABLE}=many" in survey.banner
 
 
-def test_only_wanted_devices_are_listed_and_read(monkeypatch):
+def test_only_requested_devices_are_listed_and_read(monkeypatch):
     monkeypatch.setenv(COUNT_VARIABLE, "1")
     reader = open_reader(Options(only=frozenset({"cpu:7"})))
     assert (reader.devices, reader.read(0.0, frozenset(Tier))) == ((), [])
 
 
 @pytest.mark.parametrize("child", ["print('ready', flush=True)\nwhile True: pass"], indirect=True)
-def test_utilisation_is_that_of_the_devices_own_cores(child, monkeypatch):
+def test_utilisation_covers_only_the_cores_of_the_device(child, monkeypatch):
     os.sched_setaffinity(child.pid, {CORES[0]})
     monkeypatch.setenv(COUNT_VARIABLE, "1")
     whole = cpu_devices()[0]
@@ -71,13 +71,13 @@ def test_utilisation_is_that_of_the_devices_own_cores(child, monkeypatch):
     assert [sample.utilisation_percent for sample in reader.read(0.0, frozenset(Tier))] == [None] * len(CORES[:2])
 
     def busy() -> bool:
-        time.sleep(0.2)  # a utilisation is that of a span of time
+        time.sleep(0.2)  # utilisation is measured over an interval
         return reader.read(0.0, frozenset(Tier))[0].utilisation_percent > 80
 
     wait_until(busy, what="the core of the busy process to be busy")
 
 
-def test_memory_is_no_reading_while_nothing_is_watched():
+def test_memory_is_unknown_while_no_process_is_watched():
     assert CpuReader(cpu_devices()).read(0.0, frozenset(Tier))[0].memory_used_bytes is None
 
 
@@ -94,7 +94,7 @@ child.kill()
 
 
 @pytest.mark.parametrize("child", [PARENT_AND_CHILD], indirect=True)
-def test_memory_is_that_of_the_watched_processes_and_their_children(child):
+def test_memory_is_the_sum_of_watched_processes_and_children(child):
     reader = CpuReader(cpu_devices()[:1])
     reader.watch({"cpu:0": [child.pid]})
     assert 100 * MEGABYTE < reader.read(0.0, frozenset(Tier))[0].memory_used_bytes < 200 * MEGABYTE

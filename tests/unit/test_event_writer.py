@@ -1,4 +1,4 @@
-"""Measurements of a script as events, and back into curves."""
+"""Write a script's metrics as events and read them back into curves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def recorded(run_dir: Path, *looks: tuple[list[MergedReading], float, float], rank: int = 0) -> tuple[RunSeries, int]:
-    """What readers see after these looks, and in how many lines it was told."""
+    """Return the metrics read back after these writes, and the number of event lines."""
     (run_dir / EVENTS).mkdir()
     writer = Writer(run_dir / EVENTS / "collector.jsonl")
     batches = MetricEventWriter(rank, writer)
@@ -27,7 +27,7 @@ def recorded(run_dir: Path, *looks: tuple[list[MergedReading], float, float], ra
     return run_series, len(events)
 
 
-def test_consecutive_steps_are_one_line_and_evenly_spaced(tmp_path: Path) -> None:
+def test_consecutive_steps_are_one_line_with_evenly_spaced_times(tmp_path: Path) -> None:
     measured = [MergedReading(values={"loss": 1.0 / step, "lr": 0.1}, step=step) for step in range(1, 5)]
 
     run_series, lines = recorded(tmp_path, (measured, 100.0, 102.0))
@@ -39,7 +39,7 @@ def test_consecutive_steps_are_one_line_and_evenly_spaced(tmp_path: Path) -> Non
     assert run_series.metrics["lr"].count == 4
 
 
-def test_sparse_steps_and_other_metrics_keep_their_steps(tmp_path: Path) -> None:
+def test_sparse_steps_are_kept_per_metric(tmp_path: Path) -> None:
     measured = [
         MergedReading(values={"loss": 3.0}, step=10),
         MergedReading(values={"loss": 2.0}, step=20),
@@ -53,7 +53,7 @@ def test_sparse_steps_and_other_metrics_keep_their_steps(tmp_path: Path) -> None
     assert run_series.metrics["val_loss"].steps.tolist() == [20]
 
 
-def test_times_that_a_source_knows_are_kept(tmp_path: Path) -> None:
+def test_times_given_by_the_source_are_kept(tmp_path: Path) -> None:
     loss = [MergedReading(values={"loss": 1.0}, step=step, time=1000.0 + step) for step in (1, 2, 3)]
     validation = [MergedReading(values={"val_loss": 1.0}, step=2, time=1002.5)]
 
@@ -63,7 +63,7 @@ def test_times_that_a_source_knows_are_kept(tmp_path: Path) -> None:
     assert run_series.metrics["val_loss"].times.tolist() == [1002.5]
 
 
-def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
+def test_more_reliable_source_restarts_a_curve(tmp_path: Path) -> None:
     guessed = [MergedReading(values={"loss": 9.0, "accuracy": 0.5}, step=step) for step in (1, 2, 3)]
     sure = [
         MergedReading(values={"loss": 1.0}, step=0, time=0.5, restarts=frozenset({"loss"})),
@@ -77,7 +77,7 @@ def test_a_surer_source_begins_a_curve_anew(tmp_path: Path) -> None:
     assert run_series.metrics["accuracy"].count == 3
 
 
-def test_the_same_in_one_look(tmp_path: Path) -> None:
+def test_more_reliable_source_restarts_a_curve_within_one_write(tmp_path: Path) -> None:
     told = [
         MergedReading(values={"loss": 9.0}, step=1, time=5.0),
         MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"})),
@@ -88,7 +88,7 @@ def test_the_same_in_one_look(tmp_path: Path) -> None:
     assert run_series.metrics["loss"].steps.tolist() == [0]
 
 
-def test_nor_does_it_matter_that_the_surer_source_measured_earlier(tmp_path: Path) -> None:
+def test_restarted_curve_may_have_earlier_times(tmp_path: Path) -> None:
     told = [MergedReading(values={"loss": 9.0}, step=step) for step in range(1, 5)]
     told += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"}))]
     told += [MergedReading(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
@@ -98,7 +98,7 @@ def test_nor_does_it_matter_that_the_surer_source_measured_earlier(tmp_path: Pat
     assert run_series.metrics["loss"].values.tolist() == [1.0] * 4
 
 
-def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
+def test_clock_set_back_does_not_change_the_order(tmp_path: Path) -> None:
     told = [
         MergedReading(values={"loss": float(step)}, step=step, time=time)
         for step, time in ((1, 50.0), (2, 40.0), (3, 60.0))
@@ -110,7 +110,7 @@ def test_a_clock_that_is_set_back_changes_no_order(tmp_path: Path) -> None:
     assert run_series.metrics["loss"].times.tolist() == sorted(run_series.metrics["loss"].times.tolist())
 
 
-def test_ranks_are_kept_apart(tmp_path: Path) -> None:
+def test_metrics_of_ranks_have_separate_curves(tmp_path: Path) -> None:
     told = [
         MergedReading(values={"loss": 1.0}, step=0, restarts=frozenset({"loss"})),
         MergedReading(values={"loss": 0.5}, step=1),

@@ -1,4 +1,4 @@
-"""A regular expression tried on a log before it is kept."""
+"""Try a regular expression on a log before using it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def said(expression: str, run: Followed) -> str:
     return expression_trial.describe_result(expression_trial.try_expression(expression, run.run.dir))
 
 
-def test_it_says_what_it_finds(printed: Followed) -> None:
+def test_trial_describes_the_matches(printed: Followed) -> None:
     assert said(r"it (?P<step>\d+) \| L=(?P<loss>\S+)", printed) == (
         "The expression matches 5 of the last 6 lines of this log. The last match reads loss 0.2 at step 5."
     )
@@ -42,12 +42,12 @@ def test_it_says_what_it_finds(printed: Followed) -> None:
     assert said(r"(?P<loss>hello)", printed).startswith("The expression matches, but its groups hold no numbers.")
 
 
-def test_one_that_never_ends_is_said_to_be_too_slow(printed: Followed) -> None:
+def test_trial_reports_a_slow_expression(printed: Followed) -> None:
     text = expression_trial.describe_result(expression_trial.try_expression(r"(?P<loss>(?:a+)+)$", printed.run.dir))
     assert text.startswith("The expression needs more than 1 s for a line, 'hello aaaa")
 
 
-def test_the_command(printed: Followed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_try_command_prints_json_and_errors(printed: Followed, capsys: pytest.CaptureFixture[str]) -> None:
     runs = ["--runs", str(printed.run.dir.parent), "try", printed.run.id]
     assert __main__.main([*runs, r"it (?P<step>\d+) \| L=(?P<loss>\S+)", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -58,7 +58,7 @@ def test_the_command(printed: Followed, capsys: pytest.CaptureFixture[str]) -> N
     assert "The expression is not a valid regular expression" in capsys.readouterr().err
 
 
-def test_a_run_is_read_by_the_expression_it_was_given(tmp_path: Path) -> None:
+def test_run_with_an_expression_reads_its_metrics_with_it(tmp_path: Path) -> None:
     (tmp_path / "prints.py").write_text(PRINTS)
     spec = script_spec("prints.py", cwd=tmp_path, expression=r"it (?P<step>\d+) \| L=(?P<loss>\S+)")
     ended = train(spec, tmp_path / "runs")

@@ -1,4 +1,4 @@
-"""A run that is followed: Ctrl-C asks for what can be had in its state; how often a line is written."""
+"""Following a run: what Ctrl-C requests in each state, and how often a line is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.runs.states import RunState
 
 
 class Interrupted:
-    """A run in some state, beside which Ctrl-C is pressed once; then it is over."""
+    """A run in a given state; Ctrl-C is pressed once, then the run is stopped."""
 
     def __init__(self, state: RunState) -> None:
         self.facts = RunFacts(state=state)
@@ -37,7 +37,7 @@ class Interrupted:
         (RunState.RELEASING, "force", "Not waiting any longer for the devices' memory."),
     ],
 )
-def test_ctrl_c_asks_for_what_can_be_had(state: RunState, asked: str, said: str) -> None:
+def test_ctrl_c_request_depends_on_the_run_state(state: RunState, asked: str, said: str) -> None:
     run, out = Interrupted(state), io.StringIO()
     follow(run, out)  # type: ignore[arg-type]
     assert run.asked == [asked]
@@ -45,7 +45,7 @@ def test_ctrl_c_asks_for_what_can_be_had(state: RunState, asked: str, said: str)
 
 
 class Training:
-    """A run that trains for so many polls; each loss is the number of its poll."""
+    """A run that trains for `polls` polls; each loss is the number of the poll."""
 
     def __init__(self, polls: int) -> None:
         self.facts = RunFacts(state=RunState.RUNNING)
@@ -59,7 +59,7 @@ class Training:
 
 
 class Clock:
-    """Time that passes only while one sleeps."""
+    """A clock that advances only in sleep()."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -71,7 +71,7 @@ class Clock:
         self.now += seconds
 
 
-def test_a_pipe_gets_a_line_in_so_many_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_output_gets_one_line_per_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, out = Clock(), io.StringIO()
     monkeypatch.setattr(following, "time", clock)
     assert follow(Training(2400), out) == 2400.0  # type: ignore[arg-type]
@@ -79,5 +79,5 @@ def test_a_pipe_gets_a_line_in_so_many_seconds(monkeypatch: pytest.MonkeyPatch) 
     assert len(out.getvalue().splitlines()) == -(-passed_s // LINE_EVERY_S)
 
 
-def test_the_last_loss_is_known_without_a_line() -> None:
+def test_last_loss_is_returned_without_output() -> None:
     assert follow(Training(1), None) == 1.0  # type: ignore[arg-type]

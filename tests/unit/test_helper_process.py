@@ -1,4 +1,4 @@
-"""Helper processes: what they inherit, what is read of them, and how they end."""
+"""Helper processes: their environment, input and output, and how they end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def probe(python: str) -> None:
 
 
 @pytest.mark.parametrize("start", [lambda python: has(python, "torch"), export, probe], ids=["has", "export", "probe"])
-def test_a_foreign_python_sees_none_of_our_variables(
+def test_other_python_does_not_inherit_trainyard_variables(
     start: Callable[[str], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in (TAG, RUN_DIR, "TRAINYARD_METRICS", "TRAINYARD_PYTHON_TENSORFLOW"):
@@ -51,7 +51,7 @@ def sh(script: str, **options: object) -> HelperProcess:
     return HelperProcess(["sh", "-c", script], **options)  # type: ignore[arg-type]
 
 
-def test_lines_are_exchanged_and_more_than_a_pipe_holds_can_be_sent() -> None:
+def test_lines_longer_than_a_pipe_buffer_can_be_sent() -> None:
     with HelperProcess([sys.executable, "-c", "for line in open(0): print(len(line), flush=True)"], stdin=True) as echo:
         assert echo.send(b"x" * 300_000 + b"\nab\n", wait=True)
         lines: list[bytes] = []
@@ -64,7 +64,7 @@ def test_lines_are_exchanged_and_more_than_a_pipe_holds_can_be_sent() -> None:
         assert not echo.send(b"more\n", wait=True)
 
 
-def test_a_line_is_not_sent_to_a_process_that_does_not_read() -> None:
+def test_send_fails_when_the_process_does_not_read() -> None:
     with sh("sleep 60", stdin=True) as process:
         wait_until(lambda: not process.send(b"x" * 1000), what="the pipe to be full")
 
@@ -72,14 +72,14 @@ def test_a_line_is_not_sent_to_a_process_that_does_not_read() -> None:
 @pytest.mark.parametrize(
     ("script", "words"), [("exit 0", ""), ("exit 3", "exit status 3"), ("kill -SEGV $$", "signal SEGV")]
 )
-def test_how_it_ended_is_known_before_and_after_it_is_closed(script: str, words: str) -> None:
+def test_exit_status_is_known_before_and_after_close(script: str, words: str) -> None:
     with sh(f"echo out; echo err >&2; {script}", stderr=-1) as process:
         process.wait(10)
         assert (process.output, process.errors, process.ending()) == (b"out\n", b"err\n", words)
     assert process.ending() == words
 
 
-def test_waiting_ends_after_its_time_and_reading_at_its_limit() -> None:
+def test_wait_has_a_timeout_and_output_a_size_limit() -> None:
     with sh("sleep 60") as process:
         assert process.ending() is None
         with pytest.raises(TimeoutError):
@@ -89,7 +89,7 @@ def test_waiting_ends_after_its_time_and_reading_at_its_limit() -> None:
         process.wait(10)
 
 
-def test_closing_ends_all_that_it_started_also_after_its_own_end() -> None:
+def test_close_terminates_children_even_after_the_process_exited() -> None:
     with sh("sleep 60 & echo $!") as process:
         child = int(wait_until(process.read_lines, what="the child")[0])
         wait_until(lambda: process.ending() == "", what="the end")
@@ -98,7 +98,7 @@ def test_closing_ends_all_that_it_started_also_after_its_own_end() -> None:
 
 
 @pytest.mark.parametrize(("script", "words"), [("read line", "exit status 1"), ("sleep 60", "signal TERM")])
-def test_a_polite_close_signals_only_what_does_not_end_with_its_stdin(script: str, words: str) -> None:
+def test_polite_close_signals_only_a_process_that_outlives_its_stdin(script: str, words: str) -> None:
     process = sh(f"{script}", stdin=True)
     process.close(polite=True)
     assert process.ending() == words

@@ -1,4 +1,4 @@
-"""The user's own expression: tried before it is used, and never able to hold anything up."""
+"""The user's regular expression: tested before use, and never able to block the reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXPRESSION = r"round (?P<step>\d+) of (?P<total>\d+): cost (?P<loss>\S+)"
 CATASTROPHIC = [r"(?P<loss>(a+)+)b", r"(?P<loss>(a|aa)+)b", r"(?P<loss>(.*)*)b"]
 
 
-def test_it_is_tried_on_a_piece_of_the_log() -> None:
+def test_expression_is_tested_on_part_of_the_log() -> None:
     tried = try_on(EXPRESSION, LOG)
     assert (tried.lines, tried.matched, tried.problem) == (3, 2, None)
     assert [(reading.step, reading.values, reading.done, reading.total) for reading in tried.readings] == [
@@ -34,13 +34,13 @@ BROKEN = "missing ), unterminated subpattern at character 6. Correct it."
         (r"(?P<step>\d+)", f"The expression names counters alone (step), and no metric. {NO_METRIC}"),
     ],
 )
-def test_one_that_is_not_fit_is_refused_with_the_remedy(text: str, sentence: str) -> None:
+def test_invalid_expression_is_refused_with_the_remedy(text: str, sentence: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the sentence is compared
         compile_expression(text)
     assert str(refused.value) == sentence
 
 
-def test_groups_without_numbers_are_told() -> None:
+def test_groups_that_match_no_numbers_are_reported() -> None:
     tried = try_on(r"(?P<loss>cost)", LOG)
     assert (tried.matched, tried.readings) == (2, ())
     assert tried.problem == (
@@ -49,7 +49,7 @@ def test_groups_without_numbers_are_told() -> None:
 
 
 @pytest.mark.parametrize("text", CATASTROPHIC)
-def test_a_catastrophic_one_is_found_when_it_is_tried(text: str) -> None:
+def test_catastrophic_backtracking_is_reported_by_the_trial(text: str) -> None:
     line = "a" * 60
     tried = try_on(text, f"aab\n{line}\n".encode(), seconds=0.2)
     assert tried.problem == (
@@ -58,21 +58,21 @@ def test_a_catastrophic_one_is_found_when_it_is_tried(text: str) -> None:
     )
 
 
-def test_a_log_is_read_with_it_and_not_with_the_dialects() -> None:
+def test_expression_replaces_the_built_in_parsers() -> None:
     reader = LogReader(compile_expression(EXPRESSION))
     readings = [*reader.take(b"loss: 3.0\n" + LOG[:30]), *reader.take(LOG[30:]), *reader.end()]
     assert [(reading.step, reading.values["loss"]) for reading in readings] == [(1, 0.5), (2, 0.1)]
     assert reader.problem is None
 
 
-def test_steps_that_begin_anew_with_an_epoch_are_counted_on() -> None:
+def test_steps_restarting_each_epoch_are_counted_on() -> None:
     reader = LogReader(compile_expression(r"E(?P<epoch>\d+)/\d+ \[(?P<step>\d+)/(?P<total>\d+)\] L=(?P<loss>\S+)"))
     log = "".join(f"E{epoch}/3 [{step}/100] L=0.5\n" for epoch in range(3) for step in (0, 25, 50, 75))
     readings = [*reader.take(log.encode()), *reader.end()]
     assert [reading.step for reading in readings] == [0, 25, 50, 75, 100, 125, 150, 175, 200, 225, 250, 275]
 
 
-def test_one_that_finds_nothing_is_told_at_the_end() -> None:
+def test_expression_without_matches_is_reported_at_the_end() -> None:
     reader = LogReader(compile_expression(r"nope (?P<loss>\d+)"))
     assert reader.take(b"step 1 loss 0.5\nstep 2 loss 0.4\n") == []
     assert reader.problem is None
@@ -80,7 +80,7 @@ def test_one_that_finds_nothing_is_told_at_the_end() -> None:
     assert str(reader.problem).startswith("The expression found nothing in the 2 lines that were printed")
 
 
-def test_after_one_was_given_up_the_dialects_read() -> None:
+def test_built_in_parsers_take_over_after_a_slow_expression() -> None:
     reader = LogReader(compile_expression(r"(a+)+$(?P<loss>.)"))
     slow = b"".join(b"step %d loss 0.5 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab\n" % step for step in range(4))
     assert reader.take(slow) == []
@@ -89,7 +89,7 @@ def test_after_one_was_given_up_the_dialects_read() -> None:
     reader.end()
 
 
-def test_slow_lines_are_passed_over_until_there_are_too_many() -> None:
+def test_slow_lines_are_skipped_until_there_are_too_many() -> None:
     matcher = Matcher(compile_expression(r"^(?P<loss>1)$|(a+)+b"), seconds=0.1)
     try:
         slow = "a" * 60

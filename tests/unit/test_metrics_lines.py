@@ -1,4 +1,4 @@
-"""The bytes of a log as lines, wherever they are cut."""
+"""Split the bytes of a log into lines, wherever the reads are cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.metrics.text.printed_lines import LIMIT, PrintedLine, PrintedLines
 
 
 def lines(data: bytes, *, pieces: int = 1) -> list[PrintedLine]:
-    """All lines of `data`, given in equal pieces."""
+    """Return all lines of `data`, which is read in equal pieces."""
     reader, size = PrintedLines(all_of_them=True), -(-len(data) // pieces)
     taken = [line for begin in range(0, len(data), size) for line in reader.take(data[begin : begin + size])]
     return [*taken, *reader.end()]
@@ -29,19 +29,19 @@ def lines(data: bytes, *, pieces: int = 1) -> list[PrintedLine]:
         (b"x\x08\x08\x08\x08y\n", ["y"]),
     ],
 )
-def test_lines_as_a_person_reads_them(data: bytes, texts: list[str]) -> None:
+def test_control_characters_are_removed_from_lines(data: bytes, texts: list[str]) -> None:
     for pieces in (1, 2, 3, len(data)):
         assert [line.text for line in lines(data, pieces=pieces)] == texts
 
 
-def test_what_is_redrawn_is_told_from_what_stays() -> None:
+def test_redrawn_lines_are_distinguished_from_final_lines() -> None:
     data = b"\r1/3\r2/3\r3/3\nnext\r" + b"\x08" * 20 + b"more" + b"\x08" * 20 + b"last\r\n"
     expected = [("1/3", True), ("2/3", True), ("3/3", False), ("next", True), ("more", True), ("last", False)]
     for pieces in (1, 2, 3, 7, len(data)):
         assert [(line.text, line.redrawn) for line in lines(data, pieces=pieces)] == expected
 
 
-def test_a_line_without_end_is_cut_and_costs_no_memory() -> None:
+def test_endless_line_is_truncated_and_uses_little_memory() -> None:
     reader = PrintedLines()
     piece = b"loss: 0.5 " * 1000
     for _ in range(1000):
@@ -52,7 +52,7 @@ def test_a_line_without_end_is_cut_and_costs_no_memory() -> None:
     assert after.text == "loss: 0.25"
 
 
-def test_a_flood_of_backspaces_and_returns_costs_no_memory() -> None:
+def test_many_backspaces_and_carriage_returns_use_little_memory() -> None:
     reader = PrintedLines()
     for piece in (b"\x08" * 100_000, b"\r" * 100_000, b"\x08\r" * 50_000):
         assert reader.take(b"loss: 1.0" + piece) == []
@@ -60,7 +60,7 @@ def test_a_flood_of_backspaces_and_returns_costs_no_memory() -> None:
         assert [line.text for line in reader.take(b"loss: 2.0\n")] == ["loss: 1.0", "loss: 2.0"]
 
 
-def test_lines_without_metrics_are_passed_over_and_none_with_one_is() -> None:
+def test_only_lines_that_may_hold_metrics_are_returned() -> None:
     chance = random.Random(0)
     words = [word.decode() for word in WORDS]
     noise = "".join(chance.choices("abcdefghij klmnopq 0123456789 ./-:", k=200_000))
@@ -77,7 +77,7 @@ def test_lines_without_metrics_are_passed_over_and_none_with_one_is() -> None:
     assert len(told) < len(parts) / 2
 
 
-def test_rubbish_is_read_as_nothing() -> None:
+def test_random_bytes_give_no_control_characters() -> None:
     chance = random.Random(1)
     data = chance.randbytes(300_000)
     reader = PrintedLines(all_of_them=True)

@@ -1,4 +1,4 @@
-"""One curve has one name, whatever the program calls it; counters are not curves."""
+"""Metric names: different spellings map to one name, and counters are not metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAME = {
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(ours, name) for ours, names in SAME.items() for name in names])
-def test_one_curve_has_one_name(ours: str, theirs: str) -> None:
+def test_spellings_of_a_metric_map_to_one_name(ours: str, theirs: str) -> None:
     assert canonical(theirs) == ours
     assert not is_counter(theirs)
 
@@ -37,6 +37,6 @@ def test_one_curve_has_one_name(ours: str, theirs: str) -> None:
      ("it/s", None), ("samples/s", None), ("train_runtime", None), ("eval_samples_per_second", None),
      ("data_time", None), ("v_num", None), ("tokens_per_sec", None), ("wall time", None), ("batch_size", None)],
 )  # fmt: skip
-def test_a_counter_is_no_metric(name: str, what: str | None) -> None:
+def test_counter_is_not_a_metric(name: str, what: str | None) -> None:
     assert is_counter(name)
     assert counts(name) == what

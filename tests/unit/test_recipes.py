@@ -1,4 +1,4 @@
-"""Recipe files are read, never imported; their settings take the type of their defaults."""
+"""Recipe files are parsed, never imported; settings have the type of their defaults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def recipe(tmp_path: Path) -> recipes.RecipeFile:
     return recipes.read(Path(write_recipe(tmp_path, SOURCE, "mine")))
 
 
-def test_settings_are_the_plain_keyword_defaults(recipe: recipes.RecipeFile) -> None:
+def test_settings_are_keyword_arguments_with_plain_defaults(recipe: recipes.RecipeFile) -> None:
     assert (recipe.name, recipe.summary) == ("mine", "Reads nothing.")
     assert recipe.functions == ("model", "train_data", "optimizer")
     assert {setting.name: setting.default for setting in recipe.settings} == {
@@ -53,7 +53,7 @@ def test_settings_are_the_plain_keyword_defaults(recipe: recipes.RecipeFile) -> 
         ("rate", "1e-3", 0.001), ("rate", 2, 2.0), ("nothing", "7", 7), ("nothing", "words", "words"),
     ],
 )  # fmt: skip
-def test_a_text_takes_the_type_of_the_default(
+def test_setting_is_converted_to_the_type_of_its_default(
     recipe: recipes.RecipeFile, name: str, given: object, value: object
 ) -> None:
     taken = recipe.with_settings({name: given}).settings[name]  # type: ignore[dict-item]
@@ -61,6 +61,6 @@ def test_a_text_takes_the_type_of_the_default(
 
 
 @pytest.mark.parametrize(("name", "given"), [("width", "1.5"), ("width", 1.5), ("deep", "perhaps"), ("rate", "fast")])
-def test_what_does_not_fit_is_refused(recipe: recipes.RecipeFile, name: str, given: object) -> None:
+def test_setting_that_cannot_be_converted_is_refused(recipe: recipes.RecipeFile, name: str, given: object) -> None:
     with pytest.raises(ValueError, match=rf"Setting '{name}' is .*\. Give "):
         recipe.with_settings({name: given})  # type: ignore[dict-item]

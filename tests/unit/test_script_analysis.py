@@ -1,4 +1,4 @@
-"""Programs looked at without importing them: what launches them, what they need, what would end them at once."""
+"""Analyse scripts without importing them: launch mode, imports, and problems that would stop them at once."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from tests.support.pythons import (
 from tests.support.waiting import wait_until
 
 NOWHERE = "/nowhere/python"
-"""A Python that is not asked."""
+"""A Python that does not exist, for analyses that start none."""
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The interpreter of an environment without packages; to be looked at only."""
+    """Return the interpreter of an environment without packages; tests must not change it."""
     return str(make_environment(tmp_path_factory.mktemp("bare") / ".venv"))
 
 
 def write(folder: Path, source: str, name: str = "train.py") -> Path:
-    """A source file of these lines."""
+    """Write a source file."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(textwrap.dedent(source), encoding="utf-8")
@@ -45,37 +45,37 @@ def write(folder: Path, source: str, name: str = "train.py") -> Path:
 
 
 def look(folder: Path, source: str) -> ScriptAnalysis:
-    """Look at a script of these lines."""
+    """Analyse a script with this source."""
     return analyse_script(str(write(folder, source)), cwd=str(folder), python=NOWHERE)
 
 
 def asked(look: ScriptAnalysis, python: str, **options: object) -> list[str]:
-    """What is wrong with it under this Python, asked anew."""
+    """Return the problems of the script with this Python, without using a cache."""
     cwd = str(options.pop("cwd", look.folder))
     return problems(look, python=python, cwd=cwd, timeout_s=60, cache=ProblemCache(), **options)
 
 
 class TestGuess:
     @pytest.mark.parametrize(("source", "why"), cases(PER_DEVICE).values(), ids=cases(PER_DEVICE))
-    def test_one_process_per_device(self, tmp_path: Path, source: str, why: str) -> None:
+    def test_script_written_for_ranks_is_launched_per_device(self, tmp_path: Path, source: str, why: str) -> None:
         seen = look(tmp_path, source)
         assert seen.launch == "per-device"
         assert why in seen.why
 
     @pytest.mark.parametrize(("source", "why"), cases(ONE).values(), ids=cases(ONE))
-    def test_one_process_that_sees_all(self, tmp_path: Path, source: str, why: str) -> None:
+    def test_script_that_handles_devices_itself_is_launched_once(self, tmp_path: Path, source: str, why: str) -> None:
         seen = look(tmp_path, source)
         assert seen.launch == "one"
         assert why in seen.why
 
-    def test_why_is_a_sentence(self, tmp_path: Path) -> None:
+    def test_reason_for_the_launch_mode_is_a_sentence(self, tmp_path: Path) -> None:
         for source, _ in [*cases(PER_DEVICE).values(), *cases(ONE).values()]:
             why = look(tmp_path, source).why
             assert why[0].isupper()
             assert why.endswith(".")
             assert "{" not in why
 
-    def test_a_sign_in_a_module_of_its_own_is_seen_and_the_file_named(self, tmp_path: Path) -> None:
+    def test_launch_hint_in_a_local_module_is_found_and_its_file_named(self, tmp_path: Path) -> None:
         write(tmp_path, "from .ranks import local\n", "tools/__init__.py")
         write(tmp_path, "import os\nlocal = lambda: int(os.environ['LOCAL_RANK'])\n", "tools/ranks.py")
         seen = look(tmp_path, "import torch\nfrom tools import local\n")
@@ -83,7 +83,7 @@ class TestGuess:
             "per-device", "It reads LOCAL_RANK in tools/ranks.py, as programs written for torchrun do."
         )  # fmt: skip
 
-    def test_frameworks_of_its_own_modules_two_levels_deep(self, tmp_path: Path) -> None:
+    def test_frameworks_are_found_in_local_modules_two_levels_deep(self, tmp_path: Path) -> None:
         write(tmp_path, "import second, first\n", "first.py")
         write(tmp_path, "import third\nimport tensorflow as tf\nlayer = tf.keras.layers.Dense\n", "second.py")
         write(tmp_path, "import jax\n", "third.py")
@@ -91,13 +91,13 @@ class TestGuess:
         seen = look(tmp_path, "def main():\n    import first\nimport lightning\nimport torch_like\n")
         assert seen.frameworks == ("torch", "tensorflow", "keras")
 
-    def test_a_folder_of_its_own_called_like_a_framework_is_none(self, tmp_path: Path) -> None:
+    def test_local_folder_named_like_a_framework_is_not_a_framework(self, tmp_path: Path) -> None:
         write(tmp_path, "", "keras/__init__.py")
         assert look(tmp_path, "import keras\n").frameworks == ()
 
 
 class TestNeeds:
-    def test_only_what_is_imported_for_certain_counts(self, tmp_path: Path) -> None:
+    def test_only_unconditional_imports_are_required(self, tmp_path: Path) -> None:
         write(
             tmp_path,
             "import needed_by_helper\ntry:\n    import nice\nexcept ImportError:\n    nice = None\n",
@@ -145,7 +145,7 @@ class TestNeeds:
         }  # fmt: skip
         assert {Path(each).name for each in seen.files} == {"train.py", "helper.py"}
 
-    def test_relative_imports_belong_to_the_package_of_a_module(self, tmp_path: Path) -> None:
+    def test_relative_imports_are_resolved_in_the_package_of_the_module(self, tmp_path: Path) -> None:
         write(tmp_path, "import of_the_package\n", "pkg/__init__.py")
         write(tmp_path, "from . import model\nfrom .deep.layers import block\n", "pkg/train.py")
         write(tmp_path, "from ..pkg import nothing\nimport of_the_model\n", "pkg/model.py")
@@ -154,7 +154,7 @@ class TestNeeds:
         assert set(seen.imports) == {"of_the_package", "of_the_model", "of_the_layers"}
         assert (seen.name, seen.folder) == ("pkg.train", str(tmp_path))
 
-    def test_nothing_of_it_is_executed(self, tmp_path: Path) -> None:
+    def test_analysis_executes_no_code_of_the_script(self, tmp_path: Path) -> None:
         write(tmp_path, "open('executed', 'w')\n", "helper.py")
         write(tmp_path, "import helper\nopen('executed', 'w')\n", "pkg/__init__.py")
         write(tmp_path, "open('executed', 'w')\n", "pkg/train.py")
@@ -167,7 +167,7 @@ class TestNeeds:
 
 
 class TestWhatCannotBeRun:
-    def test_each_is_told_in_a_sentence(self, tmp_path: Path) -> None:
+    def test_invalid_script_is_refused_with_a_reason(self, tmp_path: Path) -> None:
         write(tmp_path, "import os\n", "package/__init__.py")
         (tmp_path / "binary.py").write_bytes(b"\x7fELF\0\0\1")
         (tmp_path / "latin.py").write_bytes("# Größe\nx = 1\n".encode("latin-1"))
@@ -189,22 +189,22 @@ class TestWhatCannotBeRun:
                 analyse_script(name, cwd=str(tmp_path), python=NOWHERE)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-    def test_one_that_may_not_be_read(self, tmp_path: Path) -> None:
+    def test_script_without_read_permission_is_refused(self, tmp_path: Path) -> None:
         write(tmp_path, "").chmod(0)
         with pytest.raises(ValueError, match="cannot be read: Permission denied"):
             analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE)
 
-    def test_a_text_with_its_encoding_named_is_one(self, tmp_path: Path) -> None:
+    def test_script_with_a_declared_encoding_is_read(self, tmp_path: Path) -> None:
         (tmp_path / "train.py").write_bytes("# coding: latin-1\nimport torch # Größe\n".encode("latin-1"))
         assert analyse_script("train.py", cwd=str(tmp_path), python=NOWHERE).frameworks == ("torch",)
 
-    def test_a_folder_with_a_main_is_run_as_python_does(self, tmp_path: Path) -> None:
+    def test_folder_with_main_py_is_a_script(self, tmp_path: Path) -> None:
         write(tmp_path, "import helper\n", "project/__main__.py")
         write(tmp_path, "import torch\n", "project/helper.py")
         seen = analyse_script("project", cwd=str(tmp_path), python=NOWHERE)
         assert (seen.folder, seen.frameworks) == (str(tmp_path / "project"), ("torch",))
 
-    def test_the_folder_of_a_linked_script_is_that_of_the_real_one(self, tmp_path: Path) -> None:
+    def test_folder_of_a_symlinked_script_is_that_of_its_target(self, tmp_path: Path) -> None:
         write(tmp_path, "import helper\n", "real/train.py")
         write(tmp_path, "import torch\n", "real/helper.py")
         (tmp_path / "link.py").symlink_to("real/train.py")
@@ -216,7 +216,7 @@ class TestWhatCannotBeRun:
 
 
 class TestModules:
-    def test_one_of_the_python_is_found_without_importing_its_package(self, tmp_path: Path) -> None:
+    def test_installed_module_is_found_without_importing_its_package(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
         train = "import os, torch\nfrom . import more\nimport neighbour\nos.environ['RANK']\n"
         install(python, "toolbox", train_py=train, more_py="import tensorflow\n")
@@ -224,11 +224,11 @@ class TestModules:
         (packages_of(python) / "neighbour" / "__init__.py").write_text("import jax\n" + RUINED)
         seen = analyse_script("", module="toolbox.train", cwd=str(tmp_path), python=str(python))
         assert seen.launch == "per-device"
-        assert seen.frameworks == ("torch", "tensorflow")  # what other packages import is their own affair
+        assert seen.frameworks == ("torch", "tensorflow")  # imports of other packages do not count
         assert seen.folder == str(tmp_path)
         assert seen.imports == ("torch", "neighbour", "tensorflow")
 
-    def test_what_is_no_module(self, tmp_path: Path, bare: str) -> None:
+    def test_invalid_or_missing_module_is_refused(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "", "package/__init__.py")
         for name, sentence in {
             "gone.train": f"no module gone.train, neither in the working folder {tmp_path} nor in {bare}",
@@ -238,21 +238,21 @@ class TestModules:
             with pytest.raises(ValueError, match=sentence):
                 analyse_script("", module=name, cwd=str(tmp_path), python=bare)
 
-    def test_a_python_that_does_not_answer_is_told(self, tmp_path: Path) -> None:
+    def test_missing_python_is_reported_for_a_module(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="There is no Python at /nowhere/python"):
             analyse_script("", module="toolbox", cwd=str(tmp_path), python=NOWHERE)
 
-    def test_a_launcher_starts_the_processes_itself(self, tmp_path: Path) -> None:
+    def test_launcher_module_is_launched_once(self, tmp_path: Path) -> None:
         seen = analyse_script("", module="torch.distributed.run", cwd=str(tmp_path), python=NOWHERE)
         assert (seen.launch, seen.why) == ("one", "torch.distributed.run starts the processes itself.")
 
-    def test_one_without_a_source_is_launched_once(self, tmp_path: Path, bare: str) -> None:
+    def test_module_without_source_is_launched_once(self, tmp_path: Path, bare: str) -> None:
         seen = analyse_script("", module="zipimport", cwd=str(tmp_path), python=bare)
         assert seen.launch == "one"
 
 
 class TestProblems:
-    def test_a_package_that_the_python_lacks(self, tmp_path: Path, bare: str) -> None:
+    def test_missing_package_is_reported_with_an_install_command(self, tmp_path: Path, bare: str) -> None:
         seen = look(tmp_path, "import json\nimport sklearn.linear_model\n")
         (sentence,) = asked(seen, bare)
         version = ".".join(map(str, sys.version_info[:3]))
@@ -261,13 +261,13 @@ class TestProblems:
             f"Install it (uv pip install --python {bare} scikit-learn), or choose another Python."
         )
 
-    def test_several_are_one_sentence_with_one_command(self, tmp_path: Path) -> None:
+    def test_several_missing_packages_are_one_problem_with_one_command(self, tmp_path: Path) -> None:
         seen = look(tmp_path, "import torch, nowhere_one, yaml_nowhere\nfrom nowhere_two import x\n")
         (sentence,) = asked(seen, sys.executable)
         assert "train.py needs the packages nowhere_one, yaml_nowhere and nowhere_two, which Python" in sentence
         assert f"({sys.executable} -m pip install nowhere_one yaml_nowhere nowhere_two)" in sentence
 
-    def test_what_is_installed_or_its_own_is_not_missing(self, tmp_path: Path) -> None:
+    def test_installed_packages_and_local_modules_are_not_missing(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
         install(python, "torch")
         write(tmp_path, "", "core/__init__.py")
@@ -275,7 +275,9 @@ class TestProblems:
         write(tmp_path, "raise SystemExit('imported')\n", "json.py")
         assert asked(look(tmp_path, "import core, torch, data.loading, json, __main__\n"), str(python)) == []
 
-    def test_a_program_that_finds_more_itself_is_asked_for_frameworks_alone(self, tmp_path: Path, bare: str) -> None:
+    def test_script_that_changes_sys_path_or_installs_is_checked_for_frameworks_only(
+        self, tmp_path: Path, bare: str
+    ) -> None:
         seen = look(tmp_path, "import sys\nsys.path.append('../src')\nimport mine, torch\n")
         (sentence,) = asked(seen, bare)
         assert "needs the package torch," in sentence
@@ -285,7 +287,7 @@ class TestProblems:
         )
         assert asked(seen, bare) == []
 
-    def test_a_package_around_the_script_is_not_to_be_installed(self, tmp_path: Path, bare: str) -> None:
+    def test_missing_local_package_is_reported_with_pythonpath_not_install(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "", "vision/__init__.py")
         write(tmp_path, "", "src/tools/__init__.py")
         seen = look(tmp_path / "vision" / "training", "import vision.models, tools, jax\n")
@@ -299,13 +301,13 @@ class TestProblems:
         path = {"PYTHONPATH": f"{tmp_path}:{tmp_path}/src"}
         assert [each for each in asked(seen, bare, cwd=tmp_path, variables=path) if "jax" not in each] == []
 
-    def test_variables_of_the_run_count(self, tmp_path: Path, bare: str) -> None:
+    def test_pythonpath_of_the_run_is_searched(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "", "elsewhere/mine/__init__.py")
         seen = look(tmp_path, "import mine\n")
         assert asked(seen, bare, variables={"PYTHONPATH": str(tmp_path / "elsewhere")}) == []
         assert len(asked(seen, bare)) == 1
 
-    def test_a_syntax_error_by_line_also_in_a_module_of_its_own(self, tmp_path: Path, bare: str) -> None:
+    def test_syntax_error_is_reported_with_its_line_also_in_local_modules(self, tmp_path: Path, bare: str) -> None:
         write(tmp_path, "def f(:\n", "tools/model.py")
         write(tmp_path, "def g(:\n", "unused.py")
         (sentence,) = asked(look(tmp_path, "import tools.model\ndef f():\n    import unused\n"), bare)
@@ -313,7 +315,7 @@ class TestProblems:
         (sentence,) = asked(look(tmp_path, "x = 1\n\nx = = 2\n"), bare)
         assert sentence.startswith("train.py has a syntax error in line 3: invalid syntax (Python ")
 
-    def test_words_that_only_another_python_understands(self, tmp_path: Path) -> None:
+    def test_syntax_is_checked_by_the_chosen_python_version(self, tmp_path: Path) -> None:
         old, new = of_version(3, 8), of_version(3, 13)
         seen = look(tmp_path, "match 1:\n    case 1:\n        import tomllib, imp\n")
         assert asked(seen, new) == []
@@ -324,7 +326,7 @@ class TestProblems:
             assert "It could not be analysed: Python 3.1" in seen.why
         assert not any("syntax" in each for each in asked(seen, new))
 
-    def test_a_module_of_another_pythons_library(self, tmp_path: Path) -> None:
+    def test_standard_library_module_of_another_python_version_is_reported(self, tmp_path: Path) -> None:
         seen = look(tmp_path, "import tomllib\n")
         (sentence,) = asked(seen, of_version(3, 8))
         assert "needs the module tomllib of another Python's standard library, which Python 3.8" in sentence
@@ -332,11 +334,11 @@ class TestProblems:
         assert "needs the module imp of another Python's standard library, which Python 3.13" in sentence
 
     @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
-    def test_a_python_that_is_too_old(self, tmp_path: Path, version: tuple[int, int]) -> None:
+    def test_python_that_is_too_old_is_reported(self, tmp_path: Path, version: tuple[int, int]) -> None:
         (sentence,) = asked(look(tmp_path, "import nowhere\n"), of_version(*version))
         assert "scripts need Python 3.8 or later" in sentence
 
-    def test_a_working_folder_that_is_gone(self, tmp_path: Path, bare: str) -> None:
+    def test_missing_working_folder_is_reported(self, tmp_path: Path, bare: str) -> None:
         seen = look(tmp_path, "import nowhere\n")
         gone, missing = asked(seen, bare, cwd=tmp_path / "gone")
         assert gone == f"The working folder {tmp_path / 'gone'} does not exist. Choose another."
@@ -344,7 +346,7 @@ class TestProblems:
         (no_folder, _) = asked(seen, bare, cwd=tmp_path / "train.py")
         assert "is not a folder" in no_folder
 
-    def test_an_interpreter_that_is_none(self, tmp_path: Path) -> None:
+    def test_invalid_interpreter_is_reported(self, tmp_path: Path) -> None:
         seen = look(tmp_path, "import torch\n")
         rubbish = write_program(tmp_path / "rubbish", "#!/bin/sh\necho hello\n")
         assert "rubbish is not a Python interpreter" in asked(seen, str(rubbish))[0]
@@ -353,7 +355,7 @@ class TestProblems:
 
 
 class TestRemembering:
-    def test_the_same_is_asked_once_until_something_changes(self, tmp_path: Path) -> None:
+    def test_problems_are_cached_until_packages_or_script_change(self, tmp_path: Path) -> None:
         python, starts, cache = make_environment(tmp_path / "env"), tmp_path / "starts", ProblemCache()
         count_starts(python, starts)
         folder = tmp_path / "project"
@@ -369,7 +371,7 @@ class TestRemembering:
         assert "syntax error" in ask(look(folder, "import jax\nx = = 1\n"))[0]
         assert starts.read_text().count("started") == 3
 
-    def test_one_that_hangs_is_not_waited_for_again_at_once(self, tmp_path: Path) -> None:
+    def test_timeout_of_a_hanging_python_is_cached(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho started >> {tmp_path}/starts\nsleep 1000\n")
         seen, cache = look(tmp_path, "import torch\n"), ProblemCache()
         for _ in range(2):
@@ -377,7 +379,7 @@ class TestRemembering:
             assert "did not say within 0.5 s" in sentence
         assert (tmp_path / "starts").read_text() == "started\n"
 
-    def test_the_question_can_be_not_ended(self, tmp_path: Path) -> None:
+    def test_closing_a_python_probe_terminates_its_process(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "python", f"#!/bin/sh\necho $$ > {tmp_path}/pid\nsleep 1000\n")
         probe = PythonProbe(str(python), timeout_s=1000)
         wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())

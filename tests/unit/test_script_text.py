@@ -1,4 +1,4 @@
-"""A script as it is typed: texts become values, or a sentence; and a run's script becomes texts again."""
+"""The script form: typed text becomes values or an error, and a run's script becomes text again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gui.viewmodels.setup.script_text import TypedScript, folder_of, is_program,
 from tests.support.running import script_spec
 
 
-def test_what_was_typed_is_what_a_shell_would_make_of_it():
+def test_typed_script_is_parsed_like_in_a_shell():
     typed = TypedScript(
         script="~/train.py",
         arguments="--name 'a b' --lr 0.1 \"c\"",
@@ -28,7 +28,7 @@ def test_what_was_typed_is_what_a_shell_would_make_of_it():
     assert (choices.launch, choices.python, choices.module) == ("per-device", None, "")
 
 
-def test_a_module_is_named_as_python_wants_it():
+def test_module_is_typed_with_dash_m():
     choices = TypedScript(script="-m package.train", working_dir="/").choices()
     assert (choices.module, choices.script) == ("package.train", "")
     assert folder_of("-m package.train") == ""
@@ -38,18 +38,18 @@ def test_a_module_is_named_as_python_wants_it():
     ("line", "words"),
     [("--name 'a b", "has a quotation mark that is not closed"), ("--name a\\", "ends with a backslash")],
 )
-def test_quotes_that_do_not_close_are_said(line, words):
+def test_unclosed_quote_or_trailing_backslash_is_refused(line, words):
     with pytest.raises(ValueError, match=rf"^The line of arguments {words}. Quote them as for a shell.$"):
         split(line)
 
 
 @pytest.mark.parametrize("line", ["NAME", "=value", "two words=x"])
-def test_what_is_no_variable_is_said(line):
+def test_invalid_environment_variable_is_refused(line):
     with pytest.raises(ValueError, match=r"is not an environment variable. Give NAME=VALUE"):
         variables(f"GOOD=1\n{line}")
 
 
-def test_a_variable_given_twice_is_said():
+def test_duplicate_environment_variable_is_refused():
     with pytest.raises(ValueError, match=r"The variable A is given twice."):
         variables("A=1\nA=2")
 
@@ -61,12 +61,12 @@ def test_a_variable_given_twice_is_said():
         (TypedScript(script="/x/train.py"), "No working folder is named"),
     ],
 )
-def test_what_is_missing_is_said(typed, words):
+def test_missing_script_or_working_folder_is_refused(typed, words):
     with pytest.raises(ValueError, match=words):
         typed.choices()
 
 
-def test_a_runs_script_comes_back_as_it_was(tmp_path):
+def test_script_of_a_run_survives_conversion_to_text(tmp_path):
     script = tmp_path / "train.py"
     script.write_text("print('step 1 loss 1.0')\n")
     spec = script_spec(script, "--name", "a b", "--x=$y", cwd=tmp_path, environment={"A": "b c", "B": "="})
@@ -80,7 +80,7 @@ def test_a_runs_script_comes_back_as_it_was(tmp_path):
     assert (choices.working_dir, choices.python, choices.launch) == (str(tmp_path), sys.executable, spec.strategy)
 
 
-def test_what_can_be_dropped_as_a_script(tmp_path):
+def test_python_files_and_folders_with_main_py_are_programs(tmp_path):
     (tmp_path / "train.py").touch()
     (tmp_path / "data.csv").touch()
     (tmp_path / "program").mkdir()

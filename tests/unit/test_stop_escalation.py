@@ -1,4 +1,4 @@
-"""The stop ladder: each rung in its time, none twice."""
+"""Stop escalation: each step after its timeout, none twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.supervisor.stop_escalation import StopEscalation
 
 
 class Climb:
-    """A ladder whose clock the test turns."""
+    """A stop escalation with a fake clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
@@ -35,14 +35,14 @@ def climb(monkeypatch: pytest.MonkeyPatch) -> Climb:
     return Climb(monkeypatch)
 
 
-def test_nothing_happens_before_it_begins(climb: Climb) -> None:
+def test_no_signal_is_sent_before_the_escalation_begins(climb: Climb) -> None:
     assert climb.at(1000) == []
     assert climb.recorded == []
 
 
-def test_each_rung_follows_the_grace_of_the_one_before(climb: Climb) -> None:
+def test_each_signal_follows_after_the_previous_timeout(climb: Climb) -> None:
     climb.ladder.begin()
-    climb.ladder.begin()  # asked twice is asked once
+    climb.ladder.begin()  # a second call has no effect
     assert climb.at(109.9) == []
     assert climb.at(110) == [signal.SIGINT]
     assert climb.at(114.9) == [signal.SIGINT]
@@ -52,7 +52,7 @@ def test_each_rung_follows_the_grace_of_the_one_before(climb: Climb) -> None:
     assert climb.recorded == [("asked", 10), ("SIGINT", 5), ("SIGTERM", 2), ("SIGKILL", None)]
 
 
-def test_force_is_the_last_rung_now_and_once(climb: Climb) -> None:
+def test_force_sends_sigkill_at_once_and_only_once(climb: Climb) -> None:
     climb.ladder.begin()
     climb.ladder.force()
     climb.ladder.force()
@@ -60,7 +60,7 @@ def test_force_is_the_last_rung_now_and_once(climb: Climb) -> None:
     assert climb.recorded == [("asked", 10), ("SIGKILL", None)]
 
 
-def test_it_may_begin_higher_up(climb: Climb) -> None:
+def test_escalation_can_begin_with_sigterm(climb: Climb) -> None:
     climb.ladder.begin("SIGTERM")
     assert climb.sent == [signal.SIGTERM]
     assert climb.at(102) == [signal.SIGTERM, signal.SIGKILL]

@@ -1,4 +1,4 @@
-"""Memory in words: the same units everywhere."""
+"""Memory sizes as text, with the same units everywhere."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ from core.units import BYTES_PER_GB, BYTES_PER_MB, size
         (24 * BYTES_PER_GB, "24.0 GB"),
     ],
 )
-def test_a_card_sold_with_24_gb_has_24(bytes_: int | None, words: str) -> None:
+def test_memory_size_is_formatted_in_binary_units(bytes_: int | None, words: str) -> None:
     assert size(bytes_) == words

@@ -1,4 +1,4 @@
-"""The catalog's answers: defaults, and a sentence for what cannot run."""
+"""Validation of specs: defaults, and one message for each reason that a run is impossible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def problems(*ids: str, **changes: object) -> list[str]:
     return [each.sentence for each in found]
 
 
-def test_what_fits_has_no_problem() -> None:
+def test_valid_spec_has_no_problem() -> None:
     assert problems("cpu:1") == []
     assert problems("GPU-0", "GPU-3", strategy="ddp") == []
     assert problems("cpu:0", strategy="ddp") == []
@@ -52,18 +52,18 @@ def test_what_fits_has_no_problem() -> None:
         (("cpu:0",), {"strategy": "zero"}, "PyTorch has no strategy 'zero' here."),
     ],
 )
-def test_what_does_not_fit_is_one_sentence(ids: tuple[str, ...], changes: dict[str, str], sentence: str) -> None:
+def test_invalid_spec_has_one_problem(ids: tuple[str, ...], changes: dict[str, str], sentence: str) -> None:
     (problem,) = problems(*ids, **changes)
     assert sentence in problem
 
 
-def test_missing_devices_are_kinds_of_their_own() -> None:
+def test_missing_and_unknown_devices_have_their_own_problem_kinds() -> None:
     spec = make_spec("digits_mlp", devices="cpu:0")
     for ids, kind in (((), ProblemKind.NO_DEVICE), (("GPU-7",), ProblemKind.UNKNOWN_DEVICE)):
         assert [each.kind for each in validation.problems(replace(spec, devices=ids), CPUS)] == [kind]
 
 
-def test_a_blocked_device_is_refused_with_its_reason() -> None:
+def test_blocked_device_is_refused_with_its_reason() -> None:
     hidden = replace(GPUS[1], blocked="GPU 1 is hidden by CUDA_VISIBLE_DEVICES=0.")
     spec = make_spec("digits_mlp", devices="cpu:0")
     both = replace(spec, devices=("GPU-0", "GPU-1"), strategy="ddp")
@@ -73,7 +73,7 @@ def test_a_blocked_device_is_refused_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize("ids", [("MIG-0", "MIG-1"), ("MIG-0", "GPU-0")])
-def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
+def test_mig_device_cannot_be_combined_with_other_devices(ids: tuple[str, ...]) -> None:
     migs = [Device(id=f"MIG-{n}", kind="nvidia", label=f"GPU 9 MIG {n}", name="1g.5gb") for n in range(2)]
     spec = replace(make_spec("digits_mlp", devices="cpu:0"), strategy="ddp")
     (problem,) = validation.problems(replace(spec, devices=ids), [*GPUS, *migs])
@@ -87,7 +87,7 @@ def test_a_mig_device_is_used_alone(ids: tuple[str, ...]) -> None:
     ("batch", "accumulation", "near"),
     [(64, 3, "Choose 60 or 66"), (1, 1, "Choose 2,"), (7, 1, "Choose 6 or 8"), (3, 4, "Choose 8,")],
 )
-def test_a_batch_that_cannot_be_split_names_those_that_can(batch: int, accumulation: int, near: str) -> None:
+def test_indivisible_batch_size_suggests_the_nearest_valid_ones(batch: int, accumulation: int, near: str) -> None:
     spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)
     (problem,) = validation.problems(spec, CPUS)
     assert near in problem.sentence
@@ -95,7 +95,7 @@ def test_a_batch_that_cannot_be_split_names_those_that_can(batch: int, accumulat
     assert f"evenly over 2 devices and {steps}. " in problem.sentence
 
 
-def test_the_default_strategy_fits_the_number_of_devices() -> None:
+def test_default_strategy_depends_on_the_number_of_devices() -> None:
     assert [strategies.default_strategy("pytorch", count) for count in (0, 1, 2, 8)] == [
         "single",
         "single",
@@ -114,14 +114,14 @@ def test_the_default_strategy_fits_the_number_of_devices() -> None:
         ("ddp", "cpu:0,cpu:1", 65, 1, ""),
     ],
 )
-def test_the_batch_arithmetic_is_spelled_out(
+def test_batch_arithmetic_is_written_as_a_product(
     strategy: str, devices: str, batch: int, accumulation: int, text: str
 ) -> None:
     spec = make_spec("digits_mlp", strategy=strategy, devices=devices, batch_size=batch, accumulation=accumulation)
     assert validation.batch_arithmetic(spec) == text
 
 
-def test_a_recipe_of_another_framework_is_refused() -> None:
+def test_recipe_of_another_framework_is_refused() -> None:
     keras_file = recipes.find("digits_mlp", "keras").path
     with pytest.raises(ValueError, match="Recipe digits_mlp imports keras: it is for TensorFlow or Keras and"):
         make_spec(str(keras_file), framework="pytorch")
@@ -130,7 +130,7 @@ def test_a_recipe_of_another_framework_is_refused() -> None:
         make_spec(str(torch_file), framework="keras")
 
 
-def test_settings_that_a_framework_has_not_are_refused() -> None:
+def test_setting_that_the_framework_lacks_is_refused() -> None:
     spec = make_spec("digits_mlp", framework="keras", loader_workers=2)
     (problem,) = validation.problems(spec, CPUS)
     assert problem.sentence.startswith("Keras loads data in threads and has no data-loader workers.")

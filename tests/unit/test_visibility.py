@@ -1,4 +1,4 @@
-"""An inherited CUDA_VISIBLE_DEVICES: what it hides, entry by entry, and how that is told."""
+"""An inherited CUDA_VISIBLE_DEVICES: which GPUs it hides, entry by entry, and the messages about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.nvml.standin import StandIn
 
-# In the order of NVML; by bus, the third comes first.
+# In NVML order; in PCI bus order the third GPU is first.
 GPUS = [
     Device(id=f"GPU-{name}", kind="nvidia", label=f"GPU {n}", name="RTX", pci_bus_id=f"0000:0{bus}:00.0")
     for n, (name, bus) in enumerate([("aa11", 2), ("aa22", 3), ("bb33", 1)])
@@ -31,13 +31,13 @@ def never(_: Mapping[str, str]) -> list[str]:
 
 
 def seen(value: str, devices: Sequence[Device] = GPUS, order: str = "PCI_BUS_ID") -> list[str]:
-    """The labels of the devices that are left."""
+    """Return the labels of the devices that are not hidden."""
     environment = {"CUDA_VISIBLE_DEVICES": value, "CUDA_DEVICE_ORDER": order}
     blocked = VisibleDevices(environment, ask=never).blocked(devices, sure=True)
     return [device.label for device in devices if device.id not in blocked]
 
 
-def test_without_the_variable_nothing_is_hidden() -> None:
+def test_no_gpu_is_hidden_without_the_variable() -> None:
     assert VisibleDevices({}, ask=never).blocked(GPUS, sure=False) == {}
 
 
@@ -45,13 +45,13 @@ def test_without_the_variable_nothing_is_hidden() -> None:
     ("value", "left"),
     [
         ("GPU-aa11,GPU-bb33", ["GPU 0", "GPU 2"]),
-        ("GPU-bb", ["GPU 2"]),  # a beginning will do
-        ("GPU-aa", []),  # that of two will not
+        ("GPU-bb", ["GPU 2"]),  # a unique prefix is enough
+        ("GPU-aa", []),  # an ambiguous prefix is not
         ("GPU-AA11", ["GPU 0"]),
         ("GPU-aa11,GPU-ff,GPU-bb33", ["GPU 0"]),
         ("GPU-aa11,2", ["GPU 0"]),
-        ("GPU-aa11,GPU-aa11", []),  # named twice
-        ("0", ["GPU 2"]),  # by bus
+        ("GPU-aa11,GPU-aa11", []),  # duplicate
+        ("0", ["GPU 2"]),  # numbers in PCI bus order
         ("2,0", ["GPU 1", "GPU 2"]),
         (" 1 , 0", ["GPU 0", "GPU 2"]),
         ("1gpu", ["GPU 0"]),
@@ -64,16 +64,16 @@ def test_without_the_variable_nothing_is_hidden() -> None:
         ("all", []),
     ],
 )
-def test_what_each_value_leaves(value: str, left: list[str]) -> None:
+def test_variable_value_determines_the_visible_gpus(value: str, left: list[str]) -> None:
     assert seen(value) == left
 
 
-def test_mig_devices_are_named_by_their_own_id() -> None:
+def test_mig_device_is_selected_by_its_id() -> None:
     assert seen("MIG-cc44", [*GPUS, MIG]) == ["GPU 2 MIG 0"]
     assert seen("MIG-cc", [*GPUS, MIG]) == ["GPU 2 MIG 0"]
 
 
-def test_the_only_gpu_is_number_0_in_any_order() -> None:
+def test_single_gpu_is_number_0_in_any_order() -> None:
     assert seen("0", GPUS[:1], order="") == ["GPU 0"]
 
 
@@ -82,7 +82,7 @@ def sentence(value: str, device: Device = GPUS[0]) -> str:
     return VisibleDevices(environment, ask=never).blocked(GPUS, sure=True)[device.id]
 
 
-def test_the_sentence_names_the_variable_its_value_and_the_entry_that_ends_the_list() -> None:
+def test_message_names_variable_value_and_invalid_entry() -> None:
     assert sentence("0") == (
         "GPU 0 is hidden by CUDA_VISIBLE_DEVICES=0 in the environment that Trainyard was started in. "
         "Start Trainyard with another value, or without the variable, to use this device."
@@ -95,14 +95,14 @@ def test_the_sentence_names_the_variable_its_value_and_the_entry_that_ends_the_l
 @pytest.mark.parametrize(
     ("value", "devices", "order", "sure"),
     [
-        ("0,1", GPUS, "", True),  # fastest first: which that is, only CUDA knows
+        ("0,1", GPUS, "", True),  # fastest first: only CUDA knows the order
         ("0,1", GPUS, "PCI_BUS_ID", False),  # a GPU is missing from the list
-        ("0,1", [*GPUS, MIG], "PCI_BUS_ID", True),  # how a GPU in MIG mode counts, only CUDA knows
-        ("MIG-GPU-bb33/1/0", [*GPUS, MIG], "", True),  # the way of old drivers
-        ("GPU-ff,GPU-aa22", GPUS, "", False),  # that of a GPU that could not be listed
+        ("0,1", [*GPUS, MIG], "PCI_BUS_ID", True),  # only CUDA knows how it numbers a GPU in MIG mode
+        ("MIG-GPU-bb33/1/0", [*GPUS, MIG], "", True),  # the MIG id format of old drivers
+        ("GPU-ff,GPU-aa22", GPUS, "", False),  # may be a GPU that could not be listed
     ],
 )
-def test_what_only_the_driver_knows_it_is_asked_once(
+def test_cuda_driver_is_queried_once_when_nvml_is_not_enough(
     value: str, devices: Sequence[Device], order: str, sure: bool
 ) -> None:
     asked = []
@@ -121,7 +121,7 @@ def test_what_only_the_driver_knows_it_is_asked_once(
     assert inherited.banner is None
 
 
-def test_what_cannot_be_found_out_is_said_and_nothing_is_blocked() -> None:
+def test_failed_driver_query_shows_a_banner_and_blocks_no_gpu() -> None:
     def ask(_: Mapping[str, str]) -> list[str]:
         raise RunError("The CUDA driver did not answer within 10 s.")
 
@@ -134,9 +134,7 @@ def test_what_cannot_be_found_out_is_said_and_nothing_is_blocked() -> None:
 
 
 @pytest.mark.parametrize(("again_s", "asked"), [(3600.0, 1), (0.0, 2)])
-def test_a_driver_that_was_slow_once_is_asked_again_later(
-    monkeypatch: pytest.MonkeyPatch, again_s: float, asked: int
-) -> None:
+def test_failed_driver_query_is_retried_later(monkeypatch: pytest.MonkeyPatch, again_s: float, asked: int) -> None:
     answers = [RunError("The CUDA driver did not answer within 10 s."), ["GPU-aa22"]]
 
     def ask(_: Mapping[str, str]) -> list[str]:
@@ -153,7 +151,7 @@ def test_a_driver_that_was_slow_once_is_asked_again_later(
     assert len(answers) == 2 - asked
 
 
-def test_a_sleeping_gpu_is_not_woken_up_to_ask() -> None:
+def test_sleeping_gpu_is_not_woken_for_the_driver_query() -> None:
     inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=never)
     assert inherited.blocked([], sure=False, asleep=True) == {}
     assert inherited.banner is None
@@ -163,11 +161,11 @@ def test_a_sleeping_gpu_is_not_woken_up_to_ask() -> None:
     )
 
 
-# -- with the stand-ins for both libraries, through the helper process --------------------------------------------
+# -- with fake NVML and CUDA libraries, through the helper process ------------------------------------------------
 
 
 def survey(nvml: StandIn, monkeypatch: pytest.MonkeyPatch, value: str, order: str | None = None) -> dict[str, bool]:
-    """By label, whether a device may be ticked."""
+    """Return for each GPU label whether the GPU can be selected."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     if order is not None:
         monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
@@ -177,20 +175,18 @@ def survey(nvml: StandIn, monkeypatch: pytest.MonkeyPatch, value: str, order: st
     return {device.label: device.blocked is None for device in found.devices if device.kind == "nvidia"}
 
 
-def test_numbers_mean_the_fastest_first_unless_the_bus_is_asked_for(
-    nvml: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gpu_numbers_are_fastest_first_unless_bus_order_is_set(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.write(gpus=3, gpu2={"speed": 9})
     assert survey(nvml, monkeypatch, "0") == {"GPU 0": False, "GPU 1": False, "GPU 2": True}
     assert survey(nvml, monkeypatch, "0", "PCI_BUS_ID") == {"GPU 0": True, "GPU 1": False, "GPU 2": False}
 
 
-def test_uuids_and_mig_devices_reach_the_list_of_devices(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_list_honours_uuids_and_mig_ids(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.write(gpus=2, gpu1={"mig": 1, "mig_count": 2})
     ours = survey(nvml, monkeypatch, mig_uuid(1, 1))
     assert ours == {"GPU 0": False, "GPU 1": False, "GPU 1 MIG 0": False, "GPU 1 MIG 1": True}
     assert survey(nvml, monkeypatch, uuid(0))["GPU 0"]
-    # A GPU in MIG mode, by its own id: CUDA then shows the first of its MIG devices.
+    # For the id of a GPU in MIG mode, CUDA shows the first of its MIG devices.
     assert survey(nvml, monkeypatch, uuid(1)) == {
         "GPU 0": False,
         "GPU 1": False,
@@ -199,7 +195,7 @@ def test_uuids_and_mig_devices_reach_the_list_of_devices(nvml: StandIn, monkeypa
     }
 
 
-def test_the_cpu_is_hidden_by_nothing(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cpu_is_never_hidden(nvml: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.write(gpus=1)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with Sampler() as sampler:
