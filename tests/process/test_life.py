@@ -1,4 +1,4 @@
-"""The life of real runs: what is asserted is the ordered list of transitions, the words, and that nothing is left."""
+"""Lifecycle of real runs: state transitions in order, messages, and no processes left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def endless(tmp_path: Path) -> str:
     return write_recipe(tmp_path, LONG)
 
 
-def test_a_run_finishes_with_every_step_recorded(runs_root: Path) -> None:
+def test_finished_run_has_every_step_recorded(runs_root: Path) -> None:
     followed = train(make_spec("digits_mlp", epochs=2, batch_size=64), runs_root)
     assert followed.states == FINISHED
     assert followed.run_series.metrics["loss"].steps.tolist() == list(range(1, 47))
@@ -46,7 +46,7 @@ def test_a_run_finishes_with_every_step_recorded(runs_root: Path) -> None:
     assert processes.tagged(followed.run.id) == []
 
 
-def test_stop_is_heard_by_one_worker(runs_root: Path, endless: str) -> None:
+def test_stop_request_stops_a_single_worker(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(10)
     followed.run.request("stop")
     followed.until_over()
@@ -55,7 +55,7 @@ def test_stop_is_heard_by_one_worker(runs_root: Path, endless: str) -> None:
     assert followed.run_series.metrics["loss"].count == followed.run.facts.step
 
 
-def test_stop_is_heard_by_two_workers_at_the_same_step(runs_root: Path, endless: str) -> None:
+def test_stop_request_stops_two_workers_at_the_same_step(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(10)
     followed.run.request("stop")
     followed.until_over()
@@ -64,7 +64,7 @@ def test_stop_is_heard_by_two_workers_at_the_same_step(runs_root: Path, endless:
     assert [worker.exit_code for worker in followed.run.facts.workers.values()] == [0, 0]
 
 
-def test_a_stop_while_the_workers_load_needs_no_grace(runs_root: Path, tmp_path: Path) -> None:
+def test_stop_while_workers_load_skips_the_timeout(runs_root: Path, tmp_path: Path) -> None:
     slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
     followed = start(make_spec(slow, ladder=StopTimeouts(ask_s=300)), runs_root).until(RunState.STARTING)
     wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
@@ -73,7 +73,7 @@ def test_a_stop_while_the_workers_load_needs_no_grace(runs_root: Path, tmp_path:
     assert followed.states == [RunState.STARTING, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 
-def test_a_recipe_that_ignores_stop_is_ended_by_the_ladder(runs_root: Path, tmp_path: Path) -> None:
+def test_recipe_that_ignores_stop_is_terminated_by_signals(runs_root: Path, tmp_path: Path) -> None:
     stubborn = write_recipe(
         tmp_path,
         """
@@ -109,7 +109,7 @@ def test_a_recipe_that_ignores_stop_is_ended_by_the_ladder(runs_root: Path, tmp_
     assert followed.run.facts.workers[0].exit_code == -signal.SIGKILL
 
 
-def test_force_skips_to_the_last_rung(runs_root: Path, tmp_path: Path) -> None:
+def test_force_request_skips_to_sigkill(runs_root: Path, tmp_path: Path) -> None:
     stuck = write_recipe(
         tmp_path,
         f"""{LONG}
@@ -134,7 +134,7 @@ def train_data():
     assert [rung.name for rung in followed.run.facts.stop_steps] == ["asked", "SIGKILL"]
 
 
-def test_a_killed_supervisor_takes_its_workers_along(runs_root: Path, tmp_path: Path) -> None:
+def test_workers_exit_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:
     loads = write_recipe(tmp_path, f"import os, time\nif os.fork() == 0:\n    time.sleep(3600)\n{LONG}", "loads")
     spec = make_spec(loads, epochs=FOREVER, devices="cpu:0,cpu:1")
     followed = start(spec, runs_root).until_trained(1)
@@ -152,7 +152,7 @@ def test_a_killed_supervisor_takes_its_workers_along(runs_root: Path, tmp_path: 
     assert again.run_series.metrics["loss"].count == followed.run_series.metrics["loss"].count
 
 
-def test_one_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, endless: str) -> None:
+def test_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(10)
     os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
     followed.until_over()
@@ -163,7 +163,7 @@ def test_one_killed_worker_fails_the_run_and_ends_the_other(runs_root: Path, end
     assert not any(processes.is_alive(worker.process) for worker in followed.run.facts.workers.values())
 
 
-def test_a_recipe_that_raises_fails_with_its_words_and_traceback(runs_root: Path, tmp_path: Path) -> None:
+def test_recipe_exception_fails_the_run_with_message_and_traceback(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, f"{LONG}\ndef loss():\n    return lambda output, target: 1 / 0\n", "raises")
     followed = train(make_spec(recipe), runs_root)
     assert followed.states == FAILED
@@ -172,9 +172,7 @@ def test_a_recipe_that_raises_fails_with_its_words_and_traceback(runs_root: Path
     assert "ZeroDivisionError" in followed.run.log_end()
 
 
-def test_a_recipe_that_raises_on_one_rank_is_named_although_the_other_complains_too(
-    runs_root: Path, tmp_path: Path
-) -> None:
+def test_error_names_the_rank_whose_recipe_raised_first(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
         f"""{LONG}
@@ -196,14 +194,14 @@ def loss():
     assert followed.run.facts.error == "Worker 1 on cpu:1: ValueError: label out of range."
 
 
-def test_a_recipe_that_leaves_by_exit_is_not_taken_for_finished(runs_root: Path, tmp_path: Path) -> None:
+def test_recipe_that_calls_os_exit_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, "import os\ndef model():\n    pass\ndef train_data():\n    os._exit(0)\n", "leaves")
     followed = train(make_spec(recipe), runs_root)
     assert followed.states == [RunState.STARTING, RunState.RELEASING, RunState.FAILED]
     assert "Worker 0 on cpu:0 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
 
 
-def test_a_process_that_outlives_its_worker_is_ended_and_named(runs_root: Path, tmp_path: Path) -> None:
+def test_process_that_outlives_its_worker_is_terminated_and_reported(runs_root: Path, tmp_path: Path) -> None:
     followed = train(played(tmp_path / "actor", before=CHILD, steps=3), runs_root)
     assert followed.states == FINISHED
     assert any(
@@ -213,8 +211,8 @@ def test_a_process_that_outlives_its_worker_is_ended_and_named(runs_root: Path, 
     assert processes.tagged(followed.run.id) == []
 
 
-def test_a_window_that_is_gone_changes_nothing(runs_root: Path, endless: str) -> None:
-    """The process that started the run is killed; the run goes on, and another process follows it whole."""
+def test_run_continues_when_the_process_that_started_it_is_killed(runs_root: Path, endless: str) -> None:
+    """Another process can still read the run from its first event."""
     spec = make_spec(endless, epochs=FOREVER)
     starter = os.fork()
     if starter == 0:
@@ -229,7 +227,7 @@ def test_a_window_that_is_gone_changes_nothing(runs_root: Path, endless: str) ->
     assert followed.run_series.metrics["loss"].steps.tolist() == list(range(1, followed.run.facts.step + 1))
 
 
-def test_two_supervisors_cannot_run_one_directory(runs_root: Path, tmp_path: Path) -> None:
+def test_second_supervisor_of_a_run_directory_is_refused(runs_root: Path, tmp_path: Path) -> None:
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     second = launch_supervisor(followed.run.dir)
     wait_until(lambda: second is None or not processes.is_alive(second), what="the second supervisor to end")
@@ -245,7 +243,7 @@ def test_two_supervisors_cannot_run_one_directory(runs_root: Path, tmp_path: Pat
     assert Followed(Run.attach(followed.run.dir)).until_over(5).states == STOPPED
 
 
-def test_a_run_that_is_started_from_within_a_training_is_none_of_it(
+def test_run_started_inside_another_run_has_its_own_tag(
     runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outer = f"outer-{os.getpid()}"
@@ -258,13 +256,13 @@ def test_a_run_that_is_started_from_within_a_training_is_none_of_it(
     followed.until_over()
 
 
-def test_a_run_that_never_came_up_is_lost(runs_root: Path, tmp_path: Path) -> None:
+def test_run_whose_supervisor_never_wrote_an_event_is_lost(runs_root: Path, tmp_path: Path) -> None:
     spec = played(tmp_path / "actor")
     followed = start(spec, runs_root)
     wait_until(lambda: processes.tagged(followed.run.id) or followed.poll().states, what="the supervisor")
     followed.run.request("stop")
     followed.until_over()
-    # The same directory as it looks when the supervisor ended before its first word, long ago.
+    # Make the directory look as if the supervisor had exited long ago, before it wrote any event.
     for file in (followed.run.dir / "events").iterdir():
         file.unlink()
     long_ago = (followed.run.dir / "spec.json").stat().st_mtime - 60
@@ -275,8 +273,8 @@ def test_a_run_that_never_came_up_is_lost(runs_root: Path, tmp_path: Path) -> No
     assert str(lost.facts.error).startswith("The run never started")
 
 
-def test_a_terminated_supervisor_stops_its_run_in_order(runs_root: Path, tmp_path: Path) -> None:
-    """The machine is shut down: SIGTERM is a stop request."""
+def test_supervisor_stops_its_run_gracefully_on_sigterm(runs_root: Path, tmp_path: Path) -> None:
+    """SIGTERM, as at a shutdown, counts as a stop request."""
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     assert followed.run.facts.supervisor
     os.kill(followed.run.facts.supervisor.pid, signal.SIGTERM)
@@ -284,7 +282,7 @@ def test_a_terminated_supervisor_stops_its_run_in_order(runs_root: Path, tmp_pat
     assert followed.states == STOPPED
 
 
-def test_devices_are_sampled_and_the_processes_are_where_they_belong(runs_root: Path, tmp_path: Path) -> None:
+def test_devices_are_sampled_and_workers_are_pinned_to_their_cores(runs_root: Path, tmp_path: Path) -> None:
     heavy = write_recipe(tmp_path, f"BALLAST = b'x' * 120_000_000\n{LONG}", "heavy")
     followed = start(make_spec(heavy, epochs=FOREVER, devices="cpu:0,cpu:1"), runs_root).until_trained(1)
     workers = followed.run.facts.workers
@@ -306,13 +304,13 @@ def test_devices_are_sampled_and_the_processes_are_where_they_belong(runs_root: 
 HOLDING = f"""{LONG}
 def loss():
     def measure(output, target):
-        sum(range(10**12))  # in C: no other thread of the process gets its turn
+        sum(range(10**12))  # runs in C and blocks all other threads of the process
     return measure
 """
 
 
-def test_a_killed_supervisor_takes_along_even_who_cannot_act(runs_root: Path, tmp_path: Path) -> None:
-    """A worker that holds the interpreter's lock, one that is stopped, and a child in a session of its own."""
+def test_blocked_and_stopped_workers_end_when_their_supervisor_is_killed(runs_root: Path, tmp_path: Path) -> None:
+    """One worker holds the GIL, one is stopped by SIGSTOP, and a child has its own session."""
     recipe = write_recipe(
         tmp_path,
         f"import subprocess\nsubprocess.Popen(['sleep', '3600'], start_new_session=True)\n{HOLDING}",
@@ -328,8 +326,8 @@ def test_a_killed_supervisor_takes_along_even_who_cannot_act(runs_root: Path, tm
     assert followed.until_over(20).states == [*CAME_UP, RunState.LOST]
 
 
-def test_the_one_that_failed_is_named_though_the_other_had_to_be_ended(runs_root: Path, tmp_path: Path) -> None:
-    """As under NCCL: a rank that waits for a lost one says nothing, and is ended by us."""
+def test_error_names_the_failed_rank_when_the_other_is_terminated(runs_root: Path, tmp_path: Path) -> None:
+    """As with NCCL: a rank that waits for a lost rank hangs silently until it is terminated."""
     recipe = write_recipe(
         tmp_path,
         f"""{LONG}
@@ -350,7 +348,7 @@ def loss():
     assert "measure" in str(followed.run.facts.traceback)
 
 
-def test_a_rank_that_leaves_early_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
+def test_rank_that_exits_early_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
         f"""{LONG}
@@ -367,7 +365,7 @@ def model():
     assert "Worker 1 on cpu:1 ended with exit code 0 before its training was done." in str(followed.run.facts.error)
 
 
-def test_a_worker_that_is_done_but_does_not_leave_is_ended_and_the_run_is_finished(
+def test_finished_worker_that_does_not_exit_is_terminated(
     runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = write_recipe(
@@ -380,8 +378,8 @@ def test_a_worker_that_is_done_but_does_not_leave_is_ended_and_the_run_is_finish
     assert any("Training is done but its processes did not end" in notice for notice in followed.run.facts.notices)
 
 
-def test_a_logout_is_a_stop(runs_root: Path, endless: str) -> None:
-    """The supervisor and its workers get SIGTERM at once."""
+def test_logout_stops_the_run(runs_root: Path, endless: str) -> None:
+    """The supervisor and its workers get SIGTERM at the same time."""
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
     facts = followed.run.facts
     assert facts.supervisor
@@ -390,7 +388,7 @@ def test_a_logout_is_a_stop(runs_root: Path, endless: str) -> None:
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_a_run_whose_folder_is_removed_ends(runs_root: Path, tmp_path: Path) -> None:
+def test_run_ends_when_its_folder_is_removed(runs_root: Path, tmp_path: Path) -> None:
     followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
     shutil.rmtree(followed.run.dir)
     wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end")
@@ -398,7 +396,7 @@ def test_a_run_whose_folder_is_removed_ends(runs_root: Path, tmp_path: Path) -> 
         followed.run.request("stop")
 
 
-def test_a_start_that_fails_leaves_nothing(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_leaves_no_folder(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.runs.directory.launch_supervisor", _raise_no_space)
     with pytest.raises(RunError, match="is full"):
         Run.start(make_spec("digits_mlp"), runs_root)
@@ -409,8 +407,10 @@ def _raise_no_space(run_dir: Path) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_run_in_another_place_is_not_judged(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pids mean nothing here: on another machine, or in another container."""
+def test_run_on_another_host_or_container_is_not_declared_lost(
+    runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pids of another machine or container are meaningless here."""
     followed = train(played(tmp_path / "actor", steps=3), runs_root)
     supervisor = followed.run.facts.supervisor
     assert supervisor
@@ -430,7 +430,7 @@ def test_a_run_in_another_place_is_not_judged(runs_root: Path, tmp_path: Path, m
         assert run.facts.state is state
 
 
-def test_a_clock_that_is_set_back_changes_no_conclusion(runs_root: Path, tmp_path: Path) -> None:
+def test_clock_set_back_does_not_change_the_run_state(runs_root: Path, tmp_path: Path) -> None:
     followed = train(played(tmp_path / "actor", steps=3), runs_root)
     log = followed.run.dir / "events" / "supervisor.jsonl"
     events = [json.loads(line) for line in log.read_text().splitlines()]

@@ -1,6 +1,6 @@
-"""The watch in real runs: on GPUs of the stand-in, whose memory falls later or never; and on CPU devices.
+"""Memory release checks in real runs: on fake GPUs whose memory is freed late or never, and on CPU devices.
 
-The worker is played, and ends well: what its run leaves behind is up to the test.
+A scripted worker exits successfully; the test decides what the run leaves behind.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FINISHED = [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
 
 
 class Stage:
-    """A run on one GPU, or on several, that is held up until the test lets it go on, and then ends."""
+    """A run on one or more GPUs that waits until the test lets it continue, and then ends."""
 
     def __init__(self, nvml: StandIn, folder: Path, runs_root: Path) -> None:
         self.nvml, self.id = nvml, uuid(0)
@@ -55,7 +55,7 @@ class Stage:
         self.nvml.write(**{f"gpu{number}": settings})
 
     def start(self, wait_s: float = 60, gpus: int = 1) -> Followed:
-        """Until its worker is there, and its memory was seen at the most."""
+        """Start the run and wait until its worker runs and its peak memory was sampled."""
         self.nvml.write(gpus=gpus, **{f"gpu{number}": {"memory_used": IDLE} for number in range(gpus)})
         held_up = f"while not os.path.exists({str(self._gate)!r}): time.sleep(0.01)"
         spec = played(self._folder / "actor", steps=1, pause_s=0, before=held_up)
@@ -68,7 +68,7 @@ class Stage:
         return followed
 
     def memory(self, followed: Followed, device_id: str | None = None) -> list[float]:
-        """All that was read of it so far."""
+        """Return the memory samples of the device so far."""
         series = followed.poll().run_series.memory.get(device_id or self.id)
         return [] if series is None else series.values.tolist()
 
@@ -76,7 +76,7 @@ class Stage:
         self._gate.touch()
 
     def end(self, followed: Followed) -> Release:
-        """Let it come to its end; returns the finding."""
+        """Let the run end and return its memory release result."""
         self.let_go()
         followed.until_over()
         assert followed.states == FINISHED
@@ -90,14 +90,14 @@ def stage(nvml: StandIn, tmp_path: Path, runs_root: Path) -> Stage:
 
 @pytest.fixture
 def neighbour() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is not of the run."""
+    """A process that does not belong to the run."""
     with subprocess.Popen(["sleep", "3600"]) as process:
         yield process
         process.kill()
 
 
 def shown(followed: Followed, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """What `show` prints of a run."""
+    """Return what `show` prints for a run."""
     capsys.readouterr()
     assert main(["show", str(followed.run.dir), *options]) == 0
     return capsys.readouterr().out
@@ -106,7 +106,9 @@ def shown(followed: Followed, capsys: pytest.CaptureFixture[str], *options: str)
 # -- on a GPU ------------------------------------------------------------------------------------
 
 
-def test_memory_that_falls_later_is_waited_for_and_released(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_freed_late_is_waited_for_and_counts_as_released(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
     followed = stage.start()
     stage.let_go()
     followed.until(RunState.RELEASING)
@@ -131,7 +133,9 @@ def test_memory_that_falls_later_is_waited_for_and_released(stage: Stage, capsys
     assert "memory of GPU 0: released, 512 MB -> 9.0 GB -> 512 MB (before -> peak -> after)" in shown(followed, capsys)
 
 
-def test_another_process_that_holds_it_is_named_and_not_ended(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
+def test_unrelated_process_using_the_memory_is_reported_not_terminated(
+    stage: Stage, neighbour: subprocess.Popen[bytes]
+) -> None:
     followed = stage.start()
     stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
     found = stage.end(followed)
@@ -143,15 +147,15 @@ def test_another_process_that_holds_it_is_named_and_not_ended(stage: Stage, neig
     assert neighbour.poll() is None
 
 
-def test_what_does_not_come_back_is_told_as_far_as_it_is_known(
+def test_memory_not_released_is_reported_with_its_known_users(
     stage: Stage, neighbour: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A GPU each: for memory that nobody holds; that the driver books on one who tells not how much, on a pid that is
-    not known here, and on the worker, which has ended."""
+    """Four GPUs: memory with no known user; a user whose amount is unknown; a pid that does not exist here; and the
+    worker, which has exited."""
     followed = stage.start(wait_s=WAIT_S, gpus=4)
     worker = followed.run.facts.workers[0].process.pid
     stage.gpu(1, memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}")
-    stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the most that a kernel gives
+    stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the largest pid of the kernel
     stage.gpu(3, compute=f"{worker}:{8 * GB}")
     stage.end(followed)
     nobody, untold, strange, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
@@ -175,7 +179,7 @@ def test_what_does_not_come_back_is_told_as_far_as_it_is_known(
     assert neighbour.poll() is None
 
 
-def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
+def test_memory_shared_with_the_host_is_not_judged(stage: Stage) -> None:
     stage.gpu(memory_used=None, unsupported="memory")
     spec = played(stage._folder / "actor", steps=1, pause_s=0)
     followed = train(replace(spec, devices=(stage.id,)), stage._runs_root)
@@ -186,7 +190,7 @@ def test_one_memory_for_host_and_device_is_not_judged(stage: Stage) -> None:
     )
 
 
-def test_a_device_that_is_lost_is_not_judged(stage: Stage) -> None:
+def test_lost_device_is_not_judged(stage: Stage) -> None:
     followed = stage.start(wait_s=1)
     stage.gpu(lost=1)
     samples = followed.run.dir / "events" / "devices.jsonl"
@@ -196,8 +200,8 @@ def test_a_device_that_is_lost_is_not_judged(stage: Stage) -> None:
     assert found.sentence.startswith("GPU 0 has not answered since the run's end, so whether its memory came back")
 
 
-def test_a_supervisor_that_is_told_to_leave_does_not_wait_on(stage: Stage) -> None:
-    """At a logout, or when the machine is shut down; the run ended as it did."""
+def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:
+    """As at a logout or shutdown; the final state of the run stays the same."""
     followed = stage.start()
     stage.let_go()
     followed.until(RunState.RELEASING)
@@ -211,8 +215,8 @@ def test_a_supervisor_that_is_told_to_leave_does_not_wait_on(stage: Stage) -> No
     assert "cut short" in found.sentence
 
 
-def test_who_does_not_want_to_wait_says_force(stage: Stage) -> None:
-    """As Ctrl-C does on the command line."""
+def test_force_request_cuts_the_memory_wait_short(stage: Stage) -> None:
+    """Ctrl-C on the command line sends the same request."""
     followed = stage.start()
     stage.let_go()
     followed.until(RunState.RELEASING)
@@ -222,7 +226,7 @@ def test_who_does_not_want_to_wait_says_force(stage: Stage) -> None:
     assert "cut short" in followed.run.facts.releases[stage.id].sentence
 
 
-def test_a_resumed_leg_starts_anew(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
+def test_resumed_run_gets_a_new_memory_verdict(stage: Stage, neighbour: subprocess.Popen[bytes]) -> None:
     followed = stage.start()
     followed.run.request("stop")
     stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
@@ -243,9 +247,7 @@ def leaving(tmp_path: Path, *lines: str, **more: Any) -> RunSpec:
     return played(tmp_path / "actor", before="\n".join(lines), **more)
 
 
-def test_an_ordinary_run_on_the_cpu_is_released(
-    tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cpu_run_releases_its_memory(tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     followed = train(leaving(tmp_path, steps=3), runs_root)
     assert followed.states == FINISHED
     (found,) = followed.run.facts.releases.values()
@@ -257,7 +259,7 @@ def test_an_ordinary_run_on_the_cpu_is_released(
     assert json.loads(shown(followed, capsys, "--json"))["release"]["devices"].keys() == {"cpu:0"}
 
 
-def test_a_survivor_that_ignores_term_is_ended_and_named(
+def test_leftover_process_that_ignores_sigterm_is_killed_and_reported(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     followed = train(leaving(tmp_path, STUBBORN_CHILD, CHILD, steps=3), runs_root)
@@ -277,7 +279,7 @@ def test_a_survivor_that_ignores_term_is_ended_and_named(
     assert f"ended by the supervisor: pid {ended['SIGTERM'].pid} sleep (SIGTERM) sleep 3600" in shown(followed, capsys)
 
 
-def test_a_run_that_fails_is_watched_too(tmp_path: Path, runs_root: Path) -> None:
+def test_failed_run_is_also_checked_for_leftovers(tmp_path: Path, runs_root: Path) -> None:
     followed = train(leaving(tmp_path, CHILD, "sys.exit(5)"), runs_root)
     assert followed.state is RunState.FAILED
     assert [each.name for each in followed.run.facts.ended_processes] == ["sleep"]
@@ -285,13 +287,13 @@ def test_a_run_that_fails_is_watched_too(tmp_path: Path, runs_root: Path) -> Non
 
 
 def use_up_the_page(log: Path) -> None:
-    """With empty lines, so that the next event needs room of its own."""
+    """Fill the last page with empty lines, so that the next event needs a new page."""
     with log.open("ab") as file:
         file.write(b"\n" * (-log.stat().st_size % os.sysconf("SC_PAGE_SIZE")))
 
 
-def test_a_run_on_a_full_disk_is_watched_too(small_disk: Path, tmp_path: Path) -> None:
-    """It cannot go on; what there is room for is still told."""
+def test_run_on_a_full_disk_is_also_checked_for_leftovers(small_disk: Path, tmp_path: Path) -> None:
+    """The run cannot continue, but writes the events that still fit on the disk."""
     followed = start(leaving(tmp_path, CHILD, "time.sleep(3600)"), small_disk / "runs")
     wait_until(lambda: len(processes.tagged(followed.run.id)) == 2, 30, "the worker and its child")
     fill(small_disk)
@@ -303,12 +305,12 @@ def test_a_run_on_a_full_disk_is_watched_too(small_disk: Path, tmp_path: Path) -
     assert [(each.name, each.signal) for each in followed.run.facts.ended_processes] == [("sleep", "SIGKILL")]
 
 
-def test_a_lost_run_tells_whom_its_guard_ended(tmp_path: Path, runs_root: Path) -> None:
+def test_lost_run_lists_the_processes_its_guard_terminated(tmp_path: Path, runs_root: Path) -> None:
     followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
     kill_supervisor(followed)
     followed.until_over(20)
     assert followed.state is RunState.LOST
-    # Read as lost before the guard was done: its word is read when it comes.
+    # The run was read as lost before the guard finished; the guard's event is read later.
     ended = wait_until(lambda: followed.poll().run.facts.ended_processes, what="the guard's word")
     assert ("sleep", "sleep 3600", "SIGKILL", "guard") in [
         (each.name, each.command, each.signal, each.by) for each in ended
@@ -317,18 +319,18 @@ def test_a_lost_run_tells_whom_its_guard_ended(tmp_path: Path, runs_root: Path) 
     assert followed.state is RunState.LOST
 
 
-def test_a_guard_whose_folder_is_gone_ends_all_and_makes_none(tmp_path: Path, runs_root: Path) -> None:
+def test_guard_without_a_run_folder_terminates_all_and_creates_no_folder(tmp_path: Path, runs_root: Path) -> None:
     followed = start(leaving(tmp_path, CHILD), runs_root).until_trained(1)
     supervisor = followed.run.facts.supervisor
     assert supervisor
-    processes.send(supervisor, signal.SIGSTOP)  # it would notice, and end all by itself
+    processes.send(supervisor, signal.SIGSTOP)  # otherwise it would notice and terminate everything itself
     shutil.rmtree(followed.run.dir)
     kill_supervisor(followed)
     wait_until(lambda: not processes.tagged(followed.run.id), what="the processes of the run to end")
     assert not followed.run.dir.exists()
 
 
-def test_a_run_that_nobody_watched_claims_nothing(
+def test_abandoned_run_has_no_memory_verdict(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     followed = abandon(start(leaving(tmp_path), runs_root).until_trained(1))

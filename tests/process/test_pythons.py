@@ -1,4 +1,4 @@
-"""The Pythons of this machine: real environments, fake trees, and things that are no Python."""
+"""Search for Python interpreters: real environments, fake folder trees, and files that are not Python."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ build_info = collections.OrderedDict([('cpu_compiler', 'clang'), ('is_cuda_build
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment without packages; to be looked at only."""
+    """The interpreter of an environment without packages; tests must not modify it."""
     return make_environment(tmp_path_factory.mktemp("bare") / ".venv")
 
 
 def found_paths(near: Path | None, **variables: str) -> list[str]:
-    """What is found, but for what the machine itself has."""
+    """Return the paths found without the Pythons installed on this machine."""
     return [each.path for each in find_pythons(near, variables={"HOME": "/nowhere", "PATH": "", **variables})]
 
 
 def all_of(search: PythonSearch) -> dict[str, tuple[str, bool]]:
-    """By path, the sentence, and whether anything is known."""
+    """Map each path to its problem and to whether its facts are known."""
     wait_until(lambda: (search.poll(), search.done)[1], what="all Pythons to have answered")
     return {each.found.path: (each.problem, each.info is not None) for each in search.poll()}
 
 
 class TestFinding:
-    def test_environments_beside_the_script_and_above_it(self, tmp_path: Path) -> None:
+    def test_environments_next_to_the_script_and_above_it_are_found(self, tmp_path: Path) -> None:
         project = tmp_path / "project"
         inside, named, above = project / ".venv", project / "src" / "gpu-tools", tmp_path / "env"
         for folder in (inside, named, above):
@@ -72,13 +72,13 @@ class TestFinding:
         assert places == sorted(places)  # the nearest first
         assert str(project / "no-environment" / "bin" / "python") not in found
 
-    def test_an_environment_is_another_python_than_its_base(self, bare: Path) -> None:
+    def test_environment_is_listed_separately_from_its_base(self, bare: Path) -> None:
         found = found_paths(bare.parent.parent.parent, PATH=f"{bare.parent}:{Path(os.path.realpath(bare)).parent}")
         assert str(bare) in found
         assert [each for each in found if Path(each).parent == bare.parent] == [str(bare)]
         assert [each for each in found if os.path.realpath(each) == os.path.realpath(bare) and each != str(bare)]
 
-    def test_an_interpreter_is_one_under_all_its_names(self, tmp_path: Path) -> None:
+    def test_interpreter_with_several_names_is_listed_once(self, tmp_path: Path) -> None:
         real = write_program(tmp_path / "bin" / "python3.12", "ELF")
         for name in ("python3", "python"):
             (tmp_path / "bin" / name).symlink_to("python3.12")
@@ -90,7 +90,7 @@ class TestFinding:
         ]
         assert found == [f"{tmp_path}/bin/python3", f"{tmp_path}/bin/python3.11"]
 
-    def test_conda_environments_that_are_listed_and_those_below_a_root(self, tmp_path: Path) -> None:
+    def test_conda_environments_are_found_by_list_and_below_a_root(self, tmp_path: Path) -> None:
         listed, root = tmp_path / "elsewhere" / "vision", tmp_path / "miniforge3"
         environments = [listed, root, root / "envs" / "audio"]
         for folder in [*environments, root / "envs" / "no-python"]:
@@ -106,7 +106,7 @@ class TestFinding:
             (str(folder / "bin" / "python"), "conda") for folder in environments
         ]
 
-    def test_conda_and_pyenv_and_uv_where_variables_say(self, tmp_path: Path) -> None:
+    def test_conda_pyenv_and_uv_are_found_by_environment_variables(self, tmp_path: Path) -> None:
         conda, pyenv, uv = tmp_path / "c", tmp_path / "p", tmp_path / "u"
         (conda / "envs" / "one" / "conda-meta").mkdir(parents=True)
         made = {
@@ -126,8 +126,8 @@ class TestFinding:
         assert [each.place for each in found] == ["conda", "pyenv", "uv"]
         assert {os.path.realpath(each.path) for each in found} == set(map(str, made.values()))
 
-    def test_versions_of_pyenv_are_found_behind_its_shims_alone(self, tmp_path: Path) -> None:
-        """As under a service or an emptied environment: the shims are on PATH, and nothing else tells of pyenv."""
+    def test_pyenv_versions_are_found_from_its_shims_alone(self, tmp_path: Path) -> None:
+        """As in a service or an empty environment, where only the shims on PATH point to pyenv."""
         root = tmp_path / "tools" / "pyenv"
         python = write_program(root / "versions" / "3.12.1" / "bin" / "python", "ELF")
         write_program(root / "shims" / "python3", "#!/bin/sh\n")
@@ -135,7 +135,7 @@ class TestFinding:
         found = find_pythons(variables={"HOME": "/nowhere", "PATH": f"{plugin.parent}:{root}/shims/"})
         assert [(each.path, each.place) for each in found if each.place != "own"] == [(str(python), "pyenv")]
 
-    def test_the_home_folders_pyenv_is_found_beside_the_one_that_the_variable_names(self, tmp_path: Path) -> None:
+    def test_pyenv_in_home_is_found_in_addition_to_pyenv_root(self, tmp_path: Path) -> None:
         named, usual = tmp_path / "named", tmp_path / "home" / ".pyenv"
         made = [write_program(root / "versions" / "3.12.1" / "bin" / "python", str(root)) for root in (named, usual)]
         variables = {"HOME": str(tmp_path / "home"), "PYENV_ROOT": str(named), "PATH": f"{usual}/shims:{named}/shims"}
@@ -143,13 +143,13 @@ class TestFinding:
             map(str, made)
         )
 
-    def test_versions_of_asdf_are_found_behind_its_shims(self, tmp_path: Path) -> None:
+    def test_asdf_versions_are_found_from_its_shims(self, tmp_path: Path) -> None:
         python = write_program(tmp_path / "installs" / "python" / "3.12.1" / "bin" / "python", "ELF")
         found = find_pythons(variables={"HOME": "/nowhere", "PATH": f"{tmp_path}/shims"})
         assert [each.path for each in found if each.place == "managed"] == [str(python)]
 
-    def test_a_shim_is_no_python_under_any_name(self, tmp_path: Path) -> None:
-        """It starts now one Python and now another, by the folder it is started in."""
+    def test_shim_is_not_listed_under_any_name(self, tmp_path: Path) -> None:
+        """A shim starts a different Python depending on the working directory."""
         shim = write_program(tmp_path / "shims" / "python3", "#!/bin/sh\n")
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "python3").symlink_to(shim)
@@ -159,32 +159,32 @@ class TestFinding:
         found = [each for each in found_paths(None, PATH=path) if each.startswith(str(tmp_path))]
         assert found == [str(real)]
 
-    def test_this_applications_own_comes_first(self) -> None:
+    def test_own_interpreter_comes_first(self) -> None:
         first = next(find_pythons(variables={"PATH": ""}))
         assert (first.path, first.place) == (sys.executable, "own")
 
 
 class TestLocating:
-    def test_a_folder_of_an_environment_stands_for_its_interpreter(self, bare: Path) -> None:
+    def test_environment_folder_resolves_to_its_interpreter(self, bare: Path) -> None:
         assert locate_python(str(bare.parent.parent)) == str(bare)
 
-    def test_a_command_is_looked_up(self, bare: Path) -> None:
+    def test_command_is_looked_up_on_path(self, bare: Path) -> None:
         assert locate_python("python", {"PATH": str(bare.parent)}) == str(bare)
 
-    def test_a_command_that_is_not_there(self) -> None:
+    def test_missing_command_is_an_error(self) -> None:
         with pytest.raises(ValueError, match=r"no Python called 'python3\.99' on PATH"):
             locate_python("python3.99", {"PATH": "/bin"})
 
 
-class TestAsking:
-    def test_an_environment_tells_its_version_and_has_nothing(self, bare: Path) -> None:
+class TestProbing:
+    def test_empty_environment_reports_its_version_and_no_packages(self, bare: Path) -> None:
         facts = ask(str(bare))
         assert ".".join(map(str, facts.version)) == VERSION
         assert facts.prefix == str(bare.parent.parent)
         assert (facts.torch, facts.tensorflow, facts.keras, facts.pip) == (None, None, None, False)
         assert facts.too_old(MIN_FOR_RECIPES) is None
 
-    def test_frameworks_and_their_builds_without_importing_them(self, tmp_path: Path) -> None:
+    def test_framework_versions_and_builds_are_read_without_importing(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
         install(python, "torch", "2.6.0", version_py=TORCH_VERSION)
         install(python, "tensorflow", "2.20.0", python__platform__build_info_py=TENSORFLOW_BUILD)
@@ -194,17 +194,17 @@ class TestAsking:
         assert facts.tensorflow == Package(version="2.20.0", cuda=False)
         assert facts.keras == Package(version="3.9.0", cuda=None)
 
-    def test_what_a_build_does_not_say_is_not_known(self, tmp_path: Path) -> None:
+    def test_missing_build_information_is_unknown(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
         install(python, "torch", "2.6.0")
         install(python, "tensorflow", python__platform__build_info_py="this is (no Python\n")
-        (packages_of(python) / "keras").mkdir()  # somebody's data
+        (packages_of(python) / "keras").mkdir()  # a data folder, not the package
         facts = ask(str(python))
         assert facts.torch == Package(version="2.6.0", cuda=None)
         assert facts.tensorflow == Package(version=None, cuda=None)
         assert facts.keras is None
 
-    def test_the_real_ones_of_this_application(self) -> None:
+    def test_own_interpreter_reports_its_installed_frameworks(self) -> None:
         from importlib.metadata import version
 
         facts = ask(sys.executable, timeout_s=60)
@@ -213,7 +213,7 @@ class TestAsking:
         assert facts.torch.cuda is ("+cpu" not in version("torch"))
         assert facts.keras == Package(version=version("keras"), cuda=None)
 
-    def test_what_an_environment_prints_when_it_starts_is_passed_over(self, tmp_path: Path) -> None:
+    def test_output_printed_at_startup_is_ignored(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
         (packages_of(python) / "noisy.pth").write_text("import sys; print('hello'); print('trainyard-answer:{')\n")
         assert ask(str(python)).prefix == str(tmp_path / "env")
@@ -233,14 +233,14 @@ class TestAsking:
             ("#!/bin/sh\necho 'trainyard-answer:[1]'; echo 'trainyard-answer:{\"version\": \"3\"}'\n", "is not a Py"),
         ],
     )  # fmt: skip
-    def test_what_is_no_python_is_said_to_be_none(self, tmp_path: Path, text: str, sentence: str) -> None:
+    def test_program_that_is_not_python_is_reported(self, tmp_path: Path, text: str, sentence: str) -> None:
         program = write_program(tmp_path / "python", text)
         with pytest.raises(ValueError, match=sentence) as caught:
             ask(str(program), timeout_s=0.3 if "sleep" in text else 20)
         assert str(program) in str(caught.value)
         assert "trainyard pythons" in str(caught.value)
 
-    def test_what_cannot_be_started_at_all(self, tmp_path: Path) -> None:
+    def test_program_that_cannot_be_started_is_reported(self, tmp_path: Path) -> None:
         unfit = write_program(tmp_path / "text", "#!/bin/sh\n", mode=0o644)
         dangling = tmp_path / "dangling"
         dangling.symlink_to("/opt/python3.9/gone")
@@ -255,13 +255,13 @@ class TestAsking:
                 ask(str(path))
 
     @pytest.mark.parametrize("version", [(2, 7), (3, 6), (3, 7)])
-    def test_one_that_is_too_old_still_tells_its_version(self, version: tuple[int, int]) -> None:
+    def test_too_old_python_still_reports_its_version(self, version: tuple[int, int]) -> None:
         facts = ask(of_version(*version), timeout_s=60)
         assert facts.version[:2] == version
         assert "scripts need Python 3.8 or later" in (facts.too_old() or "")
 
     @pytest.mark.parametrize("version", [(3, 8), (3, 9), (3, 10), (3, 12), (3, 13)])
-    def test_other_versions_are_asked_in_words_that_they_understand(self, version: tuple[int, int]) -> None:
+    def test_probe_runs_on_other_python_versions(self, version: tuple[int, int]) -> None:
         facts = ask(of_version(*version), timeout_s=60)
         assert facts.version[:2] == version
         assert facts.prefix
@@ -269,8 +269,8 @@ class TestAsking:
         assert (facts.too_old(MIN_FOR_RECIPES) is None) is (version >= (3, 10))
 
 
-class TestRemembering:
-    def test_one_that_has_not_changed_is_asked_once(self, tmp_path: Path) -> None:
+class TestProbeCache:
+    def test_unchanged_python_is_probed_once(self, tmp_path: Path) -> None:
         python = make_environment(tmp_path / "env")
         starts, file = tmp_path / "starts", tmp_path / "cache" / "pythons.json"
         count_starts(python, starts)
@@ -280,13 +280,13 @@ class TestRemembering:
         assert ask(str(python), remembered=ProbeCache(file)).prefix == str(tmp_path / "env")
         assert starts.read_text() == "started\n"
 
-    def test_a_package_that_is_installed_meanwhile_is_seen(self, tmp_path: Path) -> None:
+    def test_newly_installed_package_invalidates_the_cache(self, tmp_path: Path) -> None:
         python, remembered = make_environment(tmp_path / "env"), ProbeCache()
         assert ask(str(python), remembered=remembered).keras is None
         install(python, "keras", "3.9.0")
         assert ask(str(python), remembered=remembered).keras == Package(version="3.9.0", cuda=None)
 
-    def test_an_interpreter_that_was_replaced_is_asked_anew(self, tmp_path: Path) -> None:
+    def test_replaced_interpreter_is_probed_again(self, tmp_path: Path) -> None:
         python, remembered = make_environment(tmp_path / "env"), ProbeCache()
         ask(str(python), remembered=remembered)
         python.unlink()
@@ -294,7 +294,7 @@ class TestRemembering:
         with pytest.raises(ValueError, match="exit status 3"):
             ask(str(python), remembered=remembered)
 
-    def test_a_script_that_starts_one_or_the_other_is_not_remembered(self, tmp_path: Path, bare: Path) -> None:
+    def test_wrapper_script_is_not_cached(self, tmp_path: Path, bare: Path) -> None:
         other = make_environment(tmp_path / "other")
         shim = write_program(tmp_path / "python", f'#!/bin/sh\nexec "$(cat {tmp_path}/which)" "$@"\n')
         remembered = ProbeCache()
@@ -308,7 +308,7 @@ class TestRemembering:
          '{"format": 1, "pythons": {"KEY": 3}}', '{"format": 1, "pythons": {"KEY": {"answer": {}, "seen": {}}}}',
          '{"format": 1, "pythons": {"KEY": {"answer": {"version": [3]}, "seen": {}}}}'],
     )  # fmt: skip
-    def test_a_broken_cache_is_no_error(self, tmp_path: Path, bare: Path, text: str) -> None:
+    def test_corrupt_cache_is_ignored(self, tmp_path: Path, bare: Path, text: str) -> None:
         file = tmp_path / "pythons.json"
         key = json.dumps(json.dumps([str(bare), os.environ.get("PYTHONPATH", ""), ""]))
         file.write_text(text.replace('"KEY"', key), encoding="utf-8")
@@ -317,7 +317,7 @@ class TestRemembering:
         remembered.save()
         assert ProbeCache(file).get(str(bare)) is not None
 
-    def test_a_cache_that_cannot_be_written_costs_nothing(self, tmp_path: Path, bare: Path) -> None:
+    def test_unwritable_cache_is_ignored(self, tmp_path: Path, bare: Path) -> None:
         (tmp_path / "file").touch()
         remembered = ProbeCache(tmp_path / "file" / "pythons.json")
         ask(str(bare), remembered=remembered)
@@ -325,7 +325,7 @@ class TestRemembering:
 
 
 class TestSearching:
-    def test_all_are_asked_and_each_has_facts_or_a_sentence(self, tmp_path: Path) -> None:
+    def test_search_reports_facts_or_a_problem_for_each_python(self, tmp_path: Path) -> None:
         good = make_environment(tmp_path / ".venv")
         bad = write_program(tmp_path / "venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
         gone = tmp_path / "env" / "bin" / "python"
@@ -343,7 +343,7 @@ class TestSearching:
         assert "which is gone" in known[str(gone)][0]
         assert "There is no Python at" in known[str(tmp_path / "nothing")][0]
 
-    def test_near_another_folder_only_who_is_new_is_asked(self, tmp_path: Path) -> None:
+    def test_search_near_another_folder_probes_only_new_pythons(self, tmp_path: Path) -> None:
         python, starts = make_environment(tmp_path / "a" / ".venv"), tmp_path / "starts"
         count_starts(python, starts)
         search = PythonSearch(ProbeCache(), timeout_s=60, variables={"HOME": str(tmp_path), "PATH": ""})
@@ -354,7 +354,7 @@ class TestSearching:
         search.close()
         assert starts.read_text() == "started\n"
 
-    def test_closing_ends_one_that_hangs_and_what_it_started(self, tmp_path: Path) -> None:
+    def test_close_terminates_a_hanging_probe_and_its_children(self, tmp_path: Path) -> None:
         hanging = write_program(
             tmp_path / ".venv" / "bin" / "python", f"#!/bin/sh\nsleep 1000 &\necho $! > {tmp_path}/pid\nwait\n"
         )
@@ -368,7 +368,7 @@ class TestSearching:
         wait_until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
         assert search.done
 
-    def test_closing_before_anything_was_found_and_twice(self) -> None:
+    def test_search_can_be_closed_early_and_twice(self) -> None:
         search = PythonSearch(ProbeCache())
         search.close()
         search.start()
@@ -379,7 +379,7 @@ class TestSearching:
 
 
 class TestCommand:
-    def test_one_document_with_what_is_known_of_each(
+    def test_json_lists_facts_of_each_python(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -394,7 +394,7 @@ class TestCommand:
             "tensorflow": None, "keras": None, "problem": None,
         }  # fmt: skip
 
-    def test_a_table_and_below_it_what_cannot_be_used(
+    def test_table_lists_pythons_then_unusable_ones(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -407,12 +407,12 @@ class TestCommand:
         assert any(line.endswith(str(python)) and line.startswith("-") for line in lines)
         assert any(line.startswith(f"{python} cannot be used") for line in lines)
 
-    def test_a_folder_that_is_not_there(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_missing_folder_is_wrong_use(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert __main__.main(["pythons", "--near", "/nowhere/at/all"]) == __main__.WRONG_USE
         assert "There is no file or folder /nowhere/at/all." in capsys.readouterr().err
 
 
-def test_an_environment_whose_base_was_removed_says_so(tmp_path: Path) -> None:
+def test_environment_with_a_removed_base_is_reported(tmp_path: Path) -> None:
     python = make_environment(tmp_path / "env")
     for each in python.parent.glob("python*"):
         each.unlink()
@@ -422,7 +422,7 @@ def test_an_environment_whose_base_was_removed_says_so(tmp_path: Path) -> None:
         ask(str(python))
 
 
-def test_asking_does_not_import_what_lies_in_the_working_folder(
+def test_probe_does_not_import_from_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare: Path
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The sampler and its helper process, with real processes and a stand-in for the driver's library."""
+"""The sampler and its helper process, with real processes and a fake driver library."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def helper(sampler: Sampler) -> psutil.Process:
 
 
 def wait_for(sampler: Sampler, condition, what: str):
-    """The first survey of which the condition is true."""
+    """Return the first survey for which the condition is true."""
     return wait_until(lambda: (survey := sampler.poll()) and condition(survey) and survey, what=what)
 
 
 def fall_silent(sampler: Sampler) -> None:
-    """Poll until no reading of GPU 0 has come for six intervals."""
+    """Poll until GPU 0 has sent no reading for six intervals."""
     heard_at = time.monotonic()
 
     def silent() -> bool:
@@ -85,7 +85,7 @@ def all_well(survey) -> bool:
     return bool(survey.samples) and not any(sample.lost for sample in survey.samples)
 
 
-def test_eight_gpus_with_their_readings_which_follow_the_hardware(nvml, sampler):
+def test_readings_of_eight_gpus_follow_the_hardware(nvml, sampler):
     nvml.write(gpus=8, **{f"gpu{index}": {"utilisation": index, "memory_used": 2**20} for index in range(8)})
     survey = sampler.survey(10)
     assert [device.id for device in survey.devices] == [uuid(index) for index in range(8)]
@@ -97,7 +97,7 @@ def test_eight_gpus_with_their_readings_which_follow_the_hardware(nvml, sampler)
     wait_for(sampler, lambda survey: survey.samples[7].utilisation_percent == 99, "the new utilisation")
 
 
-def test_process_lists_can_be_hurried(nvml, sampler):
+def test_process_list_period_can_be_shortened(nvml, sampler):
     nvml.write(gpus=1)
     assert sampler.survey(10).samples[0].processes == ()
     nvml.write(gpu0={"compute": "4711:5"})
@@ -106,7 +106,7 @@ def test_process_lists_can_be_hurried(nvml, sampler):
     assert [(process.pid, process.memory_used_bytes) for process in survey.samples[0].processes] == [(4711, 5)]
 
 
-def test_new_samples_are_handed_out_once_however_often_is_polled(nvml, sampler):
+def test_new_samples_returns_each_sample_once(nvml, sampler):
     nvml.write(gpus=2)
     sampler.survey(10)
     times = []
@@ -121,7 +121,7 @@ def test_new_samples_are_handed_out_once_however_often_is_polled(nvml, sampler):
     assert sampler.new_samples() == []
 
 
-def test_a_gpu_that_is_lost_and_comes_back(nvml, sampler):
+def test_lost_gpu_is_reported_and_recovers(nvml, sampler):
     nvml.write(gpus=2)
     sampler.survey(10)
     nvml.write(gpu1={"lost": 1})
@@ -134,7 +134,7 @@ def test_a_gpu_that_is_lost_and_comes_back(nvml, sampler):
     wait_for(sampler, all_well, "the GPU to come back")
 
 
-def test_the_only_gpu_gets_a_fresh_session_with_the_driver(nvml, sampler):
+def test_helper_restarts_when_the_only_gpu_is_lost(nvml, sampler):
     nvml.write(gpus=1)
     sampler.survey(10)
     first = helper(sampler)
@@ -148,7 +148,7 @@ def test_the_only_gpu_gets_a_fresh_session_with_the_driver(nvml, sampler):
     assert helper(sampler) != first
 
 
-def test_driver_trouble_is_a_banner_until_it_is_cured(nvml, sampler):
+def test_driver_error_shows_a_banner_until_resolved(nvml, sampler):
     nvml.write(gpus=2, init_error=18)
     survey = sampler.survey(10)
     assert survey.devices == ()
@@ -159,7 +159,7 @@ def test_driver_trouble_is_a_banner_until_it_is_cured(nvml, sampler):
     assert (len(survey.samples), survey.banner) == (2, None)
 
 
-def test_a_gpu_that_was_listed_once_stays_listed_when_the_driver_is_gone(nvml, sampler):
+def test_known_gpu_stays_listed_when_the_driver_disappears(nvml, sampler):
     nvml.write(gpus=2)
     sampler.survey(10)
     nvml.write(init_error=9)
@@ -174,7 +174,7 @@ def test_a_gpu_that_was_listed_once_stays_listed_when_the_driver_is_gone(nvml, s
 
 
 @pytest.mark.parametrize("how", ["segv", "abort"])
-def test_a_driver_that_crashes_its_caller(nvml, sampler, how):
+def test_helper_crashed_by_the_driver_is_restarted(nvml, sampler, how):
     nvml.write(gpus=1)
     sampler.survey(10)
     nvml.write(crash=how)
@@ -186,7 +186,7 @@ def test_a_driver_that_crashes_its_caller(nvml, sampler, how):
     wait_for(sampler, lambda survey: survey.samples[0].time > crashed_at, "new readings")
 
 
-def test_a_helper_that_is_killed_is_started_again(nvml, sampler):
+def test_killed_helper_is_restarted(nvml, sampler):
     nvml.write(gpus=1)
     sampler.survey(10)
     first = helper(sampler)
@@ -198,7 +198,7 @@ def test_a_helper_that_is_killed_is_started_again(nvml, sampler):
     assert not psutil.pid_exists(first.pid), "no zombie is left"
 
 
-def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, clock):
+def test_hanging_driver_is_reported_and_its_helper_replaced(nvml, clock):
     nvml.write(gpus=1)
     with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=HelperTimeouts(start_s=30), clock=clock) as sampler:
         sampler.survey(10)
@@ -218,7 +218,7 @@ def test_a_driver_that_hangs_is_told_and_its_helper_replaced(nvml, clock):
         )
 
 
-def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_age(nvml, clock):
+def test_slow_driver_keeps_its_helper_and_shows_reading_age(nvml, clock):
     nvml.write(gpus=1)
     timeouts = HelperTimeouts(stale_s=1.5, hang_s=60, start_s=30, retry_s=30)
     with Sampler(kinds=NVIDIA, period_s=0.05, timeouts=timeouts, clock=clock) as sampler:
@@ -236,7 +236,7 @@ def test_a_driver_that_answers_slowly_is_waited_for_and_its_readings_say_their_a
         assert helper(sampler) == patient, "it was not taken for one that hangs"
 
 
-def test_the_age_of_each_reading_is_known_while_one_call_of_the_driver_hangs(nvml, clock):
+def test_reading_age_is_known_while_a_driver_call_hangs(nvml, clock):
     nvml.write(gpus=2)
     timeouts = HelperTimeouts(stale_s=0.3, hang_s=60)
     with Sampler(period_s=0.05, timeouts=timeouts, clock=clock) as sampler:
@@ -252,7 +252,7 @@ def test_the_age_of_each_reading_is_known_while_one_call_of_the_driver_hangs(nvm
         assert ages[1] - ages[0] == pytest.approx(5)
 
 
-def test_no_poll_waits_for_a_driver_whose_every_call_takes_long(nvml):
+def test_poll_does_not_block_on_a_slow_driver(nvml):
     nvml.write(gpus=1, slow_ms=100)
     polls = 0
     with Sampler(kinds=NVIDIA, period_s=0.05) as sampler:
@@ -266,7 +266,7 @@ def test_no_poll_waits_for_a_driver_whose_every_call_takes_long(nvml):
     assert polls > nvml.calls().total(), "more polls than calls: none of them took as long as one"
 
 
-def test_a_sleeping_gpu_that_woke_up_takes_the_place_of_its_row():
+def test_gpu_that_wakes_up_replaces_its_sleeping_row():
     store = ReadingsStore()
     asleep = Device(id="PCI-0000:01:00.0", kind="nvidia", label="GPU at", name="N", pci_bus_id="0000:01:00.0")
     store.add(HelperAnswer(devices=(asleep,), samples=(Sample(device_id=asleep.id, time=1.0, asleep=True),)), 0.0)
@@ -276,8 +276,8 @@ def test_a_sleeping_gpu_that_woke_up_takes_the_place_of_its_row():
     assert not store.latest
 
 
-def test_a_gpu_that_fell_asleep_before_its_helper_was_started_anew_keeps_its_row():
-    """The new helper does not wake it up to ask for its id."""
+def test_gpu_asleep_at_helper_restart_keeps_its_row():
+    """The new helper does not wake the GPU to ask for its id."""
     store = ReadingsStore()
     awake = Device(id="GPU-1", kind="nvidia", label="GPU 0", name="N", pci_bus_id="0000:01:00.0")
     store.add(HelperAnswer(devices=(awake,), samples=(Sample(device_id="GPU-1", time=1.0, memory_used_bytes=5),)), 0.0)
@@ -295,7 +295,7 @@ def test_a_gpu_that_fell_asleep_before_its_helper_was_started_anew_keeps_its_row
     assert store.latest["GPU-1"].memory_used_bytes == 6
 
 
-def test_what_a_device_is_reaches_the_client_whole():
+def test_device_survives_the_helper_protocol_unchanged():
     device = Device(
         id="GPU-1", kind="nvidia", label="GPU 0", name="N", minor=3, shared_memory=True, blocked="hidden", cores=(1,)
     )
@@ -304,7 +304,7 @@ def test_what_a_device_is_reaches_the_client_whole():
     assert (answer.devices, answer.samples) == ((device,), (sample,))
 
 
-def test_what_reads_the_same_is_not_described_again_and_reaches_the_client_with_its_new_time():
+def test_unchanged_sample_is_sent_as_its_new_time_only():
     old = Sample(device_id="GPU-1", time=1.0, utilisation_percent=3.0, clock_reasons=("too hot",), processes=(P,))
     other = Sample(device_id="GPU-2", time=1.0, memory_used_bytes=5, lost="It is gone.")
     before = (old, other)
@@ -317,27 +317,27 @@ def test_what_reads_the_same_is_not_described_again_and_reaches_the_client_with_
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Sample) if field.name != "time"])
-def test_whatever_of_a_reading_changes_reaches_the_client(name):
+def test_each_changed_sample_field_reaches_the_client(name):
     old = Sample(device_id="GPU-1", time=1.0)
     values = {"device_id": "GPU-2", "clock_reasons": ("too hot",), "processes": (P,), "lost": "Gone.", "asleep": True}
     changed = replace(old, time=2.0, **{name: values.get(name, 7)})
     assert from_line(to_line(HelperAnswer(samples=(changed,)), (old,)), (old,)).samples == (changed,)
 
 
-def test_a_device_more_or_less_than_before_is_no_trouble():
+def test_answer_may_add_or_drop_devices():
     one, two = (Sample(device_id=f"GPU-{number}", time=1.0) for number in (1, 2))
     for before, samples in (((one,), (one, two)), ((one, two), (one,)), ((one, two), (two,)), ((one, two), ())):
         assert from_line(to_line(HelperAnswer(samples=samples), before), before).samples == samples
 
 
-def test_an_answer_that_refers_to_one_that_was_never_heard_is_none():
+def test_answer_referring_to_an_unknown_answer_is_rejected():
     one = Sample(device_id="GPU-1", time=1.0)
     with pytest.raises(LookupError):
         from_line(to_line(HelperAnswer(samples=(one,)), (one,)))
 
 
 def eight_readings(sampler: Sampler) -> list[Sample]:
-    """The next eight or more."""
+    """Return at least the next eight samples."""
     got: list[Sample] = []
 
     def enough() -> bool:
@@ -349,7 +349,7 @@ def eight_readings(sampler: Sampler) -> list[Sample]:
     return got
 
 
-def test_readings_that_stay_the_same_go_on_coming_and_so_they_do_after_a_restart_of_the_helper(nvml, sampler):
+def test_unchanged_readings_keep_arriving_after_a_helper_restart(nvml, sampler):
     nvml.write(gpus=2, gpu1={"utilisation": 41, "memory_used": 7 * 2**20})
     last = sampler.survey(10).samples[1]
     sampler.new_samples()
@@ -365,7 +365,7 @@ def test_readings_that_stay_the_same_go_on_coming_and_so_they_do_after_a_restart
     wait_for(sampler, lambda survey: survey.samples[1].utilisation_percent == 42, "the change")
 
 
-def test_a_stopped_helper_delays_nobody(nvml, sampler, clock):
+def test_poll_does_not_block_on_a_stopped_helper(nvml, sampler, clock):
     nvml.write(gpus=1)
     sampler.survey(10)
     stopped = helper(sampler)
@@ -379,10 +379,10 @@ def test_a_stopped_helper_delays_nobody(nvml, sampler, clock):
     assert "s old" in survey.banner
     assert sampler.new_samples() == []
     assert survey.age_s(uuid(0), clock()) >= 0.5, "the reading keeps its time"
-    stopped.kill()  # or its end would be waited for in vain, twice
+    stopped.kill()  # otherwise close would time out twice waiting for it to exit
 
 
-def test_close_ends_a_helper_that_is_stopped_and_may_be_called_twice(nvml, sampler):
+def test_close_terminates_a_stopped_helper_and_can_be_repeated(nvml, sampler):
     nvml.write(gpus=1)
     sampler.survey(10)
     stopped = helper(sampler)
@@ -394,7 +394,7 @@ def test_close_ends_a_helper_that_is_stopped_and_may_be_called_twice(nvml, sampl
     assert helper_pids() == [], "a closed sampler starts nothing"
 
 
-def test_a_helper_in_a_hanging_driver_ends_with_its_client(nvml):
+def test_helper_in_a_hanging_driver_exits_with_its_client(nvml):
     nvml.write(gpus=1)
     code = """
 import os, sys
@@ -414,7 +414,7 @@ os.abort()
     wait_until(lambda: processes.identify(pid) is None, what="the helper's end")
 
 
-def test_the_helper_carries_no_tag_of_a_run(nvml, sampler, monkeypatch):
+def test_helper_environment_has_no_run_tag(nvml, sampler, monkeypatch):
     monkeypatch.setenv("TRAINYARD_RUN", "some-run")
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     nvml.write(gpus=1)
@@ -422,7 +422,7 @@ def test_the_helper_carries_no_tag_of_a_run(nvml, sampler, monkeypatch):
     assert "TRAINYARD_RUN" not in helper(sampler).environ()
 
 
-def test_a_folder_named_core_where_the_user_stands_is_not_ours(nvml, sampler, monkeypatch, tmp_path):
+def test_helper_ignores_a_core_folder_in_the_working_directory(nvml, sampler, monkeypatch, tmp_path):
     (tmp_path / "core").mkdir()
     (tmp_path / "core" / "__init__.py").write_text("raise SystemExit('not ours')")
     monkeypatch.chdir(tmp_path)
@@ -430,7 +430,7 @@ def test_a_folder_named_core_where_the_user_stands_is_not_ours(nvml, sampler, mo
     assert len(sampler.survey(10).devices) == 1
 
 
-def test_no_driver_answers_in_time(nvml):
+def test_survey_times_out_when_no_driver_answers(nvml):
     nvml.write(gpus=1, slow_ms=60_000)
     with Sampler() as sampler:
         survey = sampler.survey(0.3)
@@ -439,7 +439,7 @@ def test_no_driver_answers_in_time(nvml):
 
 
 @pytest.mark.skipif(ctypes.util.find_library("nvidia-ml") is not None, reason="this machine has the real library")
-def test_a_machine_without_the_library_has_no_banner_and_keeps_no_helper(clock):
+def test_missing_driver_library_shows_no_banner_and_keeps_no_helper(clock):
     with Sampler(timeouts=QUICK, clock=clock) as sampler:
         survey = sampler.survey(10)
         assert {device.kind for device in survey.devices} == {"cpu"}
@@ -450,14 +450,14 @@ def test_a_machine_without_the_library_has_no_banner_and_keeps_no_helper(clock):
         assert helper_pids() == []
 
 
-def test_a_kind_of_which_nothing_is_wanted_starts_no_helper(nvml):
+def test_unselected_device_kind_starts_no_helper(nvml):
     nvml.write(gpus=1)
     with Sampler(only=["cpu:0"]) as sampler:
         assert [device.id for device in sampler.survey(10).devices] == ["cpu:0"]
         assert helper_pids() == []
 
 
-def test_gpus_are_listed_before_the_cpu_and_memory_is_that_of_watched_processes(nvml):
+def test_gpus_precede_the_cpu_and_cpu_memory_is_of_watched_processes(nvml):
     nvml.write(gpus=1)
     with Sampler(period_s=0.05) as sampler:
         assert [device.id for device in sampler.survey(10).devices][:2] == [uuid(0), "cpu:0"]
@@ -466,7 +466,7 @@ def test_gpus_are_listed_before_the_cpu_and_memory_is_that_of_watched_processes(
         assert survey.samples[1].memory_used_bytes > 2**20
 
 
-def test_naming_the_devices_loads_no_driver_library():
+def test_importing_core_devices_loads_no_driver_library():
     code = "import core.devices, core.devices.sampler, sys; sys.exit('pynvml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
     code = "import core.devices, sys; sys.exit('psutil' in sys.modules)"
@@ -474,12 +474,12 @@ def test_naming_the_devices_loads_no_driver_library():
 
 
 @pytest.mark.parametrize("period_s", [0, -1, float("nan")])
-def test_a_period_of_nothing_is_refused(period_s):
+def test_period_that_is_not_positive_is_rejected(period_s):
     with pytest.raises(ValueError, match="more than 0"):
         Sampler(period_s=period_s)
 
 
-def test_a_driver_that_never_answered_is_told_once(nvml):
+def test_unresponsive_driver_is_reported_once_in_the_banner(nvml):
     nvml.write(gpus=1, slow_ms=60_000)
     seconds = itertools.count()
     with Sampler(kinds=NVIDIA, period_s=0.05, clock=lambda: float(next(seconds))) as sampler:

@@ -1,4 +1,4 @@
-"""Programs of users' own, run unchanged: what they are started with, how they end, and that nothing is left."""
+"""User scripts run unchanged: how they are started, how they end, and that no processes are left."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ json.dump(
 
 @pytest.fixture
 def tells(tmp_path: Path) -> Path:
-    """A script that writes down what it was started with."""
+    """A script that records its arguments and environment."""
     path = tmp_path / "project" / "tells.py"
     path.parent.mkdir()
     path.write_text(TELLS)
@@ -56,7 +56,7 @@ def told(path: Path) -> dict[str, object]:
     return found
 
 
-def test_a_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, tells: Path) -> None:
+def test_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, tells: Path) -> None:
     here, arguments = tmp_path / "here", ["--lr", "0.1", "a b", "--", "-x"]
     here.mkdir()
     environment = {"TOLD": str(tmp_path / "panel.json"), "MINE": "a=b c"}
@@ -79,7 +79,7 @@ def test_a_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, 
     assert not [name for name in mine if name.startswith("PYTHONPATH")]
 
 
-def test_a_module_runs_as_python_m_does(tmp_path: Path, runs_root: Path) -> None:
+def test_module_runs_as_with_python_m(tmp_path: Path, runs_root: Path) -> None:
     package = tmp_path / "mine" / "train"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -96,7 +96,7 @@ def test_a_module_runs_as_python_m_does(tmp_path: Path, runs_root: Path) -> None
     assert found["path"][0] == str(tmp_path / "mine")  # type: ignore[index]
 
 
-def test_packages_called_like_ours_stay_the_users(tmp_path: Path, runs_root: Path) -> None:
+def test_user_packages_named_like_ours_are_imported(tmp_path: Path, runs_root: Path) -> None:
     project = ODD / "own_packages"
     ended = train(script_spec(project / "train.py", "x", cwd=tmp_path), runs_root)
 
@@ -105,7 +105,7 @@ def test_packages_called_like_ours_stay_the_users(tmp_path: Path, runs_root: Pat
     assert f"['x'] __main__ {project}" in ended.run.log_end()
 
 
-def test_one_process_per_device_gets_what_torchrun_gives(tmp_path: Path, runs_root: Path, tells: Path) -> None:
+def test_process_per_device_gets_the_torchrun_environment(tmp_path: Path, runs_root: Path, tells: Path) -> None:
     spec = script_spec(
         tells, cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device", environment={"TOLD": str(tmp_path / "told")}
     )  # fmt: skip
@@ -130,7 +130,7 @@ def test_one_process_per_device_gets_what_torchrun_gives(tmp_path: Path, runs_ro
     assert 1024 <= int(ports.pop()) < 65536
 
 
-def test_what_it_prints_is_in_the_log_byte_for_byte(tmp_path: Path, runs_root: Path) -> None:
+def test_output_is_logged_byte_for_byte(tmp_path: Path, runs_root: Path) -> None:
     script = ODD / "rubbish.py"
     source = script.read_text().replace("os.urandom(200_000)", "bytes(range(256)) * 800")
     (tmp_path / "rubbish.py").write_text(source)
@@ -143,7 +143,7 @@ def test_what_it_prints_is_in_the_log_byte_for_byte(tmp_path: Path, runs_root: P
     assert ended.run.facts.step == 3
 
 
-def test_a_script_that_raises_fails_with_its_own_error(tmp_path: Path, runs_root: Path) -> None:
+def test_script_exception_fails_the_run_with_its_error(tmp_path: Path, runs_root: Path) -> None:
     (tmp_path / "broken.py").write_text("def fit():\n    raise KeyError('no such column')\n\nfit()\n")
 
     ended = train(script_spec(tmp_path / "broken.py", cwd=tmp_path), runs_root)
@@ -154,7 +154,7 @@ def test_a_script_that_raises_fails_with_its_own_error(tmp_path: Path, runs_root
     assert "in fit" in ended.run.facts.traceback
 
 
-def test_one_that_says_by_itself_why_it_fails_is_quoted(tmp_path: Path, runs_root: Path) -> None:
+def test_argparse_error_of_the_script_is_quoted(tmp_path: Path, runs_root: Path) -> None:
     (tmp_path / "picky.py").write_text(
         "import argparse\nparser = argparse.ArgumentParser()\n"
         "parser.add_argument('--arch', required=True)\nparser.parse_args()\n"
@@ -168,14 +168,14 @@ def test_one_that_says_by_itself_why_it_fails_is_quoted(tmp_path: Path, runs_roo
     )
 
 
-def test_last_words_are_read_as_they_stand_on_a_terminal() -> None:
+def test_last_traceback_is_read_as_shown_on_a_terminal() -> None:
     trace = f"{TRACEBACK}\n  File 'x', line 1\nValueError: bad sample\n"
     ranked = "".join(f"[rank1]: {line}\n" for line in trace.splitlines())
     assert last_traceback(as_printed(f"step 1\n\x1b[31m{ranked}\x1b[0m")) == trace
     assert as_printed("10 %\r20 %\r30 %\r\ngone\n") == "30 %\ngone\n"
 
 
-def test_a_rank_that_fails_is_named_though_rank_0_ends_well(tmp_path: Path, runs_root: Path) -> None:
+def test_failed_rank_is_named_although_rank_0_succeeds(tmp_path: Path, runs_root: Path) -> None:
     spec = script_spec(ODD / "failing_rank.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
 
     ended = train(spec, runs_root)
@@ -191,7 +191,7 @@ def test_a_rank_that_fails_is_named_though_rank_0_ends_well(tmp_path: Path, runs
     )
 
 
-def test_nobody_answers_a_question(tmp_path: Path, runs_root: Path) -> None:
+def test_script_reading_stdin_fails_with_eof(tmp_path: Path, runs_root: Path) -> None:
     ended = train(script_spec(ODD / "reads_stdin.py", cwd=tmp_path), runs_root)
 
     assert ended.state is RunState.FAILED
@@ -199,7 +199,7 @@ def test_nobody_answers_a_question(tmp_path: Path, runs_root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["forks", "daemonises"])
-def test_what_it_leaves_behind_is_ended_and_named(tmp_path: Path, runs_root: Path, name: str) -> None:
+def test_leftover_processes_are_terminated_and_reported(tmp_path: Path, runs_root: Path, name: str) -> None:
     ended = train(script_spec(ODD / f"{name}.py", cwd=tmp_path), runs_root)
 
     assert ended.state is RunState.FINISHED
@@ -208,7 +208,7 @@ def test_what_it_leaves_behind_is_ended_and_named(tmp_path: Path, runs_root: Pat
     assert processes.tagged(ended.run.id) == []
 
 
-def test_stopping_interrupts_first_so_that_it_can_save(tmp_path: Path, runs_root: Path) -> None:
+def test_stop_sends_sigint_first_so_that_the_script_can_save(tmp_path: Path, runs_root: Path) -> None:
     followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
 
     followed.run.request("stop")
@@ -219,7 +219,7 @@ def test_stopping_interrupts_first_so_that_it_can_save(tmp_path: Path, runs_root
     assert (tmp_path / "saved.txt").read_text() == "saved\n"
 
 
-def test_one_that_ignores_the_interrupt_climbs_the_ladder(tmp_path: Path, runs_root: Path) -> None:
+def test_script_that_ignores_sigint_gets_stronger_signals(tmp_path: Path, runs_root: Path) -> None:
     (tmp_path / "deaf.py").write_text(
         "import signal, time\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -237,7 +237,7 @@ def test_one_that_ignores_the_interrupt_climbs_the_ladder(tmp_path: Path, runs_r
     assert processes.tagged(ended.run.id) == []
 
 
-def test_it_can_be_neither_paused_nor_saved_and_says_so(
+def test_pause_and_save_of_a_script_are_refused_with_a_notice(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
@@ -259,7 +259,7 @@ def test_it_can_be_neither_paused_nor_saved_and_says_so(
         Run.resume(followed.run.dir)
 
 
-def test_nothing_outlives_a_killed_supervisor(tmp_path: Path, runs_root: Path) -> None:
+def test_no_process_outlives_a_killed_supervisor(tmp_path: Path, runs_root: Path) -> None:
     followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
     supervisor = followed.run.facts.supervisor
     assert supervisor is not None
@@ -272,7 +272,7 @@ def test_nothing_outlives_a_killed_supervisor(tmp_path: Path, runs_root: Path) -
 
 
 def collectors(run_dir: Path) -> list[int]:
-    """Pids of those that write down the measurements of this run."""
+    """Return the pids of the collector processes of this run."""
     log = str(run_dir / EVENTS / "collector.jsonl")
     found = []
     for folder in Path("/proc").glob("[0-9]*/fd"):
@@ -282,7 +282,7 @@ def collectors(run_dir: Path) -> list[int]:
     return found
 
 
-def test_a_killed_reader_is_told_and_the_script_goes_on(tmp_path: Path, runs_root: Path) -> None:
+def test_killed_collector_is_reported_and_the_script_continues(tmp_path: Path, runs_root: Path) -> None:
     followed = start(script_spec(ODD / "saves_on_interrupt.py", cwd=tmp_path), runs_root).until_trained()
 
     (reader,) = collectors(followed.run.dir)
@@ -294,7 +294,7 @@ def test_a_killed_reader_is_told_and_the_script_goes_on(tmp_path: Path, runs_roo
     assert followed.until_over().state is RunState.STOPPED
 
 
-def test_its_shell_line_starts_the_same(tmp_path: Path, runs_root: Path, tells: Path) -> None:
+def test_shell_command_starts_the_script_identically(tmp_path: Path, runs_root: Path, tells: Path) -> None:
     spec = script_spec(tells, "a b", cwd=tmp_path, environment={"TOLD": str(tmp_path / "told.json"), "MINE": "x y"})
     ended = train(spec, runs_root)
     by_panel = told(tmp_path / "told.json")
