@@ -84,14 +84,14 @@ def machine(root: Path, *, module: bool = False, libraries: tuple[str, ...] = ()
     return root
 
 
-def test_without_a_driver_one_environment_and_no_cuda_packages(project: Path) -> None:
+def test_without_driver_one_environment_has_no_cuda_packages(project: Path) -> None:
     commands = would_do(project, "CUDA=0")
     assert installed(commands) == [(".venv", "--editable '.[torch,tensorflow]'")]
     assert "no CUDA packages are chosen" in "\n".join(commands)
     assert "and-cuda" not in "\n".join(commands)
 
 
-def test_with_a_driver_two_environments_and_a_message(project: Path) -> None:
+def test_with_driver_two_environments_are_installed_with_a_message(project: Path) -> None:
     commands = would_do(project, "CUDA=1")
     assert installed(commands) == [
         (".venv-tensorflow", "\"tensorflow[and-cuda]; python_version < '3.14'\""),
@@ -103,7 +103,7 @@ def test_with_a_driver_two_environments_and_a_message(project: Path) -> None:
     assert "PyTorch" in said[1]
 
 
-def test_a_machine_that_gets_a_driver_is_set_up_again(project: Path) -> None:
+def test_new_driver_causes_a_new_installation(project: Path) -> None:
     """What was installed without a driver does not count as installed with one, and a second start installs nothing."""
     names = ("bin/python", "run-plain", "test")
     for number, name in enumerate(names):
@@ -115,7 +115,7 @@ def test_a_machine_that_gets_a_driver_is_set_up_again(project: Path) -> None:
     assert len(installed(would_do(project, "CUDA=1"))) == 2
 
 
-def test_a_driver_is_seen_by_its_module_or_by_its_library(tmp_path: Path) -> None:
+def test_driver_is_detected_by_kernel_module_or_library(tmp_path: Path) -> None:
     for number, (facts, seen) in enumerate([
         ({}, "0"),
         ({"module": True}, "1"),
@@ -128,7 +128,7 @@ def test_a_driver_is_seen_by_its_module_or_by_its_library(tmp_path: Path) -> Non
         assert driver(machine(root, **facts)) == seen, facts
 
 
-def test_the_variable_overrides_what_is_seen_and_other_values_do_not(tmp_path: Path) -> None:
+def test_cuda_variable_overrides_detection_only_with_valid_values(tmp_path: Path) -> None:
     root = machine(tmp_path, module=True)
     assert driver(root, CUDA="0") == "0"
     assert driver(root, CUDA="/usr/local/cuda") == "1"
@@ -162,11 +162,11 @@ def test_the_variable_overrides_what_is_seen_and_other_values_do_not(tmp_path: P
         ("tensorflow", "raise ImportError('libcudnn.so.9 is missing')", "does not start: ImportError: libcudnn.so.9"),
     ],
 )
-def test_a_sentence_describes_what_was_installed(tmp_path: Path, module: str, code: str, says: str) -> None:
+def test_installed_build_is_described(tmp_path: Path, module: str, code: str, says: str) -> None:
     assert says in build_sentence(machine(tmp_path, libraries=("/usr/lib/libcuda.so.1",)), module, code)
 
 
-def test_a_build_for_cuda_without_a_driver_is_not_told_to_renew_it(tmp_path: Path) -> None:
+def test_cuda_build_without_driver_does_not_suggest_a_driver_update(tmp_path: Path) -> None:
     """As after `make run CUDA=1`, before the driver is installed."""
     code = "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)"
     told = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
@@ -188,22 +188,22 @@ def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:
     return done.stdout
 
 
-def test_a_framework_in_an_environment_of_its_own_trains_there(environment: Path) -> None:
+def test_framework_with_its_own_environment_trains_there(environment: Path) -> None:
     python = make_environment(environment / ".venv-tensorflow", "tensorflow", "keras")
     assert interpreter(framework("tensorflow")) == interpreter(framework("keras")) == str(python)
     assert interpreter(framework("pytorch")) == sys.executable
 
 
-def test_an_environment_without_the_framework_is_passed_over(environment: Path) -> None:
+def test_environment_without_the_framework_is_ignored(environment: Path) -> None:
     make_environment(environment / ".venv-tensorflow")
     assert interpreter(framework("tensorflow")) == sys.executable
 
 
-def test_without_another_environment_our_own_python_trains(environment: Path) -> None:
+def test_without_another_environment_the_current_python_is_used(environment: Path) -> None:
     assert {interpreter(framework(name)) for name in ("pytorch", "tensorflow", "keras")} == {sys.executable}
 
 
-def test_the_environment_variable_names_the_python(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_selects_the_python(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_environment(environment / ".venv-tensorflow", "tensorflow", "keras")
     monkeypatch.setenv("TRAINYARD_PYTHON_TENSORFLOW", "/somewhere/bin/python")
     assert interpreter(framework("tensorflow")) == interpreter(framework("keras")) == "/somewhere/bin/python"
@@ -211,7 +211,7 @@ def test_the_environment_variable_names_the_python(environment: Path, monkeypatc
     assert interpreter(framework("keras")) == str(Path.home() / "keras/bin/python")
 
 
-def test_whether_a_python_has_a_module_is_found_without_importing_it(tmp_path: Path) -> None:
+def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
     python = str(make_environment(tmp_path / "other", "tensorflow"))
     init = next((tmp_path / "other").glob("lib/python3*/site-packages/tensorflow/__init__.py"))
     init.write_text("raise SystemExit('imported')", encoding="utf-8")

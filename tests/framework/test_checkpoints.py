@@ -90,7 +90,9 @@ def recipe(stepwise: Followed) -> Iterator[Path]:
     path.write_text(textwrap.dedent(DROPS))
 
 
-def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
+def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
+    runs_root: Path, finished: tuple[Followed, Followed]
+) -> None:
     """From the middle of an epoch, from its end, and from the next epoch."""
     whole, stepwise = finished
     assert names(whole.run) == []
@@ -103,7 +105,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tupl
             assert again.run_series.metrics[metric].steps.tolist() == series.steps.tolist(), (step, metric)
 
 
-def test_two_ranks_resume_within_rounding(runs_root: Path, drops: str) -> None:
+def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drops: str) -> None:
     """Each rank has random states of its own: with dropout, both have to come back."""
     settings = SETTINGS | {"devices": "cpu:0,cpu:1"}
     stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **settings), runs_root)
@@ -112,7 +114,7 @@ def test_two_ranks_resume_within_rounding(runs_root: Path, drops: str) -> None:
 
 
 @pytest.mark.e2e
-def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) -> None:
+def test_fifty_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: Path) -> None:
     """A model of some megabytes, a checkpoint after every step: each life goes on where the last whole one is."""
     heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
     settings = {"epochs": 50, "batch_size": 16, "learning_rate": 1e-4}
@@ -132,9 +134,7 @@ def test_fifty_kills_in_mid_write_lose_nothing(runs_root: Path, tmp_path: Path) 
     assert not [name for name in names(Run(run_dir)) if name.startswith(".")]
 
 
-def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(
-    runs_root: Path, stepwise: Followed, recipe: Path
-) -> None:
+def test_checkpoint_of_another_model_or_dataset_is_refused(runs_root: Path, stepwise: Followed, recipe: Path) -> None:
     run_dir = broken_off(stepwise, 7, runs_root)
     recipe.write_text(recipe.read_text().replace("nn.Linear(6, width)", "nn.Linear(6, width, bias=False)"))
     failed = resumed(run_dir)
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_another_model_or_of_other_data_is_refused(
     assert resumed(run_dir).losses() == stepwise.losses()
 
 
-def test_a_checkpoint_holds_no_code(runs_root: Path, stepwise: Followed) -> None:
+def test_checkpoint_contains_no_code(runs_root: Path, stepwise: Followed) -> None:
     """A pickle that would run a command is refused by the loader, though its CRC is right."""
     run_dir = broken_off(stepwise, 7, runs_root)
     folder = run_dir / "checkpoints" / "step-00000007"

@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("page", [page for page in PAGES if trainyard_commands(page)], ids=lambda page: page.stem)
-def test_every_command_shown_succeeds(page: Path, folder: Path) -> None:
+def test_every_documented_command_succeeds(page: Path, folder: Path) -> None:
     runs = folder / "runs"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(folder / "config")}
     for arguments in trainyard_commands(page):
@@ -65,14 +65,14 @@ def test_every_command_shown_succeeds(page: Path, folder: Path) -> None:
         assert done.returncode == 0, f"trainyard {shlex.join(arguments)}: {done.stdout}{done.stderr}"
 
 
-def test_every_make_target_shown_exists() -> None:
+def test_every_documented_make_target_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     shown = {line.split()[1] for page in PAGES for line in commands(page) if line.startswith("make ")}
     assert shown >= {"run", "test", "test-fast", "lint", "bench"}
     assert [name for name in shown if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
-def test_every_file_named_in_a_document_exists() -> None:
+def test_every_documented_file_exists() -> None:
     missing = [
         f"{page.name}: {name}"
         for page in PAGES

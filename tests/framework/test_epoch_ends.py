@@ -143,7 +143,7 @@ def new(runs_root: Path) -> Callable[..., Path]:
 
 @pytest.mark.parametrize("reports_every", [1, 2, 7, 1000])
 @pytest.mark.parametrize("per_epoch", [1, 3, 20])
-def test_every_step_and_every_validation_is_recorded_once_and_in_order(
+def test_every_step_and_validation_is_recorded_once_in_order(
     new: Callable[..., Path], per_epoch: int, reports_every: int
 ) -> None:
     played = Played(new(epochs=9), per_epoch=per_epoch, reports_every=reports_every)
@@ -171,7 +171,7 @@ def test_every_step_and_every_validation_is_recorded_once_and_in_order(
 
 
 @pytest.mark.parametrize("validates", [True, False])
-def test_ends_of_short_epochs_cost_no_meeting(new: Callable[..., Path], *, validates: bool) -> None:
+def test_short_epochs_need_no_synchronisation_at_their_ends(new: Callable[..., Path], *, validates: bool) -> None:
     """The first is met, since nobody knows yet how long a validation takes, and the last."""
     played = Played(new(epochs=200), per_epoch=3, reports_every=100, validates=validates)
     assert played.train()
@@ -180,7 +180,7 @@ def test_ends_of_short_epochs_cost_no_meeting(new: Callable[..., Path], *, valid
     assert played.reporter.meetings == reports + ends + 1  # and what `end` reports
 
 
-def test_ends_of_long_epochs_are_told_at_once(new: Callable[..., Path]) -> None:
+def test_long_epochs_are_reported_immediately(new: Callable[..., Path]) -> None:
     played = Played(new(epochs=5), per_epoch=40, reports_every=5)
     untold: list[int] = []
     assert played.train(lambda step: untold.append(played.reporter.put_off_so_far))
@@ -188,7 +188,7 @@ def test_ends_of_long_epochs_are_told_at_once(new: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize("validates", [True, False])
-def test_automatic_checkpoints_fall_on_ends_of_epochs_and_have_their_value(
+def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(
     new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, *, validates: bool
 ) -> None:
     monkeypatch.setattr("core.worker.controller.CHECKPOINT_SHARE", 1e6)  # whatever they cost, it is little
@@ -205,7 +205,7 @@ def test_automatic_checkpoints_fall_on_ends_of_epochs_and_have_their_value(
 
 
 @pytest.mark.parametrize(("per_epoch", "waits"), [(3, True), (1000, False)])
-def test_a_checkpoint_by_the_clock_waits_for_the_end_of_a_short_epoch(
+def test_timed_checkpoint_waits_for_the_end_of_a_short_epoch(
     new: Callable[..., Path], *, per_epoch: int, waits: bool
 ) -> None:
     played = Played(new(epochs=20, unit="minutes", keep=1000), per_epoch=per_epoch, reports_every=7)
@@ -222,7 +222,7 @@ def test_a_checkpoint_by_the_clock_waits_for_the_end_of_a_short_epoch(
 
 
 @pytest.mark.parametrize("request_", ["stop", "pause", "save"])
-def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], request_: str) -> None:
+def test_requests_are_handled_while_epoch_ends_are_unreported(new: Callable[..., Path], request_: str) -> None:
     """By the next report, which tells the ends before it, and saves what they have brought."""
     run_dir = new(epochs=12)
     played = Played(run_dir, per_epoch=3, reports_every=8)
@@ -261,9 +261,7 @@ def test_requests_are_answered_while_an_end_is_untold(new: Callable[..., Path], 
 
 
 @pytest.mark.parametrize("validates", [True, False])
-def test_a_training_that_is_killed_with_an_end_untold_goes_on_as_if_it_never_was(
-    new: Callable[..., Path], *, validates: bool
-) -> None:
+def test_killed_run_with_unreported_epoch_ends_resumes_exactly(new: Callable[..., Path], *, validates: bool) -> None:
     """Wherever it is killed: what the last checkpoint positions on is on record, and what is not comes anew."""
     shape = {"per_epoch": 3, "reports_every": 50, "validates": validates}
     whole = Played(new(epochs=8, unit="steps", every=10, keep=1000), **shape)
@@ -303,7 +301,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
-def test_epochs_of_one_step_are_complete_on_two_ranks(
+def test_one_step_epochs_are_recorded_completely_on_two_ranks(
     runs_root: Path, tmp_path: Path, on_one_device: Followed, strategy: str
 ) -> None:
     single, awkward = on_one_device, write_recipe(tmp_path, AWKWARD, "awkward")
@@ -320,9 +318,7 @@ def test_epochs_of_one_step_are_complete_on_two_ranks(
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "pipeline"])
-def test_a_rank_that_is_killed_right_after_an_epoch_is_resumed_exactly(
-    runs_root: Path, tmp_path: Path, strategy: str
-) -> None:
+def test_rank_killed_right_after_an_epoch_resumes_exactly(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     """The last rank, in the first step of an epoch: nobody has told the end of the one before yet."""
     flag = tmp_path / "kills"
     source = (

@@ -50,7 +50,7 @@ def left_beside(folder: Path) -> list[str]:
 
 
 @pytest.mark.e2e(pooled=True)
-def test_a_pytorch_model_is_loaded_without_us(runs_root: Path, tmp_path: Path) -> None:
+def test_exported_pytorch_model_loads_without_trainyard(runs_root: Path, tmp_path: Path) -> None:
     """Also of a recipe whose neighbours it needs."""
     run = trained(runs_root, "digits_cnn", settings={"width": 4})
     folder = tmp_path / "out" / "model"
@@ -73,7 +73,7 @@ def test_a_pytorch_model_is_loaded_without_us(runs_root: Path, tmp_path: Path) -
 
 
 @pytest.mark.e2e(pooled=True)
-def test_a_pipelines_parts_are_united(runs_root: Path, tmp_path: Path) -> None:
+def test_exported_pipeline_model_merges_all_stages(runs_root: Path, tmp_path: Path) -> None:
     run = trained(runs_root, "digits_mlp", devices="cpu:0,cpu:1", strategy="pipeline")
     folder = tmp_path / "model"
     export_model(run.dir, folder)
@@ -93,7 +93,7 @@ def keras_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.e2e(pooled=True)
 @pytest.mark.parametrize("format_name", ["keras", "saved_model"])
-def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, format_name: str) -> None:
+def test_exported_keras_model_loads_without_trainyard(keras_run: Run, tmp_path: Path, format_name: str) -> None:
     run = keras_run
     folder = tmp_path / "model"
     exported = export_model(run.dir, folder, format_name=format_name)
@@ -115,7 +115,7 @@ def test_a_keras_model_is_loaded_without_us(keras_run: Run, tmp_path: Path, form
 
 
 @pytest.mark.e2e(pooled=True)
-def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+def test_export_errors_describe_the_cause(runs_root: Path, tmp_path: Path) -> None:
     source = Path(write_recipe(tmp_path, LONG_PYTORCH))
     run = trained(runs_root, str(source), checkpoints={"unit": "steps", "every": 1, "keep": 9, "best": False})
     folder = tmp_path / "model"
@@ -144,7 +144,9 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(runs_root: Path, tmp_path
     assert left_beside(folder) == []
 
 
-def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_command_rejects_invalid_requests(
+    runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = trained(runs_root, write_recipe(tmp_path, LONG_PYTORCH), checkpoints={"unit": "never"})
 
     def call(*arguments: str) -> tuple[int, str, str]:
@@ -167,7 +169,7 @@ def test_the_command_exports_one_thing(runs_root: Path, tmp_path: Path, capsys: 
 
 
 @pytest.mark.e2e(pooled=True)
-def test_the_best_checkpoint_is_found(runs_root: Path) -> None:
+def test_best_checkpoint_can_be_exported(runs_root: Path) -> None:
     followed = train(make_spec("digits_mlp", epochs=3, checkpoints={"unit": "epochs"}), runs_root)
     exported = export_model(followed.run.dir, followed.run.dir.parent / "best", checkpoint_name="best")
     losses = Followed(followed.run.attach(followed.run.dir)).until_over().run_series.metrics["val_loss"]
@@ -182,7 +184,7 @@ def fill(folder: Path) -> None:
     os.close(fd)
 
 
-def test_measurements_that_do_not_fit_leave_no_file(small_disk: Path) -> None:
+def test_csv_export_to_full_disk_leaves_no_file(small_disk: Path) -> None:
     run_series = RunSeries()
     run_series.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
     export_csv(run_series, small_disk / "fits.csv")
@@ -193,7 +195,7 @@ def test_measurements_that_do_not_fit_leave_no_file(small_disk: Path) -> None:
     assert not (small_disk / "a.csv").exists()
 
 
-def test_a_full_disk_is_told_whatever_the_framework_says(small_disk: Path) -> None:
+def test_full_disk_is_detected_from_any_framework_error(small_disk: Path) -> None:
     error = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 1984 vs 1936.")
     assert not exporter._is_full(small_disk, error)
     fill(small_disk)
@@ -201,7 +203,7 @@ def test_a_full_disk_is_told_whatever_the_framework_says(small_disk: Path) -> No
     assert not exporter._is_full(small_disk, PermissionError(13, "Permission denied"))
 
 
-def test_a_model_that_does_not_fit_on_the_disk_is_told_so(
+def test_model_export_to_full_disk_fails_with_a_clear_message(
     runs_root: Path, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_dir = runs_root / "one"
@@ -220,7 +222,7 @@ def test_a_model_that_does_not_fit_on_the_disk_is_told_so(
 
 
 @pytest.mark.e2e(pooled=True)
-def test_a_checkpoint_that_gave_way_meanwhile_is_said_to_have(tmp_path: Path) -> None:
+def test_exporting_a_replaced_checkpoint_fails_with_a_clear_message(tmp_path: Path) -> None:
     """The run under way keeps its newest alone, and the exporter has its framework to load first."""
     request = {
         "run_dir": str(tmp_path), "checkpoint": str(tmp_path / "checkpoints" / "step-00000007"),

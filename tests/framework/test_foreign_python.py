@@ -96,7 +96,7 @@ def _is_foreign(facts: PythonInfo) -> bool:
     return facts.too_old(MIN_FOR_RECIPES) is None and not is_ours and facts.torch is None
 
 
-def test_a_script_runs_under_it_and_is_measured(tmp_path: Path, runs_root: Path, foreign: str) -> None:
+def test_script_runs_under_another_python_and_is_measured(tmp_path: Path, runs_root: Path, foreign: str) -> None:
     (tmp_path / "tells.py").write_text(TELLS)
 
     ended = train(script_spec("tells.py", "told.json", cwd=tmp_path, python=foreign), runs_root)
@@ -109,7 +109,7 @@ def test_a_script_runs_under_it_and_is_measured(tmp_path: Path, runs_root: Path,
 
 
 @pytest.mark.e2e
-def test_a_worker_comes_up_under_it_and_asks_for_its_framework_alone(runs_root: Path, foreign: str) -> None:
+def test_worker_under_another_python_needs_only_its_framework(runs_root: Path, foreign: str) -> None:
     """All that a worker loads before its framework is the standard library and ours, in words that it understands."""
     spec = replace(make_spec("digits_mlp"), python=foreign)
 
@@ -121,7 +121,7 @@ def test_a_worker_comes_up_under_it_and_asks_for_its_framework_alone(runs_root: 
     )  # fmt: skip
 
 
-def test_a_recipe_is_refused_where_its_framework_is_missing(
+def test_recipe_is_refused_if_the_python_lacks_its_framework(
     runs_root: Path, foreign: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--runs", str(runs_root), "run", "digits_mlp", "--devices", "cpu:0", "--python", foreign]
@@ -135,7 +135,7 @@ def test_a_recipe_is_refused_where_its_framework_is_missing(
     [("pytorch", "single", "cpu:0"), ("pytorch", "ddp", "cpu:0,cpu:1"), ("tensorflow", "single", "cpu:0"),
      ("keras", "mirrored", "cpu:0,cpu:1")],
 )  # fmt: skip
-def test_a_recipe_trains_under_it_as_under_our_own(
+def test_recipe_under_another_python_has_the_same_losses(
     runs_root: Path, foreign_with: Callable[[str], str], framework: str, strategy: str, devices: str
 ) -> None:
     """Other versions of Python, of the framework and of numpy, on one device and on two: the same curve."""
@@ -151,7 +151,7 @@ def test_a_recipe_trains_under_it_as_under_our_own(
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("framework", ["pytorch", "keras"])
-def test_a_recipe_trains_where_nothing_of_ours_is_installed(runs_root: Path, apart: str, framework: str) -> None:
+def test_recipe_trains_in_environment_without_trainyard(runs_root: Path, apart: str, framework: str) -> None:
     spec = make_spec("digits_mlp", framework=framework, epochs=1)
 
     ended = train(replace(spec, python=apart), runs_root)
@@ -160,7 +160,7 @@ def test_a_recipe_trains_where_nothing_of_ours_is_installed(runs_root: Path, apa
     assert len(ended.losses()) == 23
 
 
-def test_a_package_that_a_recipe_needs_is_named_before_the_start(
+def test_missing_package_of_a_recipe_is_named_before_the_start(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """PyTorch is installed without numpy, which the digits are kept with."""
@@ -176,7 +176,7 @@ def test_a_package_that_a_recipe_needs_is_named_before_the_start(
     assert not runs_root.exists()
 
 
-def test_a_recipe_of_ones_own_is_looked_at_too(
+def test_missing_package_of_a_user_recipe_is_named(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recipe = write_recipe(
@@ -192,7 +192,7 @@ def test_a_recipe_of_ones_own_is_looked_at_too(
     assert "recipe.py needs the package nowhere_to_be_found, which Python" in capsys.readouterr().err
 
 
-def test_one_that_is_too_old_for_recipes_is_refused(
+def test_python_too_old_for_recipes_is_refused(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = of_version(3, 9)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.e2e
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine's own GPUs would answer for those of the stand-in")
-def test_two_ticked_gpus_are_the_two_that_every_worker_sees(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
+def test_every_worker_sees_only_the_selected_gpus(nvml: StandIn, tmp_path: Path, runs_root: Path) -> None:
     nvml.write(gpus=8)
     ticked = (uuid(5), uuid(2))
     recipe = write_recipe(tmp_path / "recipes", LONG_PYTORCH + REPORTING_ENVIRONMENT)

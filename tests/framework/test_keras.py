@@ -114,7 +114,7 @@ def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], 
         assert found[metric] == pytest.approx(wanted[metric], rel=relative), metric
 
 
-def test_each_step_has_its_own_loss_the_one_of_a_hand_written_loop(runs_root: Path, awkward: str) -> None:
+def test_loss_of_each_step_equals_hand_written_loop(runs_root: Path, awkward: str) -> None:
     followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)  # meanwhile, by hand:
     command = [sys.executable, "-c", BY_HAND, str(Path(awkward).parent)]
     by_hand = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -135,7 +135,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followe
     return {"clipped": clipped, "read": read}
 
 
-def test_parts_of_a_batch_are_weighted_by_their_size(
+def test_parts_of_a_batch_are_weighted_by_size(
     runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
 ) -> None:
     wanted = measured(on_one_device["clipped"])
@@ -146,7 +146,7 @@ def test_parts_of_a_batch_are_weighted_by_their_size(
         assert_close(measured(train(spec_of(awkward, strategy, **CLIPPED, **changes), runs_root)), wanted, 1e-5)
 
 
-def test_a_data_set_that_is_read_comes_in_the_same_order_on_two_devices(
+def test_tf_dataset_has_the_same_order_on_two_devices(
     runs_root: Path, awkward: str, on_one_device: dict[str, Followed]
 ) -> None:
     one = measured(on_one_device["read"])
@@ -155,7 +155,7 @@ def test_a_data_set_that_is_read_comes_in_the_same_order_on_two_devices(
     assert len(set(one["loss"])) == STEPS
 
 
-def test_a_pause_in_an_epoch_and_one_in_a_validation_leave_no_trace(runs_root: Path, awkward: str) -> None:
+def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, awkward: str) -> None:
     slow = {"settings": {"dropout": 0.5, "nap_s": 0.05}, "epochs": 3, "batch_size": 4, "schedule": "cosine"}
     uninterrupted = start(spec_of(awkward, devices="cpu:1", **slow), runs_root)
 
@@ -176,7 +176,7 @@ def test_a_pause_in_an_epoch_and_one_in_a_validation_leave_no_trace(runs_root: P
     assert measured(resumed) == measured(uninterrupted.until_over())
 
 
-def test_a_model_with_a_step_of_its_own_trains_on_one_device_and_is_refused_where_that_cannot_be(
+def test_custom_train_step_trains_on_one_device_and_is_refused_with_accumulation(
     runs_root: Path, tmp_path: Path
 ) -> None:
     source = f"""{AWKWARD}

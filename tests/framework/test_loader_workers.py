@@ -49,7 +49,7 @@ def train_data():
 
 
 @pytest.mark.e2e
-def test_after_stop_nothing_is_left_and_they_are_named(runs_root: Path, tmp_path: Path) -> None:
+def test_stop_terminates_stubborn_loader_workers_and_records_them(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path / "recipe", STUBBORN, "stubborn")
     spec = make_spec(recipe, epochs=1, batch_size=8, loader_workers=WORKERS, ladder=SOON)
     followed = start(spec, runs_root).until_trained(1)

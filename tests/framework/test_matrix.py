@@ -52,7 +52,7 @@ def check_curve(followed: Followed, baseline: Followed, relative: float) -> None
         assert values == pytest.approx(others, rel=relative), metric
 
 
-def test_the_table_is_the_one_that_is_promised() -> None:
+def test_available_strategies_match_the_documented_table() -> None:
     assert [name(strategy) for strategy in AVAILABLE] == [
         "pytorch-single", "pytorch-ddp", "pytorch-fsdp", "pytorch-pipeline", "pytorch-placement",
         "tensorflow-single", "tensorflow-mirrored", "tensorflow-central_storage", "tensorflow-multi_worker_mirrored",
@@ -72,7 +72,7 @@ def test_the_table_is_the_one_that_is_promised() -> None:
     ],
     ids=lambda value: value if isinstance(value, int) else name(value),
 )
-def test_every_synchronous_cell_walks_the_curve_of_one_device(
+def test_every_synchronous_strategy_matches_the_single_device_curve(
     strategy: Strategy, accumulation: int, cell_runs: CellRuns
 ) -> None:
     followed = cell_runs[strategy.framework, strategy.name, accumulation]
@@ -86,7 +86,7 @@ def long_baseline(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 
 @pytest.mark.e2e
-def test_the_asynchronous_cell_learns_as_much(runs_root: Path, long_baseline: Followed) -> None:
+def test_asynchronous_strategy_reaches_the_same_accuracy(runs_root: Path, long_baseline: Followed) -> None:
     """At the end of a training that is long enough: on the way there no two asynchronous runs are alike."""
     followed = train(spec_of("tensorflow", "parameter_server", epochs=10), runs_root)
     check_whole(followed, epochs=10)

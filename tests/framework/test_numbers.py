@@ -75,7 +75,7 @@ def assert_close(losses: list[float], others: list[float], relative: float = 1e-
 
 
 @pytest.mark.e2e
-def test_one_device_and_two_walk_the_same_curve_from_the_command_line(runs_root: Path) -> None:
+def test_one_and_two_devices_have_the_same_losses_from_the_command_line(runs_root: Path) -> None:
     curves = []
     for strategy, devices in (("ddp", "cpu:0,cpu:1"), ("single", "cpu:0")):
         command = trainyard(
@@ -92,7 +92,7 @@ def test_one_device_and_two_walk_the_same_curve_from_the_command_line(runs_root:
     assert_close(*[[loss for _, loss in curve] for curve in curves])
 
 
-def test_single_is_the_hand_written_loop_to_the_bit(runs_root: Path, tmp_path: Path) -> None:
+def test_single_device_losses_equal_hand_written_loop(runs_root: Path, tmp_path: Path) -> None:
     """With batch normalisation and dropout, which behave differently in training and in validation."""
     recipe = write_recipe(
         tmp_path,
@@ -132,7 +132,7 @@ def hand_written(recipe: Path, *, seed: int, epochs: int, batch_size: int) -> tu
     return losses, val_losses
 
 
-def test_a_batch_that_does_not_divide_is_weighted_by_its_size_on_every_rank(runs_root: Path, awkward: str) -> None:
+def test_uneven_batch_is_weighted_by_size_on_every_rank(runs_root: Path, awkward: str) -> None:
     one = train(make_spec(awkward, epochs=3, batch_size=16), runs_root)
     two = train(make_spec(awkward, epochs=3, batch_size=16, devices="cpu:0,cpu:1"), runs_root)
     losses, _ = hand_written(Path(awkward), seed=0, epochs=3, batch_size=16)
@@ -143,7 +143,7 @@ def test_a_batch_that_does_not_divide_is_weighted_by_its_size_on_every_rank(runs
         assert_close(two.run_series.metrics[metric].values.tolist(), one.run_series.metrics[metric].values.tolist())
 
 
-def test_gradient_accumulation_changes_nothing_but_memory(runs_root: Path, awkward: str) -> None:
+def test_gradient_accumulation_does_not_change_losses(runs_root: Path, awkward: str) -> None:
     plain, accumulated = train_both(
         make_spec(awkward, epochs=3, batch_size=16),
         make_spec(awkward, epochs=3, batch_size=16, accumulation=4, devices="cpu:1"),
@@ -154,7 +154,7 @@ def test_gradient_accumulation_changes_nothing_but_memory(runs_root: Path, awkwa
     assert_close(both.losses(), plain.losses())
 
 
-def test_loader_workers_change_nothing(runs_root: Path, awkward: str) -> None:
+def test_loader_workers_do_not_change_losses(runs_root: Path, awkward: str) -> None:
     settings = {"dropout": 0.5}
     without, with_workers = train_both(
         make_spec(awkward, epochs=2, batch_size=16, settings=settings),
@@ -164,7 +164,7 @@ def test_loader_workers_change_nothing(runs_root: Path, awkward: str) -> None:
     assert with_workers.losses() == without.losses()
 
 
-def test_bfloat16_computes_in_bfloat16(runs_root: Path, tmp_path: Path) -> None:
+def test_bfloat16_precision_computes_in_bfloat16(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
         AWKWARD
@@ -184,7 +184,7 @@ def test_bfloat16_computes_in_bfloat16(runs_root: Path, tmp_path: Path) -> None:
     assert followed.losses() != pytest.approx(losses, rel=1e-5)
 
 
-def test_ranks_drop_different_units(runs_root: Path, tmp_path: Path) -> None:
+def test_ranks_use_different_dropout_masks(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
         """
@@ -216,7 +216,7 @@ def test_ranks_drop_different_units(runs_root: Path, tmp_path: Path) -> None:
     assert masks[0] != masks[1]
 
 
-def test_the_learning_rate_is_the_one_that_was_asked_for(runs_root: Path, tmp_path: Path) -> None:
+def test_learning_rate_setting_overrides_the_recipe_optimizer(runs_root: Path, tmp_path: Path) -> None:
     """A recipe whose optimizer keeps the rate to itself: groups keep their proportions."""
     recipe = write_recipe(
         tmp_path,
@@ -235,7 +235,7 @@ def test_the_learning_rate_is_the_one_that_was_asked_for(runs_root: Path, tmp_pa
     assert asked.run_series.metrics["learning_rate"].values.tolist() == [0.01]
 
 
-def test_the_digits_are_split_stratified_by_seed() -> None:
+def test_digits_split_is_stratified_and_seeded() -> None:
     sys.path.insert(0, str(ROOT / "recipes" / "pytorch"))
     try:
         from _data import digits as split
@@ -255,7 +255,7 @@ def whole_digits(split: Callable[[int, str], tuple[torch.Tensor, torch.Tensor]],
     return sorted(torch.cat([split(seed, part)[0] for part in ("train", "val")]).flatten(1).tolist())
 
 
-def test_a_batch_larger_than_the_data_takes_it_whole_and_says_so(runs_root: Path, awkward: str) -> None:
+def test_batch_size_larger_than_dataset_uses_all_items_with_a_notice(runs_root: Path, awkward: str) -> None:
     one = train(make_spec(awkward, epochs=3, batch_size=512), runs_root)
     two = train(make_spec(awkward, epochs=3, batch_size=512, devices="cpu:0,cpu:1"), runs_root)
     losses, _ = hand_written(Path(awkward), seed=0, epochs=3, batch_size=512)

@@ -23,7 +23,7 @@ OF_ITS_OWN = {"t", "pid", "created", "seconds", "peak_bytes", "sentence"}
 @pytest.mark.parametrize(
     ("framework", "strategy"), [("pytorch", "single"), ("pytorch", "ddp"), ("tensorflow", "mirrored")]
 )
-def test_a_cold_run_and_one_in_a_pool_record_the_same(
+def test_cold_and_pooled_runs_record_the_same_events(
     runs_root: Path, pools: WorkerPools, framework: str, strategy: str
 ) -> None:
     devices = "cpu:0" if strategy == "single" else "cpu:0,cpu:1"

@@ -105,7 +105,7 @@ def assert_same_curve(followed: Followed, single: Followed) -> None:
 
 
 @pytest.mark.e2e
-def test_every_strategy_walks_the_curve_of_one_device(cell_runs: CellRuns) -> None:
+def test_every_strategy_matches_the_single_device_curve(cell_runs: CellRuns) -> None:
     """And what is on which device is what the strategy promises."""
     single = cell_runs["pytorch", "single", 1]
     assert len(single.losses()) == 69
@@ -139,7 +139,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Followe
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
-def test_parts_of_a_batch_are_weighted_by_their_size(
+def test_parts_of_a_batch_are_weighted_by_size(
     runs_root: Path, tmp_path: Path, on_one_device: dict[int, Followed], accumulation: int
 ) -> None:
     """The last batch has one item: a rank, or three of four micro-batches, have none."""
@@ -149,7 +149,7 @@ def test_parts_of_a_batch_are_weighted_by_their_size(
         assert_same_curve(train(spec, runs_root), on_one_device[accumulation])
 
 
-def test_blocks_that_are_sharded_apart_keep_in_step(runs_root: Path, tmp_path: Path) -> None:
+def test_separately_sharded_blocks_stay_synchronised_on_uneven_batches(runs_root: Path, tmp_path: Path) -> None:
     """Of the last three items one rank has two, which it could take in two passes, and the other has one."""
     source = AWKWARD.replace("items=65", "items=67").replace(
         "nn.Linear(6, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 3)",
@@ -161,7 +161,7 @@ def test_blocks_that_are_sharded_apart_keep_in_step(runs_root: Path, tmp_path: P
     assert_same_curve(train(make_spec(large, strategy="fsdp", devices=TWO, **settings), runs_root), single)
 
 
-def test_only_large_blocks_are_sharded_apart() -> None:
+def test_only_large_blocks_are_sharded_separately() -> None:
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -181,7 +181,7 @@ def general_on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     return train(make_spec(write_recipe(root, GENERAL, "general"), epochs=3, batch_size=16), root / "runs")
 
 
-def test_a_stage_runs_as_it_was_compiled() -> None:
+def test_compiled_stage_runs_the_compiled_graph() -> None:
     compiled: list[object] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: object) -> object:
@@ -197,7 +197,7 @@ def test_a_stage_runs_as_it_was_compiled() -> None:
 
 
 @pytest.mark.parametrize("own_stages", [False, True])
-def test_a_model_that_is_no_row_is_cut(
+def test_non_sequential_model_is_split_into_stages(
     runs_root: Path, tmp_path: Path, general_on_one_device: Followed, own_stages: bool
 ) -> None:
     single = general_on_one_device
@@ -213,7 +213,7 @@ def test_a_model_that_is_no_row_is_cut(
         assert torch.allclose(value, expected[name], rtol=1e-4, atol=1e-6), name
 
 
-def test_a_stage_may_begin_by_writing_into_its_input(runs_root: Path, tmp_path: Path) -> None:
+def test_stage_may_modify_its_input_in_place(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
         textwrap.dedent(AWKWARD)
@@ -240,9 +240,7 @@ def test_a_stage_may_begin_by_writing_into_its_input(runs_root: Path, tmp_path: 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
-def test_the_threads_of_the_process_group_end_before_the_interpreter(
-    runs_root: Path, tmp_path: Path, strategy: str
-) -> None:
+def test_process_group_threads_end_before_interpreter_exit(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     """One that waits for Python's lock when the interpreter exits aborts the process. No optimizer of torch's own:
     its import would hide that a module which is imported too late keeps the group."""
     source = (Path(__file__).parents[1] / "recorded_runs" / "recipes" / "linear.py").read_text()
@@ -272,7 +270,7 @@ def test_the_threads_of_the_process_group_end_before_the_interpreter(
 
 
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)
-def test_a_resumed_run_equals_the_uninterrupted_one(runs_root: Path, tmp_path: Path, strategy: str) -> None:
+def test_resumed_run_equals_uninterrupted_run(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     """From the middle of an epoch, with dropout, running statistics, optimizer states and a schedule."""
     drops = write_recipe(tmp_path, DROPS, "drops")
     whole = train(make_spec(drops, strategy=strategy, devices=TWO, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
@@ -281,7 +279,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(runs_root: Path, tmp_path: P
     assert parts(again) == parts(whole)
 
 
-def test_branches_lie_where_the_recipe_places_them(runs_root: Path) -> None:
+def test_branches_are_on_the_devices_chosen_by_the_recipe(runs_root: Path) -> None:
     spec = make_spec("two_branch_lstm", strategy="placement", devices=TWO, epochs=1, settings={"items": 64})
     followed = train(spec, runs_root)
     branches = {device: {name.split(".")[0] for name in names} for device, names in parts(followed).items()}
@@ -289,7 +287,7 @@ def test_branches_lie_where_the_recipe_places_them(runs_root: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["pipeline", "placement"])
-def test_a_model_that_cannot_be_cut_says_why(runs_root: Path, tmp_path: Path, strategy: str) -> None:
+def test_model_that_cannot_be_split_fails_with_the_reason(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("nn.Linear(6, 16), nn.Tanh()", "nn.Tanh()").replace("(16,", "(6,"))
     followed = train(make_spec(recipe, strategy=strategy, devices=TWO, epochs=1, batch_size=16), runs_root)
     error = str(followed.run.facts.error)
@@ -298,7 +296,7 @@ def test_a_model_that_cannot_be_cut_says_why(runs_root: Path, tmp_path: Path, st
 
 
 @pytest.mark.parametrize("strategy", ["fsdp", "pipeline"])
-def test_a_stop_ends_a_validation_of_all_ranks_together(runs_root: Path, tmp_path: Path, strategy: str) -> None:
+def test_stop_during_validation_ends_all_ranks(runs_root: Path, tmp_path: Path, strategy: str) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("items=21", "items=1_000_000"), "long")
     followed = start(make_spec(recipe, strategy=strategy, devices=TWO, epochs=FOREVER, batch_size=16), runs_root)
     followed.until_trained(5).run.request("stop")
@@ -307,7 +305,7 @@ def test_a_stop_ends_a_validation_of_all_ranks_together(runs_root: Path, tmp_pat
     assert not followed.run.facts.stop_steps[1:]  # it was asked, and no signal was needed
 
 
-def test_an_error_in_a_stage_is_told_in_its_own_words(runs_root: Path, tmp_path: Path) -> None:
+def test_error_in_a_stage_is_reported_verbatim(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
         textwrap.dedent(AWKWARD)
@@ -329,7 +327,7 @@ def test_an_error_in_a_stage_is_told_in_its_own_words(runs_root: Path, tmp_path:
     assert str(followed.run.facts.error).endswith("RuntimeError: It is too late here.")
 
 
-def test_a_row_is_cut_where_the_heaviest_part_is_lightest() -> None:
+def test_split_minimises_the_cost_of_the_largest_stage() -> None:
     assert split_evenly([1, 1, 1, 9, 1, 1], [[1], [2], [3], [4], [5]], 3) == [0, 3, 4]
     assert split_evenly([1, 1, 1, 1], [[1], [2], [3]], 2) == [0, 2]
     assert split_evenly([5, 1, 1, 5], [[1]], 2) == [0, 1]
@@ -345,7 +343,7 @@ def test_a_row_is_cut_where_the_heaviest_part_is_lightest() -> None:
     assert with_layers_before(7, layers) == [6, 7]
 
 
-def test_a_layer_without_parameters_goes_with_the_lighter_stage_unless_more_is_sent_for_it() -> None:
+def test_parameterless_layer_joins_lighter_stage_unless_transfer_grows() -> None:
     model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))
     row, inputs = SequentialSource(model), [torch.zeros(2, 1, 8, 8)]
     layers = row.layers(inputs)
@@ -362,7 +360,7 @@ def test_a_layer_without_parameters_goes_with_the_lighter_stage_unless_more_is_s
     assert [type(layer) for layer in row.stage(begins, 1, inputs, torch.device("cpu")).children()] == [nn.Linear]
 
 
-def test_what_cannot_be_traced_is_refused() -> None:
+def test_untraceable_models_are_refused() -> None:
     class Branching(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -70,14 +70,14 @@ def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ),
     ],
 )
-def test_what_cannot_be_used_is_told_in_a_sentence(context_of: ContextOf, source: str, words: str) -> None:
+def test_invalid_recipe_results_raise_a_clear_error(context_of: ContextOf, source: str, words: str) -> None:
     context = context_of(source)
     with pytest.raises((TypeError, ValueError)) as refused:
         single.train(LoadedRecipe(context.spec), context)
     assert words in str(refused.value)
 
 
-def test_a_run_whose_recipe_cannot_be_used_fails_with_that_sentence(runs_root: Path, tmp_path: Path) -> None:
+def test_run_of_invalid_recipe_fails_with_a_clear_error(runs_root: Path, tmp_path: Path) -> None:
     followed = train(make_spec(write_recipe(tmp_path, data("None"), "wrong"), epochs=1), runs_root)
     assert followed.state is RunState.FAILED
     assert "train_data() returned NoneType. Return a map-style torch Dataset" in str(followed.run.facts.error)
@@ -133,7 +133,7 @@ def test_loader_workers_are_seeded_by_run_and_rank(runs_root: Path, tmp_path: Pa
     assert other.losses()[1] != one.losses()[1]
 
 
-def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(tmp_path: Path) -> None:
+def test_recipe_may_have_any_file_name_and_folder(tmp_path: Path) -> None:
     folder, runs = tmp_path / "my folder #2", tmp_path / "runs #3"
     one, other = (
         make_spec(write_recipe(folder, LONG_PYTORCH, name), epochs=1, devices=device)
@@ -144,12 +144,12 @@ def test_a_recipe_may_be_called_like_anything_and_lie_anywhere(tmp_path: Path) -
     assert train(meeting, runs).state is RunState.FINISHED
 
 
-def test_a_huge_seed_is_no_trouble(runs_root: Path, tmp_path: Path) -> None:
+def test_largest_64_bit_seed_is_accepted(runs_root: Path, tmp_path: Path) -> None:
     spec = make_spec(write_recipe(tmp_path, LONG_PYTORCH), epochs=1, seed=2**63 - 1)
     assert train(spec, runs_root).run.facts.error is None
 
 
-def test_an_epoch_of_one_step_is_not_a_line_each(runs_root: Path, tmp_path: Path) -> None:
+def test_one_step_epochs_share_event_lines(runs_root: Path, tmp_path: Path) -> None:
     spec = make_spec(write_recipe(tmp_path, LONG_PYTORCH), epochs=2000, batch_size=64)
     followed = train(spec, runs_root)
     lines = (followed.run.dir / "events" / "worker-0.jsonl").read_text().splitlines()

@@ -44,7 +44,7 @@ def by_hand(recipe: str, steps: int, change: object) -> list[float]:
     return losses[:steps]
 
 
-def test_weight_decay_is_adamws(runs_root: Path, tmp_path: Path) -> None:
+def test_weight_decay_equals_adamw(runs_root: Path, tmp_path: Path) -> None:
     """Decoupled: with Adam it is torch's own AdamW, step by step."""
     adam = write_recipe(tmp_path, DROPS.replace(", nn.Dropout(0.5)", ""), "adam")
     adamw = write_recipe(
@@ -65,7 +65,7 @@ def test_weight_decay_is_adamws(runs_root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
-def test_the_gradient_of_the_global_batch_is_clipped(runs_root: Path, plain: str, devices: str) -> None:
+def test_gradient_clipping_uses_the_global_batch(runs_root: Path, plain: str, devices: str) -> None:
     followed = train(make_spec(plain, epochs=3, batch_size=16, gradient_clip=0.05, devices=devices), runs_root)
 
     def clip(model: nn.Module, _: object, __: int) -> None:
@@ -74,7 +74,7 @@ def test_the_gradient_of_the_global_batch_is_clipped(runs_root: Path, plain: str
     assert followed.losses() == pytest.approx(by_hand(plain, 15, clip), rel=1e-5)
 
 
-def test_warm_up_and_cosine_are_recorded_for_every_step(runs_root: Path, plain: str) -> None:
+def test_warmup_and_cosine_rates_are_recorded_for_every_step(runs_root: Path, plain: str) -> None:
     followed = train(make_spec(plain, epochs=3, batch_size=16, warmup_steps=5, schedule="cosine"), runs_root)
     rates = followed.run_series.metrics["learning_rate"]
     warm = [0.01 * step / 5 for step in range(1, 6)]
@@ -88,7 +88,7 @@ def test_warm_up_and_cosine_are_recorded_for_every_step(runs_root: Path, plain: 
     assert followed.losses() == pytest.approx(by_hand(plain, 15, schedule), rel=1e-6)
 
 
-def test_early_stopping_ends_the_run_as_finished(runs_root: Path, plain: str) -> None:
+def test_early_stopping_finishes_the_run(runs_root: Path, plain: str) -> None:
     """At a rate that makes it worse, training ends two epochs after the best."""
     followed = train(make_spec(plain, epochs=40, batch_size=16, learning_rate=3.0, patience=2), runs_root)
     assert followed.state is RunState.FINISHED
@@ -115,7 +115,7 @@ EXPLODES = (
 )
 
 
-def test_a_loss_that_is_no_number_is_told_with_its_step(runs_root: Path, tmp_path: Path) -> None:
+def test_nan_loss_is_reported_with_its_step(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(
         tmp_path,
         EXPLODES.replace(
@@ -134,7 +134,7 @@ def test_a_loss_that_is_no_number_is_told_with_its_step(runs_root: Path, tmp_pat
     assert math.isnan(stopped.losses()[3])
 
 
-def test_compiled_training_walks_the_same_curve(runs_root: Path, plain: str) -> None:
+def test_compiled_training_has_the_same_losses(runs_root: Path, plain: str) -> None:
     compiled = train(make_spec(plain, epochs=2, batch_size=16, compile=True), runs_root)
     assert compiled.run.facts.error is None
     assert compiled.losses() == pytest.approx(by_hand(plain, 10, lambda *_: None), rel=1e-4)
@@ -151,7 +151,7 @@ def test_compiled_training_walks_the_same_curve(runs_root: Path, plain: str) -> 
         (("import torch", "import torch, tensorflow_is_not_here"), "ModuleNotFoundError"),
     ],
 )
-def test_what_goes_wrong_is_said_in_a_sentence(
+def test_training_errors_describe_the_cause(
     runs_root: Path, tmp_path: Path, change: tuple[str, str], words: str
 ) -> None:
     recipe = write_recipe(tmp_path, PLAIN.replace(*change), "wrong")
@@ -160,7 +160,7 @@ def test_what_goes_wrong_is_said_in_a_sentence(
     assert words in str(followed.run.facts.error)
 
 
-def test_one_item_is_enough(runs_root: Path, tmp_path: Path) -> None:
+def test_dataset_of_one_item_trains_on_two_ranks(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, PLAIN.replace("items=70", "items=1"), "one")
     one = train(make_spec(recipe, epochs=3, batch_size=16), runs_root)
     two = train(make_spec(recipe, epochs=3, batch_size=16, devices="cpu:0,cpu:1"), runs_root)

@@ -63,15 +63,13 @@ def run_dir() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_killed_data_loader_worker_leaves_nothing(run_dir: Path, temporary: Path) -> None:
+def test_killed_data_loader_worker_leaves_no_socket_folder(run_dir: Path, temporary: Path) -> None:
     assert used(run_dir, temporary).parent == run_dir
     assert not list(run_dir.iterdir())
     assert not list(temporary.iterdir())
 
 
-def test_what_a_killed_worker_leaves_is_in_its_runs_folder_and_removed_with_the_next_clearing(
-    run_dir: Path, temporary: Path
-) -> None:
+def test_socket_folder_of_a_killed_worker_is_removed_from_the_run_folder(run_dir: Path, temporary: Path) -> None:
     left = used(run_dir, temporary, "killed")
     assert list(run_dir.iterdir()) == [left]
     assert not list(temporary.iterdir())
@@ -79,7 +77,7 @@ def test_what_a_killed_worker_leaves_is_in_its_runs_folder_and_removed_with_the_
     assert not list(run_dir.iterdir())
 
 
-def test_where_sockets_cannot_be_the_system_has_the_folder(temporary: Path, tmp_path: Path) -> None:
+def test_socket_folder_falls_back_to_system_temp_if_path_is_too_long(temporary: Path, tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     assert used(deep, temporary).parent == temporary

@@ -109,7 +109,7 @@ BY_HAND = """
 """
 
 
-def test_single_is_the_hand_written_loop(runs_root: Path, awkward: str) -> None:
+def test_single_device_losses_equal_hand_written_loop(runs_root: Path, awkward: str) -> None:
     followed = start(spec(awkward, epochs=3, seed=5), runs_root)
     by_hand = outside(BY_HAND.format(recipe=awkward))  # meanwhile
     assert followed.until_over().losses() == pytest.approx(by_hand, rel=1e-6)
@@ -132,14 +132,14 @@ def strict_runs(tmp_path_factory: pytest.TempPathFactory) -> Trained[str]:
 
 
 @pytest.mark.parametrize("strategy", PARALLEL)
-def test_parts_of_a_batch_are_weighted_and_clipped_as_a_whole(strict_runs: Trained[str], strategy: str) -> None:
+def test_parts_of_a_batch_are_weighted_by_size_and_clipped_together(strict_runs: Trained[str], strategy: str) -> None:
     followed = strict_runs[strategy]
     assert followed.state is RunState.FINISHED
     assert followed.run_series.metrics["loss"].count == 65
     assert_same_curve(strict_runs["single"], followed)
 
 
-def test_a_rate_that_the_recipe_changes_is_read_at_each_epochs_end(runs_root: Path, tmp_path: Path) -> None:
+def test_learning_rate_schedule_of_recipe_is_recorded_at_epoch_ends(runs_root: Path, tmp_path: Path) -> None:
     falling = AWKWARD.replace("def optimizer(learning_rate=0.05)", "def optimizer()").replace(
         "SGD(learning_rate, momentum=0.9)", "SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.5))"
     )
@@ -154,7 +154,7 @@ def test_a_rate_that_the_recipe_changes_is_read_at_each_epochs_end(runs_root: Pa
     assert falls.run_series.metrics["learning_rate"].values.tolist() == pytest.approx([0.25, 0.125, 0.0625])
 
 
-def test_a_data_set_that_is_read_is_split_alike(runs_root: Path, awkward: str) -> None:
+def test_tf_dataset_is_split_like_arrays(runs_root: Path, awkward: str) -> None:
     one, two = (
         train(spec(awkward, strategy, epochs=3, settings={"read": True}), runs_root)
         for strategy in ("single", "mirrored")
@@ -168,7 +168,7 @@ def events(run: Run, kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_the_parts_of_a_placed_model_are_on_the_devices_ticked(
+def test_parts_of_a_placed_model_are_on_the_selected_devices(
     runs_root: Path, strict_runs: Trained[str], *, own: bool
 ) -> None:
     """Where the recipe puts them, or a row of layers cut in two of about the same size."""
@@ -194,7 +194,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Follow
     return whole_and_stepwise(partial(spec, **SCHEDULED), DROPS, tmp_path_factory.mktemp("finished"))
 
 
-def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
+def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
+    runs_root: Path, finished: tuple[Followed, Followed]
+) -> None:
     """From the middle of an epoch, and from its last step before the validation."""
     whole, stepwise = finished
     assert stepwise.losses() == whole.losses()
@@ -206,14 +208,14 @@ def test_resumed_equals_uninterrupted_to_the_bit(runs_root: Path, finished: tupl
 
 
 @pytest.mark.parametrize("strategy", ["mirrored", "multi_worker_mirrored"])
-def test_many_devices_resume_within_rounding(runs_root: Path, awkward: str, strategy: str) -> None:
+def test_resumed_run_on_many_devices_is_equal_within_rounding(runs_root: Path, awkward: str, strategy: str) -> None:
     settings = SCHEDULED | {"settings": {"read": True}}
     stepwise = train(spec(awkward, strategy, checkpoints=EVERY_STEP, **settings), runs_root)
     assert_same_curve(stepwise, resumed(broken_off(stepwise, 7, runs_root)), relative=1e-6)
 
 
 @pytest.mark.parametrize("strategy", ["single", "multi_worker_mirrored", "parameter_server"])
-def test_a_stop_is_heard_in_the_middle_by_all_that_take_part(runs_root: Path, awkward: str, strategy: str) -> None:
+def test_stop_request_during_an_epoch_stops_all_workers(runs_root: Path, awkward: str, strategy: str) -> None:
     followed = start(spec(awkward, strategy, epochs=FOREVER, checkpoints={"unit": "never"}), runs_root)
     followed.until_trained(20)
     followed.run.request("stop")
@@ -222,7 +224,7 @@ def test_a_stop_is_heard_in_the_middle_by_all_that_take_part(runs_root: Path, aw
     assert followed.run_series.metrics["loss"].count >= 20
 
 
-def test_the_asynchronous_cell_says_so_and_goes_on_from_a_pause(runs_root: Path, awkward: str) -> None:
+def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root: Path, awkward: str) -> None:
     followed = start(spec(awkward, "parameter_server", epochs=60), runs_root).until_trained(10)
     followed.run.request("pause")
     assert followed.until_over().state is RunState.PAUSED
@@ -234,7 +236,7 @@ def test_the_asynchronous_cell_says_so_and_goes_on_from_a_pause(runs_root: Path,
     assert any("asynchronous" in notice for notice in again.run.facts.notices)
 
 
-def test_xla_and_bfloat16_walk_the_curve_as_far_as_they_can(runs_root: Path, awkward: str) -> None:
+def test_xla_and_bfloat16_losses_are_within_their_tolerances(runs_root: Path, awkward: str) -> None:
     plain, half = train_both(
         spec(awkward, epochs=2), spec(awkward, epochs=2, precision="bfloat16", devices="cpu:1"), runs_root
     )
@@ -243,7 +245,7 @@ def test_xla_and_bfloat16_walk_the_curve_as_far_as_they_can(runs_root: Path, awk
     assert half.losses() != pytest.approx(plain.losses(), rel=1e-5)
 
 
-def test_a_checkpoint_of_another_model_is_told_by_name(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
+def test_checkpoint_of_another_model_is_refused_by_name(runs_root: Path, finished: tuple[Followed, Followed]) -> None:
     run_dir = broken_off(finished[1], 3, runs_root)
     recipe = Path(read_spec(run_dir).recipe.path)
     recipe.write_text(textwrap.dedent(DROPS).replace("Dense(16", "Dense(24"))
@@ -262,7 +264,7 @@ OWN = """
 """
 
 
-def test_what_cannot_be_trained_is_told_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+def test_invalid_labels_and_conflicting_schedules_are_refused(runs_root: Path, tmp_path: Path) -> None:
     labels = write_recipe(tmp_path, AWKWARD.replace("% 3", "% 4"), "labels")
     schedule = AWKWARD.replace("SGD(learning_rate", "SGD(keras.optimizers.schedules.CosineDecay(0.1, 9)")
     refused = train_both(
@@ -276,7 +278,7 @@ def test_what_cannot_be_trained_is_told_in_a_sentence(runs_root: Path, tmp_path:
     assert "has a learning rate schedule of its own" in own_schedule
 
 
-def test_a_model_that_cannot_be_placed_is_told_in_a_sentence(runs_root: Path, tmp_path: Path) -> None:
+def test_model_that_cannot_be_placed_fails_with_the_reason(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, AWKWARD.replace("keras.Sequential([", "Own([") + OWN, "own")
     followed = train(spec(recipe, "placement", epochs=1), runs_root)
     assert followed.state is RunState.FAILED
@@ -304,7 +306,7 @@ RETURNED = """
 """
 
 
-def test_what_train_data_may_not_return_is_told_with_what_it_may() -> None:
+def test_invalid_train_data_error_names_valid_types() -> None:
     expected = [
         "train_data() returned NoneType. Return a tuple of arrays",
         "train_data() returned (ndarray). Return a tuple of arrays",

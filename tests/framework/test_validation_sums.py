@@ -22,7 +22,7 @@ def batches(items: int, **more: Any) -> Batches:
 
 
 @pytest.mark.parametrize("many", [1, Tally.AT_ONCE, 2 * Tally.AT_ONCE + 3])
-def test_sums_are_weighted_by_size_however_many_there_are(many: int) -> None:
+def test_sums_are_weighted_by_size_for_any_number_of_batches(many: int) -> None:
     generator = torch.Generator().manual_seed(0)
     means = torch.rand(many, 2, generator=generator)
     items = [64.0] * (many - 1) + [29.0]
@@ -37,11 +37,11 @@ def test_sums_are_weighted_by_size_however_many_there_are(many: int) -> None:
     assert (counted, cut) == (sum(items), 0.0)
 
 
-def test_nothing_measured_is_a_sum_over_no_item() -> None:
+def test_empty_tally_counts_no_items() -> None:
     assert Tally().sums(2, CPU, 1.0).tolist() == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_a_metric_that_is_no_number_leaves_the_loss_alone() -> None:
+def test_nan_metric_does_not_change_the_loss() -> None:
     tally = Tally()
     for _ in range(3):
         tally.add(2.0, [torch.tensor(0.5), torch.tensor(math.nan)])
@@ -52,7 +52,7 @@ def test_a_metric_that_is_no_number_leaves_the_loss_alone() -> None:
     assert math.isnan(metric)
 
 
-def test_metrics_may_be_tensors_of_any_kind_or_plain_numbers() -> None:
+def test_metrics_may_be_tensors_of_any_dtype_or_plain_numbers() -> None:
     task = Task(
         model=torch.nn.Identity(),
         loss=lambda output, target: (output - target).abs().mean() + 2.0,
@@ -76,7 +76,7 @@ def test_metrics_may_be_tensors_of_any_kind_or_plain_numbers() -> None:
 
 
 @pytest.mark.parametrize(("items", "world_size"), [(9, 2), (10, 4), (17, 4), (16, 2), (3, 4)])
-def test_the_shares_of_all_ranks_are_what_they_were_given(items: int, world_size: int) -> None:
+def test_batch_shares_of_all_ranks_sum_to_one(items: int, world_size: int) -> None:
     ranks = [batches(items, batch_size=8, rank=rank, world_size=world_size) for rank in range(world_size)]
 
     for step, parts in enumerate(zip(*(each.in_order() for each in ranks), strict=True)):

@@ -85,7 +85,7 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_the_built_in_recipes() -> None:
+def test_built_in_recipes_are_listed_by_framework() -> None:
     assert [each.name for each in recipes.built_in("pytorch")] == BOTH
     keras = [*BOTH[:5], "mnist_mlp", "mobilenet_cats_dogs", "two_branch_lstm"]
     assert [each.name for each in recipes.built_in("keras")] == keras
@@ -94,7 +94,7 @@ def test_the_built_in_recipes() -> None:
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_a_recipe_steps_in_pytorch(
+def test_recipe_loss_falls_after_one_step_in_pytorch(
     load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("TRAINYARD_DATA", str(cache))
@@ -117,12 +117,12 @@ def test_a_recipe_steps_in_pytorch(
     assert [each.shape[1:] for each in recipe.val_data()] == [each.shape[1:] for each in (*inputs, target)]
 
 
-def test_digits_cnn_reads_digits_after_five_epochs(runs_root: Path) -> None:
+def test_digits_cnn_reaches_95_percent_after_five_epochs(runs_root: Path) -> None:
     followed = train(make_spec("digits_cnn", epochs=5), runs_root)
     assert followed.run_series.metrics["val_accuracy"].values[-1] >= 0.95
 
 
-def test_the_transformer_s_stages_are_its_model_cut(load: Callable[[str], Any]) -> None:
+def test_transformer_stages_equal_the_whole_model(load: Callable[[str], Any]) -> None:
     recipe = load("char_transformer")
     settings = {"layers": 3, "width": 16, "heads": 2, "context": 8}
     torch.manual_seed(3)
@@ -140,7 +140,7 @@ def test_the_transformer_s_stages_are_its_model_cut(load: Callable[[str], Any]) 
     assert torch.equal(seen, whole(codes))
 
 
-def test_the_transformer_does_not_look_ahead(load: Callable[[str], Any]) -> None:
+def test_transformer_does_not_attend_to_later_positions(load: Callable[[str], Any]) -> None:
     recipe = load("char_transformer")
     model, codes = recipe.model(context=8), recipe.train_data(context=8)[0][:4]
     changed = codes.clone()
@@ -149,7 +149,7 @@ def test_the_transformer_does_not_look_ahead(load: Callable[[str], Any]) -> None
     assert not torch.equal(model(codes)[:, 5:], model(changed)[:, 5:])
 
 
-def test_the_branches_are_the_same_wherever_they_are(load: Callable[[str], Any]) -> None:
+def test_two_branch_placed_model_equals_the_plain_model(load: Callable[[str], Any]) -> None:
     recipe = load("two_branch_lstm")
     models = []
     for make in (recipe.model, lambda: recipe.placed_model([torch.device("cpu")] * 2)):
@@ -160,7 +160,7 @@ def test_the_branches_are_the_same_wherever_they_are(load: Callable[[str], Any])
     assert torch.equal(models[0](left, right), models[1](left, right))
 
 
-def test_a_text_of_ones_own(load: Callable[[str], Any], tmp_path: Path) -> None:
+def test_user_text_file_is_read_and_checked(load: Callable[[str], Any], tmp_path: Path) -> None:
     text = load("_shared.text")
     file = tmp_path / "mine.txt"
     file.write_text("äbä→" * 50, encoding="utf-8")
@@ -177,7 +177,7 @@ def test_a_text_of_ones_own(load: Callable[[str], Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_either_format_may_lie_in_the_cache_folder(
+def test_either_mnist_format_is_read_from_the_cache_folder(
     load: Callable[[str], Any], cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ending: str
 ) -> None:
     mnist = load("_shared.mnist")
@@ -195,7 +195,7 @@ def test_either_format_may_lie_in_the_cache_folder(
         assert np.array_equal(labels, again[1])
 
 
-def test_a_damaged_file_is_named(load: Callable[[str], Any], offline: Path) -> None:
+def test_damaged_data_file_is_named(load: Callable[[str], Any], offline: Path) -> None:
     mnist = load("_shared.mnist")
     for name, file in (("mnist", "mnist.npz"), ("fashion-mnist", "train-images-idx3-ubyte.gz")):
         (offline / name).mkdir(parents=True)
@@ -211,7 +211,7 @@ def test_a_damaged_file_is_named(load: Callable[[str], Any], offline: Path) -> N
         ("fashion_cnn", "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/train-images", "fashion-mnist"),
     ],
 )
-def test_offline_a_sentence_names_address_and_folder(
+def test_failed_download_names_address_and_folder(
     runs_root: Path, offline: Path, recipe: str, address: str, folder: str
 ) -> None:
     followed = train(make_spec(recipe, epochs=1), runs_root)
@@ -222,7 +222,7 @@ def test_offline_a_sentence_names_address_and_folder(
     assert list((offline / folder).iterdir()) == []
 
 
-def test_ranks_that_fetch_at_once_do_not_disturb_each_other(load: Callable[[str], Any], tmp_path: Path) -> None:
+def test_concurrent_downloads_of_one_file_succeed(load: Callable[[str], Any], tmp_path: Path) -> None:
     fetch = load("_shared.fetch").fetch
     source = tmp_path / "source"
     source.write_bytes(os.urandom(5_000_000))
@@ -234,7 +234,7 @@ def test_ranks_that_fetch_at_once_do_not_disturb_each_other(load: Callable[[str]
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_another_file_than_expected_is_refused(load: Callable[[str], Any], tmp_path: Path) -> None:
+def test_download_with_wrong_checksum_is_refused(load: Callable[[str], Any], tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "cache" / "file"
     source.write_bytes(b"a page that says: log in first")
     with pytest.raises(OSError, match=r"its SHA-256 is [0-9a-f]{64} instead of 00.*the folder .*/cache, and"):
@@ -262,7 +262,7 @@ def in_tensorflow(function: str, **environment: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_a_recipe_steps_in_keras(in_keras: dict[str, Any], name: str) -> None:
+def test_recipe_loss_falls_after_one_step_in_keras(in_keras: dict[str, Any], name: str) -> None:
     facts = in_keras[name]
     assert facts["losses"][1] < facts["losses"][0]
     assert facts["built"]
@@ -271,12 +271,12 @@ def test_a_recipe_steps_in_keras(in_keras: dict[str, Any], name: str) -> None:
     assert facts["train_shapes"] == facts["val_shapes"]
 
 
-def test_keras_digits_cnn_reads_digits_after_five_epochs(in_keras: dict[str, Any]) -> None:
+def test_keras_digits_cnn_reaches_95_percent_after_five_epochs(in_keras: dict[str, Any]) -> None:
     assert in_keras["digits_cnn"]["val_accuracy"] >= 0.95
 
 
 @pytest.mark.parametrize("name", ["digits_cnn", "digits_mlp", "char_transformer", "two_branch_lstm"])
-def test_a_placed_model_is_on_both_devices_and_walks_the_same_curve(in_keras: dict[str, Any], name: str) -> None:
+def test_placed_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[str, Any], name: str) -> None:
     single, placed = in_keras[name], in_keras[name]["placed"]
     assert placed["same_start"]
     assert placed["losses"] == pytest.approx(single["losses"], rel=1e-6)
@@ -288,7 +288,7 @@ def test_a_placed_model_is_on_both_devices_and_walks_the_same_curve(in_keras: di
     assert placed["products"] == [0, 1]  # the way back, too: no product is left to the default device
 
 
-def test_mobilenet_trains_on_pictures_of_the_library_s_own_making(tmp_path: Path) -> None:
+def test_mobilenet_trains_on_generated_pictures(tmp_path: Path) -> None:
     if importlib.util.find_spec("tensorflow_datasets") is None:  # importing it here would import TensorFlow
         pytest.skip("tensorflow_datasets is not installed")
     facts = in_tensorflow("mobilenet", TFDS_DATA_DIR=str(tmp_path))
@@ -299,7 +299,7 @@ def test_mobilenet_trains_on_pictures_of_the_library_s_own_making(tmp_path: Path
     assert facts["loss"] > 0
 
 
-def test_without_the_library_a_sentence_says_how_to_install_it() -> None:
+def test_missing_dataset_library_error_says_how_to_install_it() -> None:
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("TensorFlow is not installed")
     assert "-m pip install tensorflow-datasets importlib_resources`." in in_tensorflow("without_datasets")["sentence"]
