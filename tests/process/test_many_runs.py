@@ -1,4 +1,4 @@
-"""Many runs, half of them killed somewhere: nothing piles up, neither on the machine nor in a window."""
+"""Many runs, half of them killed at random: no leaks on the machine or in the window."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 WARM_UP = 20
-"""After so many runs the window has all that it keeps."""
+"""Number of runs after which the window has filled its caches."""
 GROWTH_BYTES = 2_000_000
-"""Of the window, by chance: memory is not given back at once."""
+"""Allowed random memory growth of the window, since freed memory is not returned at once."""
 GROWTH_PER_RUN_BYTES = 20_000
 LIFE_S = 0.3
-"""About as long as such a run lives, once its supervisor is there."""
+"""Seconds that such a run lasts once its supervisor is up, approximately."""
 ROOT = Path(__file__).resolve().parents[2]
 
 KEPT = {
@@ -42,14 +42,14 @@ KEPT = {
     "events/supervisor.jsonl", "events/worker-0.jsonl", "events/devices.jsonl", "events/guard.jsonl",
     "control/stop",
 }  # fmt: skip
-"""All that a run may leave in its folder."""
+"""All files that a run may leave in its folder."""
 RESERVE = "events/reserve"
-"""Room on the disk for last words: a run that was lost has it still, and uses it when it is resumed."""
+"""Disk space reserved for final events: a lost run still has it and uses it when resumed."""
 
 
 @pytest.fixture
 def window(runs_root: Path) -> Iterator[psutil.Popen]:
-    """A real window in a process of its own; it looks at each run as it comes."""
+    """A real window in its own process that opens each new run."""
     process = psutil.Popen(
         [sys.executable, "-m", "tests.support.watching", str(runs_root)],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -62,7 +62,7 @@ def window(runs_root: Path) -> Iterator[psutil.Popen]:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("many", [60, pytest.param(200, marks=pytest.mark.soak)])
-def test_many_runs_half_of_them_killed_leave_nothing(
+def test_many_runs_with_half_killed_leak_nothing(
     runs_root: Path, tmp_path: Path, window: psutil.Popen, many: int
 ) -> None:
     spec = played(tmp_path / "actors", steps=10, pause_s=0.02)
@@ -70,7 +70,7 @@ def test_many_runs_half_of_them_killed_leave_nothing(
     descriptors, resident = (0, 0), 0
     ends: dict[str, set[RunState]] = {}
     lost: set[str] = set()
-    for number in range(2, many + 1, 2):  # two at a time, one of which is killed
+    for number in range(2, many + 1, 2):  # two runs at a time, one of which is killed
         victim = chance.choice(list(VICTIMS))
         unharmed = start(spec, runs_root)
         pair = {victim: one_run(spec, runs_root, victim, chance), "nobody": unharmed.until_over()}
@@ -80,7 +80,7 @@ def test_many_runs_half_of_them_killed_leave_nothing(
         until_seen(window, {followed.run.id for followed in pair.values()})
         if number <= WARM_UP:
             resident = window.memory_info().rss
-            descriptors = tuple(map(max, descriptors, counts(window)))  # one is open for a moment now and then
+            descriptors = tuple(map(max, descriptors, counts(window)))  # descriptors are opened briefly now and then
     growth = window.memory_info().rss - resident
     print(f"the window grew by {growth / 1e6:.2f} MB; ends: {ends}")
 
@@ -102,7 +102,7 @@ def test_many_runs_half_of_them_killed_leave_nothing(
 
 
 def one_run(spec: RunSpec, runs_root: Path, victim: str, chance: random.Random) -> Followed:
-    """A run to its end; the victim is killed at some moment of its life."""
+    """Run until the end, killing the victim process at a random moment."""
     followed, find = start(spec, runs_root), VICTIMS[victim]
     wait_until(lambda: find(followed) or state_info(followed.poll().state).over, 30, f"the {victim}")
     moment = time.monotonic() + chance.random() * LIFE_S
@@ -132,21 +132,21 @@ VICTIMS: dict[str, Callable[[Followed], list[ProcessId]]] = {
 
 
 def until_seen(window: psutil.Popen, ids: set[str]) -> None:
-    """Until the window has looked at these runs."""
+    """Wait until the window has opened these runs."""
     seen: set[str] = set()
     while seen != ids:
         assert select.select([window.stdout], [], [], 30)[0], f"the window has not looked at {ids - seen}"
-        seen |= set(os.read(window.stdout.fileno(), 4096).decode().split())  # a line is written at once
+        seen |= set(os.read(window.stdout.fileno(), 4096).decode().split())  # each line is written in one call
         assert seen <= ids
 
 
 def counts(window: psutil.Popen) -> tuple[int, int]:
-    """How many files this process has open, and the window."""
+    """Return the number of open file descriptors of this process and of the window."""
     return psutil.Process().num_fds(), window.num_fds()
 
 
 def tags() -> set[str]:
-    """The tags of all processes there are."""
+    """Return the run tags of all processes on the machine."""
     start = f"{processes.TAG}=".encode()
     entries = [entry for pid in psutil.pids() for entry in procfs.variables(pid) if entry.startswith(start)]
     return {entry.removeprefix(start).decode() for entry in entries}
@@ -157,7 +157,7 @@ def entries(run_dir: Path) -> set[str]:
 
 
 def locked(runs_root: Path) -> list[Path]:
-    """The folders on which somebody holds a lock."""
+    """Return the run folders that are locked by a process."""
     return [
         folder
         for run_dir in runs_root.iterdir()

@@ -1,4 +1,4 @@
-"""Runs that are paused, saved and resumed: real processes, and the ordered list of transitions."""
+"""Pause, save and resume of real runs, with their state transitions in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Slow:
 def train_data():
     return Slow()
 """
-"""Thirty steps of 8 ms an epoch at a batch size of 4: there is time to pause before the end."""
+"""Thirty steps of 8 ms per epoch at a batch size of 4: slow enough to pause before the end."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def gone(run: Run) -> bool:
 
 
 @pytest.mark.parametrize("devices", ["cpu:0", "cpu:0,cpu:1"])
-def test_a_paused_run_goes_on_and_has_every_step_once(runs_root: Path, slow: str, devices: str) -> None:
+def test_paused_run_resumes_with_every_step_recorded_once(runs_root: Path, slow: str, devices: str) -> None:
     spec = make_spec(slow, epochs=4, batch_size=4, devices=devices)
     followed = start(spec, runs_root).until_trained(5)
     second, index = Followed(Run.attach(followed.run.dir)), RunIndex(runs_root)
@@ -90,8 +90,8 @@ def test_a_paused_run_goes_on_and_has_every_step_once(runs_root: Path, slow: str
     assert gone(again.run)
 
 
-def test_a_run_whose_supervisor_was_killed_is_resumed_at_once(runs_root: Path, endless: str) -> None:
-    """The guard of the first, which ends all of the run's processes, must not reach those of the second."""
+def test_run_with_a_killed_supervisor_can_be_resumed_at_once(runs_root: Path, endless: str) -> None:
+    """The guard of the first leg, which kills all processes of the run, must spare those of the second leg."""
     spec = make_spec(endless, epochs=FOREVER, devices="cpu:0,cpu:1", checkpoints={"unit": "steps", "every": 50})
     followed = start(spec, runs_root).until_trained(200)
     wait_until(lambda: followed.poll().run.facts.checkpoint, what="a checkpoint")
@@ -107,8 +107,8 @@ def test_a_run_whose_supervisor_was_killed_is_resumed_at_once(runs_root: Path, e
     assert again.run.facts.error is None
 
 
-def test_a_failed_run_is_resumed_when_its_cause_is_gone(runs_root: Path, tmp_path: Path) -> None:
-    """It fails right after a checkpoint: what was measured before that one is on record."""
+def test_failed_run_can_be_resumed_after_its_cause_is_fixed(runs_root: Path, tmp_path: Path) -> None:
+    """The run fails right after a checkpoint: all metrics up to that checkpoint are recorded."""
     flag = tmp_path / "broken"
     flag.touch()
     failing = write_recipe(
@@ -140,7 +140,7 @@ def loss():
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
 
 
-def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, tmp_path: Path) -> None:
+def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Path) -> None:
     followed = start(played(tmp_path / "endless"), runs_root).until_trained(1)
     with pytest.raises(ValueError, match="is running already"):
         Run.resume(followed.run.dir)
@@ -159,7 +159,7 @@ def test_what_runs_or_is_finished_is_not_resumed(runs_root: Path, tmp_path: Path
     assert Followed(Run.attach(finished.run.dir)).until_over(5).states == FINISHED
 
 
-def test_of_two_that_resume_at_once_one_does(runs_root: Path, endless: str) -> None:
+def test_only_one_of_two_concurrent_resumes_succeeds(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
     followed.run.request("pause")
     followed.until_over()
@@ -184,7 +184,7 @@ def test_of_two_that_resume_at_once_one_does(runs_root: Path, endless: str) -> N
     assert again.until_over().states == [*PAUSED, *CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
 
 
-def test_a_pause_while_the_workers_load_is_answered_once_training_has_begun(runs_root: Path, tmp_path: Path) -> None:
+def test_pause_while_workers_load_takes_effect_when_training_begins(runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, f"import time\ntime.sleep(1)\n{LONG}", "loads")
     followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until(RunState.STARTING)
     wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
@@ -195,7 +195,7 @@ def test_a_pause_while_the_workers_load_is_answered_once_training_has_begun(runs
     assert followed.run.facts.asked == ""
 
 
-def test_a_run_is_saved_while_it_goes_on(runs_root: Path, endless: str) -> None:
+def test_save_writes_a_checkpoint_while_the_run_continues(runs_root: Path, endless: str) -> None:
     spec = make_spec(endless, epochs=FOREVER, checkpoints={"unit": "never"})
     followed = start(spec, runs_root).until_trained(1)
     for _ in range(2):
@@ -213,7 +213,7 @@ def test_a_run_is_saved_while_it_goes_on(runs_root: Path, endless: str) -> None:
     assert followed.run.facts.asked == ""
 
 
-def test_a_stop_wins_over_a_pause(runs_root: Path, endless: str) -> None:
+def test_stop_takes_precedence_over_pause(runs_root: Path, endless: str) -> None:
     followed = start(make_spec(endless, epochs=FOREVER), runs_root).until_trained(1)
     followed.run.request("stop")
     followed.run.request("pause")
@@ -225,7 +225,7 @@ def test_a_stop_wins_over_a_pause(runs_root: Path, endless: str) -> None:
     assert again.states[-4:] == PAUSED
 
 
-def test_a_stopped_run_without_a_checkpoint_begins_anew(runs_root: Path, slow: str) -> None:
+def test_stopped_run_without_a_checkpoint_restarts_from_step_1(runs_root: Path, slow: str) -> None:
     spec = make_spec(slow, epochs=2, batch_size=4, checkpoints={"unit": "never"})
     followed = start(spec, runs_root).until_trained(3)
     followed.run.request("stop")
@@ -236,7 +236,7 @@ def test_a_stopped_run_without_a_checkpoint_begins_anew(runs_root: Path, slow: s
     assert any("starts from the beginning" in notice for notice in again.run.facts.notices)
 
 
-def test_torn_lines_and_leftovers_of_a_killed_leg_cost_nothing(runs_root: Path, slow: str) -> None:
+def test_truncated_lines_and_leftover_files_do_not_prevent_resume(runs_root: Path, slow: str) -> None:
     spec = make_spec(slow, epochs=3, batch_size=4, ladder=StopTimeouts(ask_s=60))
     followed = start(spec, runs_root).until_trained(3)
     followed.run.request("pause")
@@ -254,7 +254,7 @@ def test_torn_lines_and_leftovers_of_a_killed_leg_cost_nothing(runs_root: Path, 
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 91))
 
 
-def test_a_run_that_never_came_up_can_be_resumed(runs_root: Path, tmp_path: Path) -> None:
+def test_run_that_never_started_can_be_resumed(runs_root: Path, tmp_path: Path) -> None:
     followed = train(played(tmp_path / "actor", steps=3), runs_root)
     for file in (followed.run.dir / "events").iterdir():
         file.unlink()

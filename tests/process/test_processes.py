@@ -1,4 +1,4 @@
-"""Processes are told apart by pid and create time, and found by their tag."""
+"""Processes are identified by pid and start time, and found by their run tag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OWN_RUN = f"run-{os.getpid()}"
-"""The whole machine is looked through for it: another test run beside this one has another."""
+"""A tag unique to this test session, since the search covers the whole machine."""
 
 
 @pytest.fixture
@@ -27,17 +27,17 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_process_is_alive_until_it_is_a_zombie(sleeper: subprocess.Popen[bytes]) -> None:
+def test_zombie_process_is_not_alive(sleeper: subprocess.Popen[bytes]) -> None:
     identity = processes.identify(sleeper.pid)
     assert identity
     assert processes.is_alive(identity)
     sleeper.kill()
     wait_until(lambda: not processes.is_alive(identity), what="the zombie to count as dead")
-    assert sleeper.returncode is None  # nobody has waited for it: it is a zombie
+    assert sleeper.returncode is None  # not waited for, so it is a zombie
     assert processes.identify(sleeper.pid) is None
 
 
-def test_another_process_with_the_pid_is_neither_alive_nor_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+def test_reused_pid_is_not_alive_and_not_signalled(sleeper: subprocess.Popen[bytes]) -> None:
     identity = processes.identify(sleeper.pid)
     assert identity
     other = replace(identity, created=identity.created - 1)
@@ -49,10 +49,10 @@ def test_another_process_with_the_pid_is_neither_alive_nor_signalled(sleeper: su
     assert not processes.send(identity, signal.SIGTERM)
 
 
-def test_where_the_system_lets_nobody_be_signalled_nobody_is_and_that_is_no_error(
+def test_signalling_that_the_system_forbids_is_not_an_error(
     sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some containers do not let a process be opened; the run's end must not fail for it."""
+    """Some containers forbid opening a process; this must not make the end of a run fail."""
     identity = processes.identify(sleeper.pid)
     assert identity
     wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
@@ -68,13 +68,13 @@ def test_where_the_system_lets_nobody_be_signalled_nobody_is_and_that_is_no_erro
     assert processes.send_tagged(identity, OWN_RUN, signal.SIGKILL)
 
 
-def test_the_tag_finds_whole_names_only(sleeper: subprocess.Popen[bytes]) -> None:
+def test_tag_matches_whole_run_names_only(sleeper: subprocess.Popen[bytes]) -> None:
     wait_until(lambda: processes.tagged(OWN_RUN), what="the sleeper to have become itself")
     assert [process.pid for process in processes.tagged(OWN_RUN)] == [sleeper.pid]
     assert processes.tagged(OWN_RUN[:-1]) == processes.tagged(f"{OWN_RUN}1") == []
 
 
-def test_a_similar_command_line_is_not_a_tag() -> None:
+def test_tag_in_a_command_line_does_not_match() -> None:
     with subprocess.Popen(["sh", "-c", f"sleep 600; : {processes.TAG}=run-2"], start_new_session=True) as process:
         try:
             assert processes.tagged("run-2") == []

@@ -1,4 +1,4 @@
-"""Runs that are over are removed, and nothing else is: neither what lives, nor what is linked to."""
+"""`trainyard remove` deletes ended runs only, never active runs or the targets of links."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 def over(runs_root: Path, name: str, *, days_ago: float = 0.0, kib: int = 100) -> Path:
-    """A run that has finished, with a checkpoint of so many KiB: its folder."""
+    """Create a finished run with a checkpoint of this many KiB and return its folder."""
     run_dir = runs_root / name
     for folder in ("events", "control", "checkpoints/00000001"):
         (run_dir / folder).mkdir(parents=True)
@@ -61,12 +61,12 @@ def over(runs_root: Path, name: str, *, days_ago: float = 0.0, kib: int = 100) -
 
 
 def blocks(*paths: Path) -> int:
-    """What these take of the disk, as du(1) counts."""
+    """Return the disk usage of these paths in bytes, as counted by du(1)."""
     said = subprocess.run(["du", "-s", "-B1", *paths], capture_output=True, text=True, check=True).stdout
     return sum(int(line.split()[0]) for line in said.splitlines())
 
 
-def test_a_run_is_removed_and_how_much_came_back_is_said(call: Call, runs_root: Path) -> None:
+def test_remove_deletes_a_run_and_prints_the_freed_space(call: Call, runs_root: Path) -> None:
     gone, stays = over(runs_root, "20260101-a"), over(runs_root, "20260102-b")
     before = blocks(gone)
     assert removal.size_bytes(gone) == before
@@ -77,7 +77,7 @@ def test_a_run_is_removed_and_how_much_came_back_is_said(call: Call, runs_root: 
     assert [each.name for each in runs_root.iterdir()] == [stays.name]
 
 
-def test_several_are_removed_with_json(call: Call, runs_root: Path) -> None:
+def test_remove_json_lists_several_removed_runs(call: Call, runs_root: Path) -> None:
     folders = [over(runs_root, name, kib=2048) for name in ("20260101-a", "20260102-b")]
     before = blocks(*folders)
     code, out, err = call("remove", "20260101-a", str(folders[1]), "20260101", "--yes", "--json")
@@ -87,7 +87,7 @@ def test_several_are_removed_with_json(call: Call, runs_root: Path) -> None:
     assert list(runs_root.iterdir()) == []
 
 
-def test_a_live_run_is_refused_in_a_sentence_and_nothing_is_removed(call: Call, runs_root: Path) -> None:
+def test_remove_refuses_an_active_run_and_removes_nothing(call: Call, runs_root: Path) -> None:
     old = over(runs_root, "20260101-a")
     followed = start(make_spec(write_recipe(runs_root.parent, LONG), epochs=1_000_000), runs_root)
     followed.until(RunState.RUNNING)
@@ -95,7 +95,7 @@ def test_a_live_run_is_refused_in_a_sentence_and_nothing_is_removed(call: Call, 
     code, out, err = call("remove", old.name, name, "--yes")
     assert (code, out) == (2, "")
     assert err == f"trainyard: Run {name} is running, so it was not removed. Stop it first: trainyard stop {name}\n"
-    assert call("remove", "--older-than", "0", "--yes")[0] == 0  # what lives is not among the old ones
+    assert call("remove", "--older-than", "0", "--yes")[0] == 0  # an active run is never old
     assert [each.name for each in runs_root.iterdir()] == [name]
     followed.run.request("stop")
     followed.until_over()
@@ -104,7 +104,7 @@ def test_a_live_run_is_refused_in_a_sentence_and_nothing_is_removed(call: Call, 
     assert list(runs_root.iterdir()) == []
 
 
-def test_while_somebody_holds_a_run_it_is_not_removed(call: Call, runs_root: Path) -> None:
+def test_locked_run_is_not_removed(call: Call, runs_root: Path) -> None:
     run_dir = over(runs_root, "20260101-a")
     code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX); print(); input()"
     with subprocess.Popen(
@@ -123,7 +123,7 @@ def test_while_somebody_holds_a_run_it_is_not_removed(call: Call, runs_root: Pat
     assert call("remove", run_dir.name, "--yes")[0] == 0
 
 
-def test_of_a_run_whose_leftovers_live_the_command_that_ends_them_is_named(call: Call, runs_root: Path) -> None:
+def test_run_with_leftover_processes_is_kept_and_sweep_suggested(call: Call, runs_root: Path) -> None:
     run_dir = over(runs_root, "20260101-a")
     tags = {processes.TAG: run_dir.name, processes.RUN_DIR: str(run_dir)}
     with subprocess.Popen(["sleep", "3600"], env={**os.environ, **tags}, start_new_session=True) as left:
@@ -134,14 +134,14 @@ def test_of_a_run_whose_leftovers_live_the_command_that_ends_them_is_named(call:
             f"trainyard: Run {run_dir.name} was not removed, since a process of it is still running: "
             f"pid {left.pid} (sleep). Terminate it first: trainyard sweep --end\n"
         )
-        code, _, err = call("remove", "--older-than", "0", "--yes")  # told, and the others would go on
+        code, _, err = call("remove", "--older-than", "0", "--yes")  # reported; other runs would still be removed
         assert (code, f"pid {left.pid} (sleep)" in err, run_dir.exists()) == (1, True, True)
         assert call("sweep", "--end")[0] == 0
         left.wait()
     assert call("remove", run_dir.name, "--yes")[0] == 0
 
 
-def test_a_link_among_the_runs_is_not_followed(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_link_in_the_runs_folder_is_not_followed(call: Call, runs_root: Path, tmp_path: Path) -> None:
     elsewhere = over(tmp_path / "other", "20260101-a")
     runs_root.mkdir()
     link = runs_root / "20260101-a"
@@ -153,7 +153,7 @@ def test_a_link_among_the_runs_is_not_followed(call: Call, runs_root: Path, tmp_
     assert (elsewhere / "log.txt").exists()
 
 
-def test_a_link_in_a_run_goes_and_what_it_leads_to_stays(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_link_inside_a_run_is_removed_and_its_target_kept(call: Call, runs_root: Path, tmp_path: Path) -> None:
     run_dir = over(runs_root, "20260101-a")
     data = tmp_path / "data"
     data.mkdir()
@@ -166,11 +166,11 @@ def test_a_link_in_a_run_goes_and_what_it_leads_to_stays(call: Call, runs_root: 
 
 
 @pytest.mark.parametrize("made", ["setup", "nothing", "links"])
-def test_what_is_no_runs_folder_is_not_ended(call: Call, runs_root: Path, tmp_path: Path, made: str) -> None:
+def test_folder_that_is_not_a_run_is_not_removed(call: Call, runs_root: Path, tmp_path: Path, made: str) -> None:
     run_dir, folder = over(runs_root, "20260101-a"), tmp_path / "project"
     folder.mkdir()
     (folder / "mine.py").write_text("")
-    if made == "setup":  # one that was kept here by the name of a run's file
+    if made == "setup":  # a saved setup that has the name of a run's file
         (folder / "spec.json").write_bytes((run_dir / "spec.json").read_bytes())
     elif made == "links":
         (folder / "spec.json").symlink_to(run_dir / "spec.json")
@@ -181,7 +181,7 @@ def test_what_is_no_runs_folder_is_not_ended(call: Call, runs_root: Path, tmp_pa
     assert (folder / "mine.py").exists()
 
 
-def test_a_folder_that_cannot_be_removed_is_told_and_the_rest_goes_on(call: Call, runs_root: Path) -> None:
+def test_folder_that_cannot_be_removed_is_reported_and_the_rest_removed(call: Call, runs_root: Path) -> None:
     stuck, gone = over(runs_root, "20260102-stuck"), over(runs_root, "20260101-gone")
     mounted = stuck / "checkpoints" / "disk"
     mounted.mkdir()
@@ -200,14 +200,14 @@ def test_a_folder_that_cannot_be_removed_is_told_and_the_rest_goes_on(call: Call
         assert not gone.exists()
         assert (mounted / "mine").read_text() == "on another disk"
         assert not (stuck / "log.txt").exists()
-        assert Run.attach(stuck).catch_up()  # it is a run still
+        assert Run.attach(stuck).catch_up()  # it is still a run
     finally:
         subprocess.run(["umount", mounted], check=True)
     assert call("remove", stuck.name, "--yes", "--json")[0] == 0
     assert list(runs_root.iterdir()) == []
 
 
-def test_the_old_ones_are_those_that_ended_so_long_ago(call: Call, runs_root: Path) -> None:
+def test_older_than_selects_runs_by_their_end_time(call: Call, runs_root: Path) -> None:
     for name, days_ago in (("20260103-new", 1), ("20260102-older", 8), ("20260101-oldest", 30)):
         over(runs_root, name, days_ago=days_ago)
     code, out, _ = call("remove", "--older-than", "7.5", "--yes")
@@ -227,7 +227,7 @@ def test_the_old_ones_are_those_that_ended_so_long_ago(call: Call, runs_root: Pa
         (("2025", "--yes"), "There is no run '2025'"),
     ],
 )
-def test_wrong_use_is_a_sentence_and_removes_nothing(
+def test_wrong_arguments_print_an_error_and_remove_nothing(
     call: Call, runs_root: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     run_dir = over(runs_root, "20260101-a", days_ago=9)
@@ -237,7 +237,7 @@ def test_wrong_use_is_a_sentence_and_removes_nothing(
 
 
 @pytest.mark.parametrize(("answer", "goes"), [("y\n", True), ("\n", False), ("n\n", False), ("", False)])
-def test_on_a_terminal_it_is_asked_first(
+def test_remove_asks_for_confirmation_on_a_terminal(
     call: Call, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, goes: bool
 ) -> None:
     run_dir = over(runs_root, "20260101-a")
@@ -250,7 +250,7 @@ def test_on_a_terminal_it_is_asked_first(
     assert "Remove this run? This cannot be undone. [y/N] " in out
 
 
-def test_a_real_run_leaves_nothing(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_removed_real_run_leaves_no_files(call: Call, runs_root: Path, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("print('loss: 0.5')\n")
     ended = train(script_spec(script, cwd=tmp_path), runs_root)

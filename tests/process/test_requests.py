@@ -1,4 +1,4 @@
-"""The command line's pause, resume, save and the settings of `run`."""
+"""Commands `pause`, `resume` and `save`, and the settings of `run`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     return run
 
 
-def test_a_run_is_saved_paused_and_resumed(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_commands_save_pause_and_resume_a_run(call: Call, runs_root: Path, tmp_path: Path) -> None:
     spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
     followed = start(spec, runs_root).until_trained(1)
     name = followed.run.id
@@ -71,7 +71,7 @@ def test_a_run_is_saved_paused_and_resumed(call: Call, runs_root: Path, tmp_path
     assert again.state is RunState.PAUSED
 
 
-def test_a_resumed_run_is_followed_to_its_end(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_resume_follows_the_run_to_its_end(call: Call, runs_root: Path, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
     followed = start(make_spec(recipe, epochs=FOREVER), runs_root).until_trained(1)
     followed.run.request("stop")
@@ -87,7 +87,7 @@ def test_a_resumed_run_is_followed_to_its_end(call: Call, runs_root: Path, tmp_p
     assert "is finished: there is nothing to resume. Start another." in err
 
 
-def test_a_run_that_cannot_be_saved_says_so_and_goes_on(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_run_that_cannot_be_saved_reports_an_error_and_continues(call: Call, runs_root: Path, tmp_path: Path) -> None:
     spec = make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"})
     followed = start(spec, runs_root).until_trained(1)
     folder = followed.run.dir / "checkpoints"
@@ -104,7 +104,7 @@ def test_a_run_that_cannot_be_saved_says_so_and_goes_on(call: Call, runs_root: P
     assert followed.until_over().state is RunState.PAUSED
 
 
-def test_a_run_that_dies_before_it_is_saved_is_told(call: Call, runs_root: Path, tmp_path: Path) -> None:
+def test_save_reports_a_run_that_ends_before_it_is_saved(call: Call, runs_root: Path, tmp_path: Path) -> None:
     slow = write_recipe(tmp_path, f"import time\ntime.sleep(600)\n{LONG}", "slow")
     followed = start(make_spec(slow), runs_root)
     wait_until(lambda: followed.poll().run.facts.workers, what="the worker")
@@ -126,7 +126,7 @@ def test_a_run_that_dies_before_it_is_saved_is_told(call: Call, runs_root: Path,
         ("Never", {"unit": "never"}),
     ],
 )
-def test_the_distance_of_checkpoints_is_said_in_words(text: str, meant: dict[str, object]) -> None:
+def test_checkpoint_every_option_is_parsed(text: str, meant: dict[str, object]) -> None:
     parser = options.Parser()
     options.add_run_options(parser)
     words = ["digits_mlp", "--checkpoint-every", text, "--keep-checkpoints", "3"]
@@ -134,7 +134,7 @@ def test_the_distance_of_checkpoints_is_said_in_words(text: str, meant: dict[str
     assert parse_choices.choices(given).checkpoints == {**meant, "keep": 3}
 
 
-def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
+def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
     recipe = write_recipe(tmp_path, LONG)
     settings = (
         "--epochs 2 --schedule cosine --warmup-steps 1 --weight-decay 0.1 --gradient-clip 1 --patience 9 "
@@ -168,7 +168,7 @@ def test_every_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
         (("--gradient-clip", "-1"), "The limit of the gradient's norm is -1.0. Give a number greater than 0."),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(call: Call, arguments: tuple[str, ...], words: str) -> None:
+def test_invalid_run_setting_is_rejected(call: Call, arguments: tuple[str, ...], words: str) -> None:
     code, out, err = call("run", "digits_mlp", "--devices", "cpu:0", *arguments)
     assert (code, out) == (2, "")
     assert words in err

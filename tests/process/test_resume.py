@@ -1,4 +1,4 @@
-"""The logs of runs that were resumed, written by hand: what readers make of a second leg."""
+"""Handwritten logs of resumed runs: how readers handle a second leg."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOBODY = {"pid": 2**22 + 1, "created": 0.0}
 
 
 class Log:
-    """A run directory that a test writes as supervisor and worker would."""
+    """A run directory written by the test in place of a supervisor and a worker."""
 
     def __init__(self, run_dir: Path) -> None:
         self.dir = run_dir
@@ -64,7 +64,7 @@ def log(runs_root: Path) -> Log:
     return written
 
 
-def test_readers_that_had_seen_the_end_see_the_run_go_on(log: Log, runs_root: Path) -> None:
+def test_readers_of_an_ended_run_see_it_resume(log: Log, runs_root: Path) -> None:
     first, index = Followed(Run.attach(log.dir)), RunIndex(runs_root)
     assert first.until_over(5).states == PAUSED
     assert [each.state for each in index.poll()] == [RunState.PAUSED]
@@ -82,7 +82,7 @@ def test_readers_that_had_seen_the_end_see_the_run_go_on(log: Log, runs_root: Pa
     assert (summary.state, summary.step, summary.last_loss) == (RunState.FINISHED, 4, 0.25)
 
 
-def test_a_leg_that_was_lost_is_told_apart_from_the_next(log: Log) -> None:
+def test_lost_leg_is_distinguished_from_the_next_leg(log: Log) -> None:
     log.leg(20.0, "starting", "running")
     log.losses(25.0, 5, 0.5)
     reader = Followed(Run.attach(log.dir)).until_over(5)
@@ -98,13 +98,13 @@ def test_a_leg_that_was_lost_is_told_apart_from_the_next(log: Log) -> None:
         assert each.run.facts.notices == ()
 
 
-def test_a_list_of_runs_counts_nothing_that_is_void(log: Log, runs_root: Path) -> None:
+def test_run_list_ignores_steps_discarded_by_a_rewind(log: Log, runs_root: Path) -> None:
     log.rewind(20.0, 2)
     (summary,) = RunIndex(runs_root).poll()
     assert (summary.step, summary.last_loss) == (2, 3.0)
 
 
-def test_a_finished_run_is_not_looked_at_again(log: Log, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_run_is_not_checked_again(log: Log, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log.leg(20.0, "starting", "running", "releasing", "finished")
     reader, index = Followed(Run.attach(log.dir)).until_over(5), RunIndex(runs_root)
     index.poll()
@@ -118,7 +118,7 @@ def _never(run_dir: Path) -> None:
     raise AssertionError(run_dir)
 
 
-def test_a_rewind_makes_every_metric_forget_what_is_beyond(log: Log) -> None:
+def test_rewind_discards_later_values_of_every_metric(log: Log) -> None:
     def batch(t: float, first: int, **values: list[float]) -> dict[str, object]:
         return {"t": t, "kind": "metrics", "first": first, "values": values}
 
@@ -141,7 +141,7 @@ def test_a_rewind_makes_every_metric_forget_what_is_beyond(log: Log) -> None:
         assert "late" not in run_series.metrics
 
 
-def test_a_rewind_to_the_start_leaves_nothing() -> None:
+def test_rewind_to_step_0_discards_all_metrics() -> None:
     run_series = RunSeries()
     run_series.fold([
         {"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}},
@@ -151,7 +151,7 @@ def test_a_rewind_to_the_start_leaves_nothing() -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"t": 1.0, "ki', b"x" * 200_000])
-def test_a_torn_end_is_cut_off_before_a_file_is_appended_to(tmp_path: Path, torn: bytes) -> None:
+def test_truncated_last_line_is_removed_before_appending(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "worker-0.jsonl"
     path.write_bytes(b'{"t": 1.0, "kind": "first"}\n' + torn)
     reader = Tail(path)
@@ -165,7 +165,7 @@ def test_a_torn_end_is_cut_off_before_a_file_is_appended_to(tmp_path: Path, torn
     assert len(path.read_bytes().splitlines()) == 2
 
 
-def test_a_tail_that_skips_reads_only_what_comes(tmp_path: Path) -> None:
+def test_tail_skip_reads_only_new_events(tmp_path: Path) -> None:
     path = tmp_path / "worker-0.jsonl"
     tail = Tail(path)
     tail.skip()  # there is no file yet
@@ -178,13 +178,13 @@ def test_a_tail_that_skips_reads_only_what_comes(tmp_path: Path) -> None:
     assert [event["kind"] for event in tail.read()] == ["new"]
 
 
-def test_a_run_whose_folder_cannot_be_written_is_not_resumed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_with_an_unwritable_folder_cannot_be_resumed(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: not str(path).endswith("events"))
     with pytest.raises(RunError, match="could not be written: Permission denied"):
         Run.resume(log.dir)
 
 
-def test_what_a_resume_has_to_end_is_asked_first_and_told_of_the_leg_that_begins(log: Log) -> None:
+def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log) -> None:
     name = f"leg-{os.getpid()}"  # a tag that no other test has
     (log.dir / "pymp-abc").mkdir()
     log.dir = log.dir.rename(log.dir.with_name(name))

@@ -1,6 +1,6 @@
-"""What unchanged programs tell of their training: the right values at the right steps, none twice, and how far it is.
+"""Metrics read from unchanged scripts: correct values and steps without duplicates, and the progress.
 
-Where a library prints or writes, it is the real one.
+The training libraries are the real ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
 def ran(name: str, *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str = "one") -> Followed:
-    """A script of the collection, run to its good end in a folder of its own."""
+    """Run a script of the collection in its own folder until it finishes."""
     spec = script_spec(SCRIPTS / name, *arguments, cwd=cwd, devices=devices, launch=launch)
     followed = train(spec, cwd / "runs")
     assert followed.state is RunState.FINISHED, followed.run.log_end()
@@ -34,7 +34,7 @@ def ran(name: str, *arguments: str, cwd: Path, devices: str = "cpu:0", launch: s
 
 
 def points(series: Series) -> dict[int, float]:
-    """Values by step; fails where a step is there twice."""
+    """Return the values by step; fail if a step occurs twice."""
     steps = [int(step) for step in series.steps]
     assert len(set(steps)) == len(steps)
     assert steps == sorted(steps)
@@ -42,7 +42,7 @@ def points(series: Series) -> dict[int, float]:
 
 
 @pytest.mark.e2e
-def test_a_plain_loop(tmp_path: Path) -> None:
+def test_plain_torch_loop_metrics(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
     followed = ran("plain_torch.py", "--record", str(record), cwd=tmp_path)
 
@@ -55,7 +55,7 @@ def test_a_plain_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_ranks_under_torchruns_environment_are_kept_apart(tmp_path: Path) -> None:
+def test_torchrun_ranks_have_separate_metrics(tmp_path: Path) -> None:
     record = tmp_path / "record"
     followed = ran("torchrun_ddp.py", str(record), cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
 
@@ -68,7 +68,7 @@ def test_ranks_under_torchruns_environment_are_kept_apart(tmp_path: Path) -> Non
 
 
 @pytest.mark.e2e
-def test_fully_sharded_with_the_meters_of_the_imagenet_example(tmp_path: Path) -> None:
+def test_fsdp_script_with_imagenet_example_meters(tmp_path: Path) -> None:
     followed = ran("fsdp2.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
 
     printed = [float(loss) for loss in re.findall(r"Loss (\S+)", followed.run.log_end(100_000))]
@@ -79,7 +79,7 @@ def test_fully_sharded_with_the_meters_of_the_imagenet_example(tmp_path: Path) -
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("verbose", ["1", "2"])
-def test_keras_fit(tmp_path: Path, verbose: str) -> None:
+def test_keras_fit_metrics(tmp_path: Path, verbose: str) -> None:
     record = tmp_path / "record.json"
     followed = ran("keras_fit.py", verbose, str(record), cwd=tmp_path)
 
@@ -94,7 +94,7 @@ def test_keras_fit(tmp_path: Path, verbose: str) -> None:
 
 
 @pytest.mark.e2e
-def test_a_loop_of_ones_own_in_tensorflow(tmp_path: Path) -> None:
+def test_custom_tensorflow_loop_metrics(tmp_path: Path) -> None:
     followed = ran("tensorflow_loop.py", cwd=tmp_path)
 
     printed = [float(loss) for loss in re.findall(r"at step \d+: (\S+)", followed.run.log_end(100_000))]
@@ -103,7 +103,7 @@ def test_a_loop_of_ones_own_in_tensorflow(tmp_path: Path) -> None:
     )
 
 
-def test_a_bar_of_tqdm(tmp_path: Path) -> None:
+def test_tqdm_bar_metrics_and_progress(tmp_path: Path) -> None:
     followed = ran("tqdm_loop.py", cwd=tmp_path)
 
     loss = points(followed.run_series.metrics["loss"])
@@ -112,7 +112,7 @@ def test_a_bar_of_tqdm(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_tensorboard_alone(tmp_path: Path) -> None:
+def test_tensorboard_only_metrics(tmp_path: Path) -> None:
     followed = ran("tensorboard_only.py", cwd=tmp_path)
 
     assert points(followed.run_series.metrics["loss"]) == pytest.approx({step: 1 / (1 + step) for step in range(30)})
@@ -122,20 +122,20 @@ def test_tensorboard_alone(tmp_path: Path) -> None:
     assert "loss" not in followed.run.log_end()
 
 
-def test_one_that_says_nothing(tmp_path: Path) -> None:
+def test_silent_script_has_no_metrics(tmp_path: Path) -> None:
     followed = ran("silent.py", cwd=tmp_path)
     assert followed.run_series.metrics == {}
     assert followed.run.facts.progress is None
 
 
-def test_its_own_file_counts_before_what_it_prints(tmp_path: Path) -> None:
+def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> None:
     followed = ran("own_file.py", cwd=tmp_path)
     assert points(followed.run_series.metrics["loss"]) == pytest.approx({step: 1 / step for step in range(1, 21)})
     assert points(followed.run_series.metrics["val_loss"]) == pytest.approx({10: 0.2, 20: 0.1})
 
 
 @pytest.mark.e2e
-def test_the_csv_logger_of_keras(tmp_path: Path) -> None:
+def test_keras_csv_logger_metrics(tmp_path: Path) -> None:
     followed = ran("csv_logger.py", cwd=tmp_path)
     with (tmp_path / "history.csv").open(newline="") as file:
         told = [float(row["loss"]) for row in csv.DictReader(file)]
@@ -144,7 +144,7 @@ def test_the_csv_logger_of_keras(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_lightning(tmp_path: Path) -> None:
+def test_lightning_metrics(tmp_path: Path) -> None:
     followed = ran("lightning_fit.py", cwd=tmp_path)
 
     (table,) = tmp_path.glob("logs/lightning_logs/version_0/metrics.csv")
@@ -160,7 +160,7 @@ def test_lightning(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_accelerate(tmp_path: Path) -> None:
+def test_accelerate_metrics(tmp_path: Path) -> None:
     followed = ran("accelerate_loop.py", cwd=tmp_path)
     printed = re.findall(r"step (\d+) \| train_loss: (\S+)", followed.run.log_end(100_000))
     assert len(printed) == 16
@@ -170,7 +170,7 @@ def test_accelerate(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_the_trainer_of_transformers(tmp_path: Path) -> None:
+def test_transformers_trainer_metrics(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
     followed = ran("huggingface_trainer.py", str(record), cwd=tmp_path)
 

@@ -1,4 +1,4 @@
-"""Processes that serve others and never end by themselves: they are ended with their run, which does not fail by it."""
+"""Serving processes, which never exit by themselves, are terminated with their run without failing it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ with open(fresh, "w") as file:
 os.replace(fresh, "{notes}/" + str(assignment["rank"]))
 
 def model():
-    while len(os.listdir("{notes}")) < assignment["world_size"]:  # as a real chief, it waits until all are there
+    while len(os.listdir("{notes}")) < assignment["world_size"]:  # like a real chief, wait for all processes
         time.sleep(0.01)
 
 def train_data():
@@ -50,7 +50,7 @@ def train_data():
 
 @pytest.fixture
 def actors(tmp_path: Path):
-    """A spec of a parameter server run whose processes write down what they are given."""
+    """Return a function that makes a spec of a parameter server run whose processes record their assignment."""
 
     def make(*, waits: bool = False, deaf: bool = False) -> RunSpec:
         (tmp_path / "notes").mkdir(exist_ok=True)
@@ -61,7 +61,7 @@ def actors(tmp_path: Path):
     return make
 
 
-def test_each_process_is_told_its_role_its_devices_and_all_addresses(actors, runs_root: Path, tmp_path: Path) -> None:
+def test_each_process_gets_its_role_devices_and_all_addresses(actors, runs_root: Path, tmp_path: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
     wait_until(lambda: len(list((tmp_path / "notes").iterdir())) == 4, what="all four processes")
     followed.run.request("stop")
@@ -82,20 +82,20 @@ def test_each_process_is_told_its_role_its_devices_and_all_addresses(actors, run
 
 
 @pytest.mark.parametrize("deaf", [False, True])
-def test_who_serves_is_ended_when_the_chief_is_done(actors, runs_root: Path, deaf: bool) -> None:
+def test_serving_processes_are_terminated_when_the_chief_finishes(actors, runs_root: Path, deaf: bool) -> None:
     followed = start(actors(deaf=deaf), runs_root).until_over()
     assert followed.states == FINISHED
     codes = [followed.run.facts.workers[rank].exit_code for rank in range(4)]
     assert codes == [0, *[-signal.SIGKILL if deaf else -signal.SIGTERM] * 3]
     assert followed.run.facts.stop_steps == ()
     assert followed.run.facts.notices == ()
-    # What KILL takes along of theirs is named.
+    # Children killed together with the servers are reported.
     ended = [(each.name, each.signal) for each in followed.run.facts.ended_processes]
     assert ended == [("sleep", "SIGKILL")] * 3 * deaf
     assert processes.tagged(followed.run.id) == []
 
 
-def test_a_server_that_dies_before_the_chief_is_done_fails_the_run(actors, runs_root: Path) -> None:
+def test_server_that_dies_before_the_chief_finishes_fails_the_run(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
     wait_until(lambda: len(followed.poll().run.facts.workers) == 4, what="all four processes")
     os.kill(followed.run.facts.workers[3].process.pid, signal.SIGKILL)
@@ -105,7 +105,7 @@ def test_a_server_that_dies_before_the_chief_is_done_fails_the_run(actors, runs_
     assert processes.tagged(followed.run.id) == []
 
 
-def test_a_run_that_is_served_is_paused_and_resumed(actors, runs_root: Path) -> None:
+def test_parameter_server_run_can_be_paused_and_resumed(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
     followed.run.request("pause")
     assert followed.until_over().states == [*CAME_UP, RunState.RELEASING, RunState.PAUSED]
@@ -115,7 +115,7 @@ def test_a_run_that_is_served_is_paused_and_resumed(actors, runs_root: Path) -> 
     assert again.until_over().state is RunState.STOPPED
 
 
-def test_only_processes_that_meet_over_the_network_are_kept_from_the_others_devices() -> None:
+def test_only_networked_strategies_hide_other_ranks_devices() -> None:
     devices = [replace(device, kind="nvidia", id=f"GPU-{at}") for at, device in enumerate(cpu_devices()[:2])]
 
     def visible(framework: str, strategy: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A training that stands still although its processes live: when that is said, in which words, and when no more."""
+"""Stall detection: when a run with live processes is reported as stalled, the message, and when it is cleared."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ SILENT = """
 
 
 def watch() -> StallWatch:
-    """Of a run on the first two GPUs, whose first step ended at 10 s, and its second at 11 s."""
+    """Return a watch on a run on two GPUs whose first step ended at 10 s and whose second ended at 11 s."""
     made = StallWatch(["GPU-0", "GPU-1"])
     assert [made.poll(None, SURVEY, 0.0), made.poll(1, SURVEY, 10.0), made.poll(2, SURVEY, 11.0)] == [None, None, None]
     return made
 
 
-def test_it_is_said_once_and_taken_back_when_steps_go_on() -> None:
+def test_stall_is_reported_once_and_cleared_when_steps_continue() -> None:
     stall = watch()
     assert stall.poll(2, SURVEY, 11.0 + PATIENCE_S - 0.1) is None
     sentence = stall.poll(2, SURVEY, 11.0 + PATIENCE_S)
@@ -76,7 +76,7 @@ def test_it_is_said_once_and_taken_back_when_steps_go_on() -> None:
     assert stall.poll(4, SURVEY, 502.0) is None
 
 
-def test_the_first_step_may_take_longer() -> None:
+def test_first_step_has_a_longer_stall_timeout() -> None:
     stall = StallWatch(["GPU-0"])
     assert stall.poll(None, Survey(), 50.0) is None
     assert stall.poll(None, Survey(), 50.0 + FIRST_PATIENCE_S - 0.1) is None
@@ -86,14 +86,14 @@ def test_the_first_step_may_take_longer() -> None:
     assert ", although all processes live. A process" in sentence
 
 
-def test_a_run_with_long_pauses_is_given_more_time() -> None:
+def test_stall_timeout_grows_with_earlier_pauses() -> None:
     stall = watch()
-    assert stall.poll(3, SURVEY, 41.0) is None  # thirty seconds: a validation
+    assert stall.poll(3, SURVEY, 41.0) is None  # a pause of 30 s, such as a validation
     assert stall.poll(3, SURVEY, 41.0 + PAUSE_FACTOR * 30.0 - 0.1) is None
     assert stall.poll(3, SURVEY, 41.0 + PAUSE_FACTOR * 30.0)
 
 
-def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None:
+def test_stall_warning_is_shown_until_the_run_continues_or_ends() -> None:
     begun = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")]
     stalled = fold(RunFacts(), [*begun, {"t": 70.0, "kind": "stall", "text": "No step has ended."}])
     message = run_message(stalled, None, 80.0)
@@ -102,7 +102,7 @@ def test_the_window_says_it_as_a_warning_until_the_run_goes_on_or_ends() -> None
         assert run_message(fold(stalled, [{"t": 90.0, **last}]), None, 95.0).text == ""
 
 
-def test_a_run_that_stands_still_says_so_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "StallWatch", partial(StallWatch, patience_s=1.0))
     gate = tmp_path / "gate"
     spec = make_spec(write_recipe(tmp_path, SILENT.format(gate=str(gate))), epochs=FOREVER)

@@ -1,4 +1,4 @@
-"""Data-loader workers that sleep for an hour and hear no signal: they end with their run, and are named."""
+"""Data-loader workers that sleep for an hour and ignore signals are killed with their run and reported."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def sleep():
 
 @pytest.fixture(params=["in the worker's session", "in a session of its own"])
 def asleep(request: pytest.FixtureRequest, runs_root: Path, tmp_path: Path) -> tuple[Followed, set[int]]:
-    """A run whose data-loader workers have all gone to sleep; and their pids."""
+    """A run whose data-loader workers are all asleep, and the pids of these workers."""
     leaves = "os.setsid()" if "own" in request.param else "pass"
     recipe = write_recipe(tmp_path / "recipe", STUBBORN.format(leaves=leaves, workers=WORKERS), "stubborn")
     spec = make_spec(recipe, epochs=1, batch_size=8, ladder=SOON)
@@ -73,11 +73,11 @@ def sleepers(tmp_path: Path) -> set[int]:
 
 
 def nothing_left(run: Run, pids: set[int]) -> bool:
-    """Whether no process of the run lives, by its tag and by the pids known."""
+    """True if no process of the run is alive, judged by its tag and by the known pids."""
     return not processes.tagged(run.id) and not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_after_stop_nothing_is_left_and_the_verdict_names_what_was_ended(asleep: tuple[Followed, set[int]]) -> None:
+def test_stop_kills_stubborn_data_loader_workers_and_reports_them(asleep: tuple[Followed, set[int]]) -> None:
     followed, pids = asleep
     followed.run.request("stop")
     wait_until(lambda: nothing_left(followed.run, pids), GONE_IN_S, "all processes of the run to be gone")
@@ -95,9 +95,9 @@ def test_after_stop_nothing_is_left_and_the_verdict_names_what_was_ended(asleep:
     assert {each["pid"] for each in shown["ended"]} == pids
 
 
-# In the worker's session they go with the worker's own group, which is killed when its supervisor is gone.
+# Only with their own session: otherwise they are in the worker's process group, which is killed with its supervisor.
 @pytest.mark.parametrize("asleep", ["in a session of its own"], indirect=True)
-def test_after_the_supervisor_was_killed_nothing_is_left(asleep: tuple[Followed, set[int]]) -> None:
+def test_stubborn_data_loader_workers_end_after_the_supervisor_is_killed(asleep: tuple[Followed, set[int]]) -> None:
     followed, pids = asleep
     supervisor = followed.run.facts.supervisor
     assert supervisor

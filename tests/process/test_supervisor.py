@@ -1,4 +1,4 @@
-"""A supervisor at its start: what it refuses, and what it compares the memory with."""
+"""Startup of the supervisor: refusals, the memory baseline and failures to start a worker."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECOND = Device(id="cpu:1", kind="cpu", label="CPU 1", name="Xeon", cores=(1,))
 
 
 class Sampler:
-    """Has a reading at each poll, whose time is how many there were."""
+    """Has one sample per poll; the time of a sample is the number of polls so far."""
 
     def __init__(self, *devices: Device) -> None:
         self.devices = devices or (CPU,)
@@ -78,8 +78,8 @@ def supervise(run_dir: Path, sampler: Sampler, **choices: str) -> None:
     Supervisor(run_dir, spec, sampler, RecipeJob(spec, run_dir)).run()  # type: ignore[arg-type]
 
 
-def test_without_proc_a_run_fails_with_a_sentence(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whom it started could not be seen, and so not be ended."""
+def test_run_without_proc_fails_with_a_message(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without /proc the supervisor could neither see nor terminate its workers."""
     monkeypatch.setattr(processes, "identify", lambda *_: None)
     supervise(run_dir, Sampler())
     run = Run.attach(run_dir)
@@ -89,9 +89,7 @@ def test_without_proc_a_run_fails_with_a_sentence(run_dir: Path, monkeypatch: py
     assert run.facts.traceback is None
 
 
-def test_memory_is_compared_with_a_reading_that_is_not_older_than_the_pre_flight(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_baseline_is_not_older_than_the_preflight_check(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler, seen = Sampler(), []
     polled_before: list[int] = []
 
@@ -114,7 +112,7 @@ def test_memory_is_compared_with_a_reading_that_is_not_older_than_the_pre_flight
     assert polled_before[-1] < seen[-1].time <= polls_of_launches[0]
 
 
-def test_of_two_workers_the_first_is_ended_and_its_device_watched_when_the_second_cannot_be_started(
+def test_first_worker_is_terminated_when_the_second_cannot_start(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []

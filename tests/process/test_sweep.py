@@ -1,4 +1,4 @@
-"""`trainyard sweep`: what runs that are over have left behind is listed, and ended when that is wanted."""
+"""`trainyard sweep` lists the orphans of ended runs and terminates them on request."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ MULTIPLIES = (
     "signal.signal(signal.SIGTERM, again); "
     "print(flush=True); time.sleep(3600)'], start_new_session=True, stdout=subprocess.PIPE).stdout.read(1)"
 )
-"""At SIGTERM it leaves a child behind, and ends."""
+"""On SIGTERM, start a child process and exit."""
 
 
 @pytest.fixture
 def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcView:
-    """The command looks at this test's processes alone: it would end what is left of anybody's runs."""
+    """Show the command only processes of this test; otherwise it would terminate orphans of any run."""
     made = ProcView(tmp_path / "proc", f"TESTS_OF_TRAINYARD={tmp_path}")
     monkeypatch.setattr(sweep, "PROC", made.path)
     return made
@@ -63,7 +63,7 @@ def call(runs_root: Path, view: ProcView, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]]:
-    """Makes runs that were abandoned, whose workers have done this first."""
+    """Return a function that starts a run whose worker executes the given code, and abandons the run."""
     runs: list[Followed] = []
 
     def abandoned(before: str) -> Followed:
@@ -75,14 +75,14 @@ def leave(runs_root: Path, tmp_path: Path) -> Iterator[Callable[[str], Followed]
         processes.end_tagged(each.run.id, signal.SIGKILL)
 
 
-def test_where_nothing_is_left_one_sentence_says_so(call: Call) -> None:
+def test_sweep_without_orphans_prints_one_sentence(call: Call) -> None:
     assert call() == (0, "No processes are left from runs that are over.\n", "")
     assert call("--end") == (0, "No processes are left from runs that are over.\n", "")
     code, out, _ = call("--json")
     assert (code, json.loads(out)) == (0, {"leftovers": [], "ended": [], "left": []})
 
 
-def test_what_is_left_is_listed_and_how_to_end_it_is_said(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_sweep_lists_orphans_and_how_to_terminate_them(call: Call, leave: Callable[[str], Followed]) -> None:
     run = leave(f"{CHILD}; {CHILD}").run
     first, second = sorted(process.pid for process in processes.tagged(run.id))
     code, out, err = call()
@@ -100,7 +100,7 @@ def test_what_is_left_is_listed_and_how_to_end_it_is_said(call: Call, leave: Cal
     assert len(processes.tagged(run.id)) == 2
 
 
-def test_end_ends_it_and_names_it(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_sweep_end_terminates_and_reports_an_orphan(call: Call, leave: Callable[[str], Followed]) -> None:
     run = leave(CHILD).run
     (process,) = processes.tagged(run.id)
     code, out, err = call("--end")
@@ -109,9 +109,7 @@ def test_end_ends_it_and_names_it(call: Call, leave: Callable[[str], Followed]) 
     assert not processes.is_alive(process)
 
 
-def test_json_is_one_document_with_what_was_found_and_what_was_ended(
-    call: Call, leave: Callable[[str], Followed]
-) -> None:
+def test_sweep_json_lists_found_and_terminated_orphans(call: Call, leave: Callable[[str], Followed]) -> None:
     run = leave(CHILD).run
     (process,) = processes.tagged(run.id)
     code, out, err = call("--json")
@@ -133,7 +131,9 @@ def test_json_is_one_document_with_what_was_found_and_what_was_ended(
     assert not processes.is_alive(process)
 
 
-def test_what_could_not_be_ended_is_named_and_is_a_failure(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
+    call: Call, leave: Callable[[str], Followed]
+) -> None:
     run = leave(DROPS_ITS_TAG).run
     (process,) = processes.tagged(run.id)
     code, out, err = call("--end")
@@ -146,7 +146,7 @@ def test_what_could_not_be_ended_is_named_and_is_a_failure(call: Call, leave: Ca
     wait_until(lambda: not processes.is_alive(process), what="it to end")
 
 
-def test_what_starts_another_while_it_is_ended_is_followed_up(
+def test_process_started_by_a_terminating_orphan_is_also_terminated(
     call: Call, view: ProcView, leave: Callable[[str], Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = leave(MULTIPLIES).run
@@ -158,15 +158,15 @@ def test_what_starts_another_while_it_is_ended_is_followed_up(
 
 
 def _seeing_all(view: ProcView) -> Callable[..., list]:
-    """The view shows what there was when it was made: it is made anew before each look."""
+    """Refresh the process view, which is a snapshot, before each search."""
     find = sweep.leftovers.find
     return lambda roots, proc: find(roots, view.refresh())
 
 
-def test_at_a_terminal_it_asks(
+def test_sweep_asks_for_confirmation_on_a_terminal(
     view: ProcView, leave: Callable[[str], Followed], runs_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is no Yes leaves them alone: nothing, a no, the end of the input."""
+    """Any answer but yes keeps the orphans: an empty line, no, or end of input."""
     run = leave(CHILD).run
     view.refresh()
     for answer, ends in (("\n", False), ("n\n", False), ("\x04", False), ("Yes\n", True)):
@@ -178,7 +178,7 @@ def test_at_a_terminal_it_asks(
 
 
 def _asked(answer: str, runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a terminal shows at which this is typed."""
+    """Return what a terminal shows when this answer is typed."""
     keyboard, terminal = os.openpty()
     os.write(keyboard, answer.encode())
     with (
@@ -204,7 +204,7 @@ def _all_of(terminal: int) -> str:
     return data.decode()
 
 
-def test_without_proc_it_says_that_it_cannot_see(
+def test_sweep_without_proc_reports_that_processes_are_invisible(
     runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sweep, "PROC", tmp_path / "none")
@@ -215,7 +215,7 @@ def test_without_proc_it_says_that_it_cannot_see(
     assert err.count("\n") == 1
 
 
-def test_names_of_processes_do_not_steer_the_terminal(call: Call, leave: Callable[[str], Followed]) -> None:
+def test_control_characters_in_process_names_are_replaced(call: Call, leave: Callable[[str], Followed]) -> None:
     leave("subprocess.Popen(['sh', '-c', 'sleep 3600; :', '\\x1b[2J\\n'], start_new_session=True)")
     _, out, _ = call()
     assert "\x1b" not in out

@@ -1,4 +1,4 @@
-"""The workers of a run: waiting for them, giving them up, and how a failure is put into one sentence."""
+"""The worker group: waiting, abandoning stuck workers, and describing a failure in one sentence."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ PATIENCE_S = 60.0
         ("", "."),
     ],
 )
-def test_the_line_that_tells_something_is_told(message: str, told: str) -> None:
+def test_description_quotes_the_informative_line_of_an_error(message: str, told: str) -> None:
     (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     process, tail = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1)), cast("Tail", None)
     member = Worker(placement, process, None, tail, error={"type": "ValueError", "message": message})
     assert describe(member) == f"Worker 0 on cpu:0: ValueError: {told}"
 
 
-def test_a_worker_that_kill_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
-    """It waits inside the kernel; the watch over what the run leaves behind takes it over."""
+def test_worker_that_survives_sigkill_is_not_waited_for(tmp_path: Path) -> None:
+    """The worker is blocked in the kernel; the leftover process check takes it over."""
     (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     process = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1, poll=lambda: None))
     identity = ProcessId(pid=1, created=2.0)
@@ -74,7 +74,7 @@ def test_a_worker_that_kill_does_not_end_is_not_waited_for(tmp_path: Path) -> No
     assert (workers.working, workers.left) == ([], [identity])
 
 
-def test_waiting_is_cut_short_by_the_end_of_any_worker(tmp_path: Path) -> None:
+def test_wait_returns_when_any_worker_exits(tmp_path: Path) -> None:
     (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     workers = WorkerGroup(tmp_path)
     with subprocess.Popen(["sleep", "600"]) as one, subprocess.Popen(["sleep", "600"]) as other:
@@ -87,7 +87,7 @@ def test_waiting_is_cut_short_by_the_end_of_any_worker(tmp_path: Path) -> None:
         assert [member.process for member in workers.poll()] == [other]
         one.kill()
         began = time.monotonic()
-        workers.wait(PATIENCE_S)  # no other than the one that is left cuts it short
+        workers.wait(PATIENCE_S)  # only the remaining worker could cut the wait short
         assert time.monotonic() - began < PATIENCE_S
         assert [member.process for member in workers.poll()] == [one]
         assert workers.working == []
