@@ -20,7 +20,7 @@ BUILDS = ROOT / "resources" / "install" / "gpu_builds.py"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """What make reads, without an environment: everything is still to be done. It has no driver but by CUDA=1."""
+    """The files that make reads, without an environment. CUDA=1 simulates a driver."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "resources" / "install").mkdir(parents=True)
@@ -30,7 +30,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for environments: ours is `.venv` there, and no variable names another Python."""
+    """A folder for environments. The current one is `.venv`, and no variable selects another Python."""
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
     for name in ("TENSORFLOW", "KERAS", "PYTORCH", "TORCH"):
         monkeypatch.delenv(f"TRAINYARD_PYTHON_{name}", raising=False)
@@ -38,7 +38,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def would_do(project: Path, *arguments: str) -> list[str]:
-    """The commands of a dry run of `make run`."""
+    """Return the commands of a dry run of `make run`."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "CUDA"))}
     done = subprocess.run(
         ["make", "--dry-run", "--no-print-directory", "run", *arguments],
@@ -48,14 +48,14 @@ def would_do(project: Path, *arguments: str) -> list[str]:
 
 
 def installed(commands: list[str]) -> list[tuple[str, str]]:
-    """(environment, what is installed there), in order."""
+    """Return (environment, installed packages) pairs in order."""
     installs = [line for line in commands if " -m pip install " in line]
     assert all("--constraint constraints.txt" in line for line in installs)
     return [(line.split("/", 1)[0], line.split("constraints.txt ", 1)[1]) for line in installs]
 
 
 def make_environment(folder: Path, *modules: str) -> Path:
-    """An environment without pip, with modules that are there and do nothing."""
+    """Make an environment without pip, with empty modules, and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     packages = next(folder.glob("lib/python3*/site-packages"))
     for module in modules:
@@ -65,7 +65,7 @@ def make_environment(folder: Path, *modules: str) -> Path:
 
 
 def driver(root: Path, **variables: str) -> str:
-    """What the script prints for a machine whose files lie below a folder."""
+    """Return what the driver script prints for the machine in `root`."""
     path = f"{root}:{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", str(DRIVER), str(root)], env={"PATH": path, **variables}, capture_output=True, text=True, check=True
@@ -74,7 +74,7 @@ def driver(root: Path, **variables: str) -> str:
 
 
 def machine(root: Path, *, module: bool = False, libraries: tuple[str, ...] = ()) -> Path:
-    """A machine with the driver's module or not, whose loader knows these libraries."""
+    """Simulate a machine with or without the kernel module, whose `ldconfig` lists these libraries."""
     if module:
         (root / "proc/driver/nvidia").mkdir(parents=True)
         (root / "proc/driver/nvidia/version").touch()
@@ -104,7 +104,7 @@ def test_with_driver_two_environments_are_installed_with_a_message(project: Path
 
 
 def test_new_driver_causes_a_new_installation(project: Path) -> None:
-    """What was installed without a driver does not count as installed with one, and a second start installs nothing."""
+    """An installation without a driver is replaced once a driver appears; a second start installs nothing."""
     names = ("bin/python", "run-plain", "test")
     for number, name in enumerate(names):
         stamp = project / ".venv" / name
@@ -167,7 +167,7 @@ def test_installed_build_is_described(tmp_path: Path, module: str, code: str, sa
 
 
 def test_cuda_build_without_driver_does_not_suggest_a_driver_update(tmp_path: Path) -> None:
-    """As after `make run CUDA=1`, before the driver is installed."""
+    """The state after `make run CUDA=1`, before the driver is installed."""
     code = "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)"
     told = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
     if os.path.exists("/proc/driver/nvidia/version"):  # noqa: PTH110
@@ -176,7 +176,7 @@ def test_cuda_build_without_driver_does_not_suggest_a_driver_update(tmp_path: Pa
 
 
 def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:
-    """What is said of a framework of these lines, on a machine whose files lie below a folder."""
+    """Return the description of a framework with this code on the machine in `root`."""
     (root / f"{module}.py").write_text(f"__version__ = '1.0'\n{code}\n", encoding="utf-8")
     path = f"{root}:{os.environ['PATH']}"
     done = subprocess.run(
@@ -216,7 +216,7 @@ def test_module_detection_does_not_import_the_module(tmp_path: Path) -> None:
     init = next((tmp_path / "other").glob("lib/python3*/site-packages/tensorflow/__init__.py"))
     init.write_text("raise SystemExit('imported')", encoding="utf-8")
     assert has(python, "tensorflow")
-    assert has(python, "json")  # not among its packages: it is asked
+    assert has(python, "json")  # not in its packages folder: that Python is run to find it
     assert not has(python, "no_such_framework")
     assert not has(str(tmp_path / "missing" / "bin" / "python"), "tensorflow")
     assert has(sys.executable, "pytest")

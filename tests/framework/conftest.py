@@ -1,4 +1,4 @@
-"""What several modules of tests stand on: pools in which runs train, and every cell of the matrix, trained once."""
+"""Shared fixtures: the worker pools, and one finished run of every strategy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def pools() -> Iterator[WorkerPools]:
-    """Warm processes in which runs train, one for PyTorch and one for TensorFlow and Keras."""
+    """The worker pools: one for PyTorch and one for TensorFlow and Keras."""
     made = WorkerPools()
     yield made
     made.close()
@@ -28,7 +28,7 @@ def pools() -> Iterator[WorkerPools]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _in_pools(pools: WorkerPools) -> Iterator[None]:
-    """The runs of these tests train in pools."""
+    """Start runs in the worker pools."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("core.runs.directory.launch_supervisor", pools.launch)
         yield
@@ -36,7 +36,7 @@ def _in_pools(pools: WorkerPools) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
-    """Those of tests marked `e2e` are started as users start them; not with `pooled=True`."""
+    """Start runs of tests marked `e2e` as users start them, unless the mark has `pooled=True`."""
     marker = request.node.get_closest_marker("e2e")
     if marker and not marker.kwargs.get("pooled"):
         with pools.cold():
@@ -48,12 +48,12 @@ def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def cell_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) -> CellRuns:
-    """Finished runs by framework, strategy and accumulation; to be read only.
+    """Finished, read-only runs by framework, strategy and accumulation.
 
-    Without accumulation, each is started as users start it.
+    Runs without accumulation are started as users start them.
     """
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # by all processes of tests
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # by all pytest-xdist processes
 
     def make(key: tuple[str, str, int], runs_root: Path) -> Followed:
         if key[2] > 1:

@@ -1,4 +1,4 @@
-"""Checkpoints of PyTorch: resumed to the bit, whole after any kill, refused where they are of another model."""
+"""PyTorch checkpoints: exact resumption, complete after any kill, refused if they belong to another model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DROPS = """
     def optimizer(params, learning_rate=0.01):
         return torch.optim.Adam(params, lr=learning_rate)
 """
-"""70 items in batches of 16: the last has 6. Dropout draws random numbers, Adam and BatchNorm keep states."""
+"""70 items in batches of 16: the last batch has 6. Dropout draws random numbers, Adam and BatchNorm keep states."""
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def stepwise(finished: tuple[Followed, Followed]) -> Followed:
 
 @pytest.fixture
 def recipe(stepwise: Followed) -> Iterator[Path]:
-    """The recipe of `stepwise`, which a test may change: afterwards it is what it was."""
+    """The recipe of `stepwise`. A test may change it; it is restored afterwards."""
     path = Path(read_spec(stepwise.run.dir).recipe.path)
     yield path
     path.write_text(textwrap.dedent(DROPS))
@@ -93,7 +93,7 @@ def recipe(stepwise: Followed) -> Iterator[Path]:
 def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
     runs_root: Path, finished: tuple[Followed, Followed]
 ) -> None:
-    """From the middle of an epoch, from its end, and from the next epoch."""
+    """Resume from the middle of an epoch, from its end and from the next epoch."""
     whole, stepwise = finished
     assert names(whole.run) == []
     assert stepwise.losses() == whole.losses()  # writing checkpoints changes nothing
@@ -106,7 +106,7 @@ def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
 
 
 def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drops: str) -> None:
-    """Each rank has random states of its own: with dropout, both have to come back."""
+    """Each rank has its own random state. With dropout, both must be restored."""
     settings = SETTINGS | {"devices": "cpu:0,cpu:1"}
     stepwise = train(make_spec(drops, checkpoints=EVERY_STEP, **settings), runs_root)
     again = resumed(broken_off(stepwise, 7, runs_root))
@@ -115,7 +115,7 @@ def test_resumed_run_on_two_ranks_is_equal_within_rounding(runs_root: Path, drop
 
 @pytest.mark.e2e
 def test_fifty_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_path: Path) -> None:
-    """A model of some megabytes, a checkpoint after every step: each life goes on where the last whole one is."""
+    """Save a model of some megabytes after every step. Each process resumes from the last complete checkpoint."""
     heavy = write_recipe(tmp_path, DROPS.replace("width=16", "width=30_000"), "heavy")
     settings = {"epochs": 50, "batch_size": 16, "learning_rate": 1e-4}
     whole = train(make_spec(heavy, checkpoints={"unit": "never"}, **settings), runs_root)
@@ -126,7 +126,7 @@ def test_fifty_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_
     told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
     assert told["exit"] == 0, (run_dir / "log.txt").read_text()
     assert len(told["lives"]) == 50
-    assert sum(bool(life["half"]) for life in told["lives"]) >= 10  # how many, depends on the disk and the load
+    assert sum(bool(life["half"]) for life in told["lives"]) >= 10  # the number depends on the disk and the load
     assert all(life["then"] >= life["from"] for life in told["lives"])
     run_series = RunSeries()
     run_series.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
@@ -147,7 +147,7 @@ def test_checkpoint_of_another_model_or_dataset_is_refused(runs_root: Path, step
 
 
 def test_checkpoint_contains_no_code(runs_root: Path, stepwise: Followed) -> None:
-    """A pickle that would run a command is refused by the loader, though its CRC is right."""
+    """The loader refuses a pickle that would run a command, even with the right CRC."""
     run_dir = broken_off(stepwise, 7, runs_root)
     folder = run_dir / "checkpoints" / "step-00000007"
     torch.save({"evil": _Evil(run_dir / "ran")}, folder / "model.pt")

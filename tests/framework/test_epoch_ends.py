@@ -1,6 +1,6 @@
-"""Ends of epochs at which ranks do not wait for each other: nothing is lost, doubled or out of order; all is answered.
+"""Epoch ends without synchronisation: events are complete, unique and in order, and requests are handled.
 
-The reporter is that of several ranks, of which this process is all there are; the last tests are of real ranks.
+Most tests use the reporter of several ranks with this process as the only rank; the last tests use real ranks.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ ALONE = RankAssignment(
     rank=0, world_size=1, devices=("cpu:0",), own=("cpu:0",), kind="cpu", cores=(), target="pytorch.single"
 )
 BEST_EPOCH = 4
-"""From which on the validation's loss rises."""
+"""The epoch after which the validation loss rises."""
 
 
 class Every(RankedMetricsReporter):
-    """Reports after so many steps, once the first is done."""
+    """Reports after the first step and then every `steps` steps."""
 
     def __init__(self, context: Context, steps: int) -> None:
         super().__init__(context)
@@ -49,7 +49,7 @@ class Every(RankedMetricsReporter):
 
     @property
     def put_off_so_far(self) -> int:
-        """Ends of epochs that no report has told yet."""
+        """Number of epoch ends not reported yet."""
         return len(self._ends)
 
     def _next_interval(self) -> int:
@@ -61,7 +61,7 @@ class Every(RankedMetricsReporter):
 
 
 class Numbers:
-    """A saver with next to nothing to save."""
+    """A saver with one small file."""
 
     def save(self, folder: Path) -> None:
         (folder / "model").write_text("weights")
@@ -71,7 +71,7 @@ class Numbers:
 
 
 class Played:
-    """A training of which each step's loss and each epoch's validation are known beforehand."""
+    """A training with predefined losses and validation results."""
 
     def __init__(self, run_dir: Path, *, per_epoch: int, reports_every: int, validates: bool = True) -> None:
         self.dir = run_dir
@@ -83,7 +83,7 @@ class Played:
         )
 
     def train(self, after_step: Callable[[int], object] = lambda _: None) -> bool:
-        """As a loop does; whether it went to its end, and was not broken off: by `after_step`, if that is true."""
+        """Train as a loop does. Return False if a request, or a true result of `after_step`, ended it early."""
         self.controller.begin(0.1)
         for _ in self.controller.epochs():
             for _ in range(self.controller.done_in_epoch, self._per_epoch):
@@ -112,7 +112,7 @@ class Played:
         return Tail(self.dir / EVENTS / "worker-0.jsonl").read()
 
     def checkpoints(self) -> list[checkpoint.TrainingPosition]:
-        """The oldest first."""
+        """Return the checkpoints, oldest first."""
         return [checkpoint.read(path) for path in reversed(checkpoint.folders(self.dir))]
 
 
@@ -131,7 +131,7 @@ def mean(sums: Sequence[float]) -> dict[str, list[float]]:
 
 @pytest.fixture
 def new(runs_root: Path) -> Callable[..., Path]:
-    """A run's folder with such settings."""
+    """Makes a run directory with the given epochs and checkpoint settings."""
 
     def make(epochs: int, **checkpoints: object) -> Path:
         run_dir = new_directory(runs_root, "played")
@@ -166,18 +166,18 @@ def test_every_step_and_validation_is_recorded_once_in_order(
     assert run_series.metrics["val_loss"].values.tolist() == [validation(epoch) for epoch in range(9)]
     ends, losses = run_series.metrics["val_loss"], run_series.metrics["loss"]
     for step, ended in zip(ends.steps, ends.times, strict=True):
-        assert losses.times[int(step) - 1] <= ended  # its last step was before it
-        assert step == losses.steps[-1] or ended <= losses.times[int(step)]  # and the next after it
+        assert losses.times[int(step) - 1] <= ended  # the last step of an epoch precedes its end
+        assert step == losses.steps[-1] or ended <= losses.times[int(step)]  # the next step follows it
 
 
 @pytest.mark.parametrize("validates", [True, False])
 def test_short_epochs_need_no_synchronisation_at_their_ends(new: Callable[..., Path], *, validates: bool) -> None:
-    """The first is met, since nobody knows yet how long a validation takes, and the last."""
+    """Ranks synchronise only at the first end, as the duration of a validation is unknown, and at the last."""
     played = Played(new(epochs=200), per_epoch=3, reports_every=100, validates=validates)
     assert played.train()
     reports = 6  # after the first step, and after each hundred since
-    ends = 3 if validates else 1  # the first; the last, before and after its validation
-    assert played.reporter.meetings == reports + ends + 1  # and what `end` reports
+    ends = 3 if validates else 1  # the first; the last, before and after the validation
+    assert played.reporter.meetings == reports + ends + 1  # 1: the report of `finish`
 
 
 def test_long_epochs_are_reported_immediately(new: Callable[..., Path]) -> None:
@@ -191,12 +191,12 @@ def test_long_epochs_are_reported_immediately(new: Callable[..., Path]) -> None:
 def test_automatic_checkpoints_are_saved_at_epoch_ends_with_their_metric(
     new: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, *, validates: bool
 ) -> None:
-    monkeypatch.setattr("core.worker.controller.CHECKPOINT_SHARE", 1e6)  # whatever they cost, it is little
+    monkeypatch.setattr("core.worker.controller.CHECKPOINT_SHARE", 1e6)  # the cost of saving never counts as too high
     monkeypatch.setattr("core.worker.controller.FIRST_GUESS_S", 0.0)
     played = Played(new(epochs=60, unit="auto", keep=1000), per_epoch=3, reports_every=20, validates=validates)
     assert played.train()
     positions = played.checkpoints()
-    assert 6 <= len(positions) < 60  # one for each time that rank 0 could tell that it was due
+    assert 6 <= len(positions) < 60  # one for each report in which rank 0 found it due
     for position in positions:
         assert position.done_in_epoch == 0
         epoch = position.epoch - 1
@@ -223,7 +223,7 @@ def test_timed_checkpoint_waits_for_the_end_of_a_short_epoch(
 
 @pytest.mark.parametrize("request_", ["stop", "pause", "save"])
 def test_requests_are_handled_while_epoch_ends_are_unreported(new: Callable[..., Path], request_: str) -> None:
-    """By the next report, which tells the ends before it, and saves what they have brought."""
+    """The next report includes the pending epoch ends and saves their results."""
     run_dir = new(epochs=12)
     played = Played(run_dir, per_epoch=3, reports_every=8)
     asked_at: list[int] = []
@@ -262,7 +262,7 @@ def test_requests_are_handled_while_epoch_ends_are_unreported(new: Callable[...,
 
 @pytest.mark.parametrize("validates", [True, False])
 def test_killed_run_with_unreported_epoch_ends_resumes_exactly(new: Callable[..., Path], *, validates: bool) -> None:
-    """Wherever it is killed: what the last checkpoint positions on is on record, and what is not comes anew."""
+    """Kill it after each step: events up to the last checkpoint are recorded, later ones are repeated."""
     shape = {"per_epoch": 3, "reports_every": 50, "validates": validates}
     whole = Played(new(epochs=8, unit="steps", every=10, keep=1000), **shape)
     assert whole.train()
@@ -295,7 +295,7 @@ OF_ONE_STEP = {"epochs": 200, "batch_size": 66, "learning_rate": 0.01, "checkpoi
 
 @pytest.fixture(scope="module")
 def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> Followed:
-    """The curve that those of two ranks are compared with."""
+    """The single-device run that runs on two ranks are compared with."""
     root = tmp_path_factory.mktemp("one")
     return train(make_spec(write_recipe(root, AWKWARD, "awkward"), **OF_ONE_STEP), root / "runs")
 
@@ -319,7 +319,7 @@ def test_one_step_epochs_are_recorded_completely_on_two_ranks(
 
 @pytest.mark.parametrize("strategy", ["ddp", "pipeline"])
 def test_rank_killed_right_after_an_epoch_resumes_exactly(runs_root: Path, tmp_path: Path, strategy: str) -> None:
-    """The last rank, in the first step of an epoch: nobody has told the end of the one before yet."""
+    """Kill the last rank in the first step of an epoch, before the previous epoch end is reported."""
     flag = tmp_path / "kills"
     source = (
         DROPS

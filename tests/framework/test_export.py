@@ -1,4 +1,4 @@
-"""A trained model leaves: loaded again by its framework alone, it is the one that was trained."""
+"""Export: the exported model loads with its framework alone and equals the trained model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def trained(runs_root: Path, recipe: str, **settings: object) -> Run:
 
 
 def python(folder: Path, code: str) -> str:
-    """What these lines print, run in `folder` without anything of ours at hand."""
+    """Return what the code prints when run in `folder` without Trainyard on the path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
@@ -51,7 +51,7 @@ def left_beside(folder: Path) -> list[str]:
 
 @pytest.mark.e2e(pooled=True)
 def test_exported_pytorch_model_loads_without_trainyard(runs_root: Path, tmp_path: Path) -> None:
-    """Also of a recipe whose neighbours it needs."""
+    """The recipe imports a neighbouring file."""
     run = trained(runs_root, "digits_cnn", settings={"width": 4})
     folder = tmp_path / "out" / "model"
     exported = export_model(run.dir, folder)
@@ -178,7 +178,7 @@ def test_best_checkpoint_can_be_exported(runs_root: Path) -> None:
 
 
 def fill(folder: Path) -> None:
-    """Take all room that there is."""
+    """Fill the disk."""
     fd = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT)
     os.posix_fallocate(fd, 0, os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize)
     os.close(fd)
@@ -223,7 +223,7 @@ def test_model_export_to_full_disk_fails_with_a_clear_message(
 
 @pytest.mark.e2e(pooled=True)
 def test_exporting_a_replaced_checkpoint_fails_with_a_clear_message(tmp_path: Path) -> None:
-    """The run under way keeps its newest alone, and the exporter has its framework to load first."""
+    """A training run can replace the checkpoint while the exporter still imports the framework."""
     request = {
         "run_dir": str(tmp_path), "checkpoint": str(tmp_path / "checkpoints" / "step-00000007"),
         "folder": str(tmp_path), "format": "state_dict", "answer": str(tmp_path / "answer.json"),

@@ -1,4 +1,4 @@
-"""Another Python than ours, of another version, in which nothing of ours is installed."""
+"""Runs under another Python version in which Trainyard is not installed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ json.dump({"version": sys.version_info[:2], "ours": core is not None, "path": sy
 
 @pytest.fixture(scope="module")
 def foreign() -> str:
-    """The oldest other Python of this machine under which recipes may run, without PyTorch."""
+    """The oldest other Python on this machine that supports recipes and lacks PyTorch."""
     found = sorted(
         (facts.version, facts.path) for facts in map(_facts, find_pythons(None)) if facts and _is_foreign(facts)
     )
@@ -50,9 +50,9 @@ def foreign() -> str:
 
 @pytest.fixture(scope="module")
 def foreign_with() -> Callable[[str], str]:
-    """Gives another Python, of another version rather than ours, in which somebody installed a framework.
+    """Finds another Python with a framework, preferring another version.
 
-    It is one of this machine's, or lies beside the project.
+    Searches this machine and the folder of the project.
     """
     told = [each for each in map(_facts, find_pythons(Path(core.__file__).parent)) if each is not None]
 
@@ -75,7 +75,7 @@ def foreign_with() -> Callable[[str], str]:
 
 @pytest.fixture(scope="module")
 def apart(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Another environment of our own version: with the frameworks, and nothing of ours or that only we need."""
+    """Another environment of the same Python version, with the frameworks, without Trainyard and its dependencies."""
     python = make_environment(tmp_path_factory.mktemp("apart") / "env")
     ours = ("pyside6", "shiboken6", "pyqtgraph", "platformdirs", "pynvml", "nvidia_ml_py", "trainyard", "psutil")
     for each in packages_of(Path(sys.executable)).iterdir():
@@ -87,7 +87,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> str:
 def _facts(found: Found) -> PythonInfo | None:
     try:
         return ask(found.path)
-    except ValueError:  # it does not answer: another one may
+    except ValueError:  # skip a Python that does not answer
         return None
 
 
@@ -110,7 +110,7 @@ def test_script_runs_under_another_python_and_is_measured(tmp_path: Path, runs_r
 
 @pytest.mark.e2e
 def test_worker_under_another_python_needs_only_its_framework(runs_root: Path, foreign: str) -> None:
-    """All that a worker loads before its framework is the standard library and ours, in words that it understands."""
+    """Before the framework, a worker imports only the standard library and Trainyard code valid in old Pythons."""
     spec = replace(make_spec("digits_mlp"), python=foreign)
 
     ended = train(spec, runs_root)
@@ -138,7 +138,7 @@ def test_recipe_is_refused_if_the_python_lacks_its_framework(
 def test_recipe_under_another_python_has_the_same_losses(
     runs_root: Path, foreign_with: Callable[[str], str], framework: str, strategy: str, devices: str
 ) -> None:
-    """Other versions of Python, of the framework and of numpy, on one device and on two: the same curve."""
+    """Other versions of Python, the framework and numpy, on one and two devices, have the same losses."""
     spec = make_spec("digits_mlp", framework=framework, strategy=strategy, devices=devices, epochs=1)
 
     theirs = train(replace(spec, python=foreign_with(framework)), runs_root)
@@ -163,7 +163,7 @@ def test_recipe_trains_in_environment_without_trainyard(runs_root: Path, apart: 
 def test_missing_package_of_a_recipe_is_named_before_the_start(
     tmp_path: Path, runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """PyTorch is installed without numpy, which the digits are kept with."""
+    """PyTorch is installed without numpy, which reads the digits."""
     python = make_environment(tmp_path / "env")
     install(python, "torch", "2.6.0")
 
@@ -197,7 +197,7 @@ def test_python_too_old_for_recipes_is_refused(
 ) -> None:
     old = of_version(3, 9)
     python = write_program(tmp_path / "env" / "bin" / "python", f'#!/bin/sh\nexec {old} "$@"\n')
-    for name in ("torch", "numpy"):  # seen where an environment has them, and not by this Python
+    for name in ("torch", "numpy"):  # folders that exist, but that this Python cannot import
         (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name).mkdir(parents=True)
         (tmp_path / "env" / "lib" / "python3.9" / "site-packages" / name / "__init__.py").touch()
 

@@ -1,4 +1,4 @@
-"""Workers of PyTorch on GPUs of the stand-in: they see exactly what was ticked, and say so when torch cannot use it."""
+"""PyTorch workers on simulated GPUs see exactly the selected ones and report if torch cannot use them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Keras' own `fit`: each step's own loss, batches that do not divide, and training that is left and taken up again.
+"""Keras `fit`: the loss of each step, uneven batches, and pausing and resuming.
 
-The cells themselves are compared in `test_matrix`. This process never imports Keras.
+`test_matrix` compares the strategies. This process never imports Keras.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ AWKWARD = """\
     def metrics():
         return {"accuracy": keras.metrics.sparse_categorical_accuracy}
 """
-"""65 items in batches of 16: the last has one item, which two devices cannot share; so has the last of validation."""
+"""65 items in batches of 16: the last batch of training and of validation has one item for two devices."""
 
 BY_HAND = """
 import json, sys
@@ -115,7 +115,7 @@ def assert_close(found: dict[str, list[float]], wanted: dict[str, list[float]], 
 
 
 def test_loss_of_each_step_equals_hand_written_loop(runs_root: Path, awkward: str) -> None:
-    followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)  # meanwhile, by hand:
+    followed = start(spec_of(awkward, settings={"dropout": 0.5}), runs_root)
     command = [sys.executable, "-c", BY_HAND, str(Path(awkward).parent)]
     by_hand = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     ours = measured(followed.until_over())
@@ -128,7 +128,7 @@ READ = {"settings": {"as_dataset": True}}
 
 @pytest.fixture(scope="module")
 def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Followed]:
-    """The curves that those of two devices are compared with."""
+    """The single-device runs that runs on two devices are compared with."""
     root = tmp_path_factory.mktemp("one")
     recipe = write_recipe(root, AWKWARD, "awkward")
     clipped, read = train_both(spec_of(recipe, **CLIPPED), spec_of(recipe, devices="cpu:1", **READ), root / "runs")
@@ -159,18 +159,18 @@ def test_pause_in_epoch_or_validation_does_not_change_results(runs_root: Path, a
     slow = {"settings": {"dropout": 0.5, "nap_s": 0.05}, "epochs": 3, "batch_size": 4, "schedule": "cosine"}
     uninterrupted = start(spec_of(awkward, devices="cpu:1", **slow), runs_root)
 
-    followed = start(spec_of(awkward, **slow), runs_root).until_trained(17)  # told before the validation begins
+    followed = start(spec_of(awkward, **slow), runs_root).until_trained(17)  # requested before the validation begins
     followed.run.request("pause")
     followed.until_over()
     assert (followed.state, followed.run.facts.step) == (RunState.PAUSED, 17)
-    assert "val_loss" not in followed.run_series.metrics  # it was cut short
+    assert "val_loss" not in followed.run_series.metrics  # the pause interrupted the validation
 
     again = Followed(Run.resume(followed.run.dir)).until_trained(18)
     again.run.request("pause")
     again.until_over()
     assert again.state is RunState.PAUSED
     assert 18 <= again.run.facts.step < 34
-    assert again.run_series.metrics["val_loss"].count == 1  # the one that was owed, and none of the epoch that was left
+    assert again.run_series.metrics["val_loss"].count == 1  # the interrupted validation, none of the unfinished epoch
 
     resumed = Followed(Run.resume(followed.run.dir)).until_over()
     assert measured(resumed) == measured(uninterrupted.until_over())

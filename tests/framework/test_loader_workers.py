@@ -1,4 +1,4 @@
-"""Data-loader workers of PyTorch that sleep for an hour and hear no signal end with their run."""
+"""PyTorch data-loader workers that sleep for an hour and ignore signals end with their run."""
 
 from __future__ import annotations
 

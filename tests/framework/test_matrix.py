@@ -1,4 +1,4 @@
-"""Every available cell on two CPU devices walks its framework's curve of one device, and leaves nothing."""
+"""Every available strategy on two CPU devices has the losses of one device and leaves no processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def name(strategy: Strategy) -> str:
 
 
 def check_whole(followed: Followed, epochs: int = EPOCHS) -> None:
-    """It ran to its end, and every step is there."""
+    """Check that the run finished and recorded every step."""
     steps = epochs * STEPS // EPOCHS
     assert followed.state is RunState.FINISHED, f"{followed.run.facts.error}\n{followed.run.log_end()}"
     assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FINISHED]
@@ -63,7 +63,7 @@ def test_available_strategies_match_the_documented_table() -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "accumulation"),
-    # `single` itself is the curve of one device.
+    # `single` itself is the baseline.
     [
         pytest.param(strategy, many, marks=pytest.mark.e2e if many == 1 else ())
         for strategy in SYNCHRONOUS
@@ -87,7 +87,7 @@ def long_baseline(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 
 @pytest.mark.e2e
 def test_asynchronous_strategy_reaches_the_same_accuracy(runs_root: Path, long_baseline: Followed) -> None:
-    """At the end of a training that is long enough: on the way there no two asynchronous runs are alike."""
+    """Compare the final accuracy only: the losses of asynchronous runs vary."""
     followed = train(spec_of("tensorflow", "parameter_server", epochs=10), runs_root)
     check_whole(followed, epochs=10)
     assert any("asynchronous" in text for text in followed.run.facts.notices)

@@ -1,4 +1,4 @@
-"""The numbers are right: one device and two walk the same curve, and it is the curve of a hand-written loop."""
+"""Losses on one and two devices equal those of a hand-written PyTorch loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AWKWARD = """
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
-    torch.set_num_threads(1)  # as in a worker pinned to one core, so that results are equal to the bit
+    torch.set_num_threads(1)  # as in a worker pinned to one core, for bitwise equal results
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def trainyard(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def exported(run: str, runs_root: Path) -> dict[str, list[tuple[int, float]]]:
-    """What `export --csv` writes, by metric."""
+    """Return the rows of `export --csv` by metric."""
     file = runs_root / f"{run}.csv"
     assert trainyard("export", run, "--csv", str(file), "--runs", str(runs_root)).returncode == 0
     rows: dict[str, list[tuple[int, float]]] = {}
@@ -103,12 +103,12 @@ def test_single_device_losses_equal_hand_written_loop(runs_root: Path, tmp_path:
     )
     followed = train(make_spec(recipe, epochs=3, batch_size=16, seed=5), runs_root)
     losses, val_losses = hand_written(Path(recipe), seed=5, epochs=3, batch_size=16)
-    assert_close(followed.losses(), losses, relative=1e-8)  # nine digits are kept
+    assert_close(followed.losses(), losses, relative=1e-8)  # events keep nine digits
     assert_close(followed.run_series.metrics["val_loss"].values.tolist(), val_losses, relative=1e-6)
 
 
 def hand_written(recipe: Path, *, seed: int, epochs: int, batch_size: int) -> tuple[list[float], list[float]]:
-    """The loop anyone would write."""
+    """Return training and validation losses of a plain PyTorch loop."""
     functions: dict[str, object] = {}
     exec(compile(recipe.read_text(), recipe, "exec"), functions)
     inputs, targets = functions["train_data"]()  # type: ignore[operator]
@@ -217,7 +217,7 @@ def test_ranks_use_different_dropout_masks(runs_root: Path, tmp_path: Path) -> N
 
 
 def test_learning_rate_setting_overrides_the_recipe_optimizer(runs_root: Path, tmp_path: Path) -> None:
-    """A recipe whose optimizer keeps the rate to itself: groups keep their proportions."""
+    """The optimizer of this recipe takes no learning rate."""
     recipe = write_recipe(
         tmp_path,
         AWKWARD.replace(
@@ -247,11 +247,11 @@ def test_digits_split_is_stratified_and_seeded() -> None:
     shares = val_labels.bincount() / (val_labels.bincount() + labels.bincount())
     assert ((shares > 0.19) & (shares < 0.21)).all()
     assert not torch.equal(split(1, "val")[0][:10], val_images[:10])
-    assert whole_digits(split, 0) == whole_digits(split, 1)  # every image is in one of the two parts, whatever the seed
+    assert whole_digits(split, 0) == whole_digits(split, 1)  # every image is in one part, for any seed
 
 
 def whole_digits(split: Callable[[int, str], tuple[torch.Tensor, torch.Tensor]], seed: int) -> list[list[float]]:
-    """All images of both parts, in an order of their own."""
+    """Return all images of both parts, sorted."""
     return sorted(torch.cat([split(seed, part)[0] for part in ("train", "val")]).flatten(1).tolist())
 
 

@@ -1,4 +1,4 @@
-"""A run in a pool records what a cold one does."""
+"""A run in a worker pool records the same events as a cold run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.support.worker_pool import WorkerPools
 
 OF_ITS_OWN = {"t", "pid", "created", "seconds", "peak_bytes", "sentence"}
-"""Fields that differ from run to run: times and processes; and the memory that a process shares with its pool."""
+"""Fields that differ between runs: times, processes, and the memory that a process shares with its pool."""
 
 
 @pytest.mark.e2e
@@ -40,7 +40,7 @@ def test_cold_and_pooled_runs_record_the_same_events(
 
 
 def recorded(run_dir: Path) -> dict[str, list[Any]]:
-    """What is in the event files but for readings and metrics, which come in as many lines as time allows."""
+    """Return the events by file, without readings and metrics, whose number of lines depends on timing."""
     found: dict[str, list[Any]] = {}
     for path in (run_dir / "events").glob("*.jsonl"):
         for event in map(json.loads, path.read_text().splitlines()):
@@ -52,6 +52,6 @@ def recorded(run_dir: Path) -> dict[str, list[Any]]:
 
 
 def in_order_of_ranks(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the events with the exits of the ranks last, by rank: which rank ends first is chance."""
+    """Return the events with the exits of the ranks last, by rank: the order of their ends varies."""
     exits = [event for event in events if event["kind"] == "worker_exit"]
     return [event for event in events if event not in exits] + sorted(exits, key=lambda event: event["rank"])

@@ -1,4 +1,4 @@
-"""PyTorch on several devices: whatever is sharded, cut or placed, the curve is that of one device."""
+"""PyTorch on several devices: sharded, split and placed models have the losses of one device."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ GENERAL = textwrap.dedent(AWKWARD) + textwrap.dedent("""
         inputs, scale = torch.randn(items, 6, generator=generator), torch.rand(items, 1, generator=generator)
         return inputs, scale, torch.randint(0, 3, (items,), generator=generator)
 """)
-"""No row of layers: two inputs, a parameter of its own, a value that skips stages, and another way to validate."""
+"""A non-sequential model: two inputs, its own parameter, a value that skips stages, and a different eval mode."""
 
 STAGES = """
     def stages():
@@ -92,7 +92,7 @@ STAGES = """
 
 
 def parts(followed: Followed) -> dict[str, list[str]]:
-    """Which parameters each device has, as the workers told."""
+    """Return the parameters on each device, from the workers' events."""
     events = [event for path in (followed.run.dir / EVENTS).glob("worker-*.jsonl") for event in Tail(path).read()]
     return {event["device"]: event["parameters"] for event in events if event["kind"] == "parts"}
 
@@ -106,7 +106,7 @@ def assert_same_curve(followed: Followed, single: Followed) -> None:
 
 @pytest.mark.e2e
 def test_every_strategy_matches_the_single_device_curve(cell_runs: CellRuns) -> None:
-    """And what is on which device is what the strategy promises."""
+    """Each device also has the parameters that the strategy gives it."""
     single = cell_runs["pytorch", "single", 1]
     assert len(single.losses()) == 69
     names = ["0.weight", "0.bias", "2.weight", "2.bias", "6.weight", "6.bias", "8.weight", "8.bias"]
@@ -128,7 +128,7 @@ CLIPPED = SETTINGS | {"gradient_clip": 0.05}
 
 @pytest.fixture(scope="module")
 def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Followed]:
-    """The curves of one device by accumulation."""
+    """Single-device runs by accumulation."""
     root = tmp_path_factory.mktemp("one")
     awkward = write_recipe(root, AWKWARD, "awkward")
     once, twice = (
@@ -142,7 +142,7 @@ def on_one_device(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Followe
 def test_parts_of_a_batch_are_weighted_by_size(
     runs_root: Path, tmp_path: Path, on_one_device: dict[int, Followed], accumulation: int
 ) -> None:
-    """The last batch has one item: a rank, or three of four micro-batches, have none."""
+    """The last batch has one item, so one rank, or three of four micro-batches, have none."""
     awkward = write_recipe(tmp_path, AWKWARD, "awkward")
     for strategy in SYNCHRONOUS:
         spec = make_spec(awkward, strategy=strategy, devices=TWO, accumulation=accumulation, **CLIPPED)
@@ -150,7 +150,7 @@ def test_parts_of_a_batch_are_weighted_by_size(
 
 
 def test_separately_sharded_blocks_stay_synchronised_on_uneven_batches(runs_root: Path, tmp_path: Path) -> None:
-    """Of the last three items one rank has two, which it could take in two passes, and the other has one."""
+    """Of the last three items one rank has two, enough for two passes, and the other has one."""
     source = AWKWARD.replace("items=65", "items=67").replace(
         "nn.Linear(6, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 3)",
         "nn.Linear(6, 1024), nn.Tanh(), nn.Linear(1024, 1024), nn.Tanh(), nn.Linear(1024, 3)",
@@ -241,8 +241,8 @@ def test_stage_may_modify_its_input_in_place(runs_root: Path, tmp_path: Path) ->
 @pytest.mark.e2e
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "pipeline"])
 def test_process_group_threads_end_before_interpreter_exit(runs_root: Path, tmp_path: Path, strategy: str) -> None:
-    """One that waits for Python's lock when the interpreter exits aborts the process. No optimizer of torch's own:
-    its import would hide that a module which is imported too late keeps the group."""
+    """A thread that waits for the GIL at interpreter exit aborts the process. The recipe uses no torch.optim
+    optimizer: importing one would hide a module that is imported too late and keeps the group alive."""
     source = (Path(__file__).parents[1] / "recorded_runs" / "recipes" / "linear.py").read_text()
     recipe = write_recipe(
         tmp_path,
@@ -260,7 +260,7 @@ def test_process_group_threads_end_before_interpreter_exit(runs_root: Path, tmp_
         """),
         "threads",
     )
-    never = {"unit": "never"}  # fsdp can only save the state of an optimizer of torch's own
+    never = {"unit": "never"}  # fsdp can only save the state of a torch.optim optimizer
     spec = make_spec(recipe, strategy=strategy, devices=TWO, epochs=2, batch_size=8, checkpoints=never)
     followed = train(spec, runs_root)
     assert followed.run.facts.state is RunState.FINISHED
@@ -271,7 +271,7 @@ def test_process_group_threads_end_before_interpreter_exit(runs_root: Path, tmp_
 
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)
 def test_resumed_run_equals_uninterrupted_run(runs_root: Path, tmp_path: Path, strategy: str) -> None:
-    """From the middle of an epoch, with dropout, running statistics, optimizer states and a schedule."""
+    """Resume from mid-epoch, with dropout, running statistics, optimizer state and a schedule."""
     drops = write_recipe(tmp_path, DROPS, "drops")
     whole = train(make_spec(drops, strategy=strategy, devices=TWO, checkpoints=EVERY_STEP, **SETTINGS), runs_root)
     again = resumed(broken_off(whole, 7, runs_root))
@@ -302,7 +302,7 @@ def test_stop_during_validation_ends_all_ranks(runs_root: Path, tmp_path: Path, 
     followed.until_trained(5).run.request("stop")
     followed.until_over()
     assert followed.states[-3:] == [RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]
-    assert not followed.run.facts.stop_steps[1:]  # it was asked, and no signal was needed
+    assert not followed.run.facts.stop_steps[1:]  # the request was enough; no signal was needed
 
 
 def test_error_in_a_stage_is_reported_verbatim(runs_root: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a recipe may return, and the sentence when it returns something else."""
+"""What recipe functions may return, and the errors for anything else."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def data(returned: str) -> str:
 
 @pytest.fixture
 def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ContextOf]:
-    """A worker's context for a recipe of these lines, in this process: no other has to load torch for a sentence."""
-    monkeypatch.setattr(sys, "path", [*sys.path])  # to which the recipe's folder is added
+    """Makes a worker context for a recipe in this process, so that no other process has to import torch."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the recipe's folder is added to it
     contexts: list[Context] = []
 
     def make(source: str) -> Context:

@@ -1,4 +1,4 @@
-"""The settings that all share: schedule, weight decay, clipping, early stopping, losses that are no number."""
+"""Common training settings: schedule, weight decay, clipping, early stopping and NaN losses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def plain(tmp_path: Path) -> str:
 
 
 def by_hand(recipe: str, steps: int, change: object) -> list[float]:
-    """Losses of a hand-written loop; `change(model, optimizer, step)` is called between backward and step."""
+    """Losses of a hand-written loop. `change(model, optimizer, step)` is called between backward and step."""
     torch.set_num_threads(1)
     functions: dict[str, object] = {}
     exec(compile(Path(recipe).read_text(), recipe, "exec"), functions)
@@ -45,7 +45,7 @@ def by_hand(recipe: str, steps: int, change: object) -> list[float]:
 
 
 def test_weight_decay_equals_adamw(runs_root: Path, tmp_path: Path) -> None:
-    """Decoupled: with Adam it is torch's own AdamW, step by step."""
+    """Weight decay is decoupled: with Adam, each step equals torch.optim.AdamW."""
     adam = write_recipe(tmp_path, DROPS.replace(", nn.Dropout(0.5)", ""), "adam")
     adamw = write_recipe(
         tmp_path,
@@ -89,7 +89,7 @@ def test_warmup_and_cosine_rates_are_recorded_for_every_step(runs_root: Path, pl
 
 
 def test_early_stopping_finishes_the_run(runs_root: Path, plain: str) -> None:
-    """At a rate that makes it worse, training ends two epochs after the best."""
+    """With a rate that is too high, training ends two epochs after the best one."""
     followed = train(make_spec(plain, epochs=40, batch_size=16, learning_rate=3.0, patience=2), runs_root)
     assert followed.state is RunState.FINISHED
     losses = followed.run_series.metrics["val_loss"].values.tolist()

@@ -1,4 +1,4 @@
-"""The sockets of data-loader workers: in one folder, which is gone when the worker is, or is found by who clears up."""
+"""The socket folder of data-loader workers: removed with the worker, or by the later clean-up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CODE = """
 
 
 def used(folder: Path, temporary: Path, how: str = "") -> Path:
-    """The folder that a data-loader worker has for its sockets, of a training whose folder this is."""
+    """Return the socket folder that a data-loader worker of the run in `folder` uses."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(CODE), str(folder), how],
         env={**os.environ, "TMPDIR": str(temporary)}, cwd=Path(__file__).parents[2], capture_output=True, text=True,
@@ -58,7 +58,7 @@ def temporary(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run_dir() -> Iterator[Path]:
-    """Right below the system's folder: a test's own may be too deep for sockets."""
+    """A folder directly in the system's temporary folder: the path of `tmp_path` may be too long for sockets."""
     with tempfile.TemporaryDirectory(prefix="run-") as folder:
         yield Path(folder)
 

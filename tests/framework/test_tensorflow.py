@@ -1,4 +1,4 @@
-"""TensorFlow's own loops: one curve on any devices, resumed to the bit, and sentences for what cannot be used."""
+"""TensorFlow loops: same losses on any devices, exact resumption, and errors for unusable recipes."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ AWKWARD = """
     def metrics():
         return {"accuracy": keras.metrics.sparse_categorical_accuracy}
 """
-"""65 items in batches of 16: of two devices, one has no item of the last. Sparse gradients, regularisation, and a loss
-within a function, which Keras would divide by the number of replicas."""
+"""65 items in batches of 16: one of two devices has no item of the last batch. Sparse gradients, regularisation, and a
+loss within a function, which Keras would divide by the number of replicas."""
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def assert_same_curve(one: Followed, other: Followed, relative: float = 1e-5) ->
 
 
 def outside(lines: str) -> Any:
-    """What these lines print as JSON, in a process of their own: this one never loads TensorFlow."""
+    """Return the JSON that the code prints in a separate process: this process never imports TensorFlow."""
     command = [sys.executable, "-c", f"import core.worker.tensorflow\n{textwrap.dedent(lines)}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
@@ -111,7 +111,7 @@ BY_HAND = """
 
 def test_single_device_losses_equal_hand_written_loop(runs_root: Path, awkward: str) -> None:
     followed = start(spec(awkward, epochs=3, seed=5), runs_root)
-    by_hand = outside(BY_HAND.format(recipe=awkward))  # meanwhile
+    by_hand = outside(BY_HAND.format(recipe=awkward))
     assert followed.until_over().losses() == pytest.approx(by_hand, rel=1e-6)
 
 
@@ -120,7 +120,7 @@ STRICT = {"epochs": 13, "gradient_clip": 0.1, "weight_decay": 0.1, "warmup_steps
 
 @pytest.fixture(scope="module")
 def strict_runs(tmp_path_factory: pytest.TempPathFactory) -> Trained[str]:
-    """Finished runs by strategy; on one device without accumulation, which must change nothing."""
+    """Finished runs by strategy. Only `single` runs without accumulation, which must not change the losses."""
     root = tmp_path_factory.mktemp("strict")
     recipe = write_recipe(root, AWKWARD, "awkward")
 
@@ -171,7 +171,7 @@ def events(run: Run, kind: str) -> list[dict[str, Any]]:
 def test_parts_of_a_placed_model_are_on_the_selected_devices(
     runs_root: Path, strict_runs: Trained[str], *, own: bool
 ) -> None:
-    """Where the recipe puts them, or a row of layers cut in two of about the same size."""
+    """The recipe places the parts, or a sequential model is split into two of similar size."""
     recipe = str(ROOT / "resources" / "recipes" / "keras" / "two_branch_lstm.py")
     placed = spec(recipe, "placement", epochs=1, settings={"items": 65})
     followed = train(placed, runs_root) if own else strict_runs["placement"]
@@ -197,7 +197,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Followed, Follow
 def test_resumed_run_is_bitwise_equal_to_uninterrupted_run(
     runs_root: Path, finished: tuple[Followed, Followed]
 ) -> None:
-    """From the middle of an epoch, and from its last step before the validation."""
+    """Resume from mid-epoch and from the last step before the validation."""
     whole, stepwise = finished
     assert stepwise.losses() == whole.losses()
     for step in (3, 5):
@@ -231,8 +231,10 @@ def test_asynchronous_strategy_shows_a_notice_and_resumes_after_pause(runs_root:
     again = resumed(followed.run.dir)
     assert again.state is RunState.FINISHED, again.run.facts.error
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 301))
-    late = again.run_series.metrics["val_accuracy"].values[-30:]  # one epoch's swings far, as the order of updates does
-    assert np.median(late) >= 0.7  # by chance a third
+    late = again.run_series.metrics["val_accuracy"].values[
+        -30:
+    ]  # median of many: update order makes single epochs vary
+    assert np.median(late) >= 0.7  # chance level: one third
     assert any("asynchronous" in notice for notice in again.run.facts.notices)
 
 
@@ -250,7 +252,7 @@ def test_checkpoint_of_another_model_is_refused_by_name(runs_root: Path, finishe
     recipe = Path(read_spec(run_dir).recipe.path)
     recipe.write_text(textwrap.dedent(DROPS).replace("Dense(16", "Dense(24"))
     again = resumed(run_dir)
-    recipe.write_text(textwrap.dedent(DROPS))  # others go on with it
+    recipe.write_text(textwrap.dedent(DROPS))  # other tests use it
     assert again.state is RunState.FAILED
     assert "Checkpoint step-00000003 is of another model" in str(again.run.facts.error)
     assert "kernel has the shape" in str(again.run.facts.error)

@@ -1,4 +1,4 @@
-"""What a PyTorch validation adds up, and what each rank's part of a batch weighs."""
+"""The sums of a PyTorch validation, and the weight of each rank's part of a batch."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_metrics_may_be_tensors_of_any_dtype_or_plain_numbers() -> None:
     controller = SimpleNamespace(synchronises=True)
     context = SimpleNamespace(end_requested=lambda: False)
 
-    sums = Validation(task, context, task.model, controller).sums().tolist()  # type: ignore[arg-type]  # all it asks of them
+    sums = Validation(task, context, task.model, controller).sums().tolist()  # type: ignore[arg-type]
 
     # Batches of 2, 2 and 1 of the numbers 0 to 4.
     assert sums == [10.0, 2 * 2 + 2 * 2 + 1, 2 * 1 + 2 * 3 + 4, 2 * 1 + 2 * 5 + 4, 5.0, 0.0]
@@ -84,6 +84,6 @@ def test_batch_shares_of_all_ranks_sum_to_one(items: int, world_size: int) -> No
         size = ranks[0].size(step)
         assert sum(part.share for part in of_step) == pytest.approx(1.0)
         for part in of_step:
-            # A rank without an item has one to train on, which weighs nothing.
+            # A rank without an item trains on one with weight zero.
             assert part.share == (len(part.target) / size if part.share else 0.0)
             assert len(part.target) == (round(part.share * size) or 1)

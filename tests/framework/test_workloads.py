@@ -1,4 +1,4 @@
-"""The built-in recipes: plain files that train, on data that is shipped, made or fetched once."""
+"""The built-in recipes train on data that is included, generated or downloaded once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def small_mnist() -> dict[str, np.ndarray]:
-    """Arrays as in mnist.npz, but few."""
+    """Return arrays like those of mnist.npz, with few items."""
     random = np.random.default_rng(0)
     sizes = {"train": 64, "test": 16}
     images = {f"x_{part}": random.integers(0, 256, (size, 28, 28), dtype=np.uint8) for part, size in sizes.items()}
@@ -52,7 +52,7 @@ def idx(array: np.ndarray) -> bytes:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder with small files of both formats, as a user may put them there."""
+    """A cache folder with small files of both formats."""
     folder = tmp_path_factory.mktemp("cache")
     arrays = small_mnist()
     (folder / "mnist").mkdir()
@@ -65,7 +65,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """Imports a PyTorch recipe, or a neighbour of one, and forgets all of them afterwards."""
+    """Imports a PyTorch recipe, or a neighbouring file, and removes it from `sys.modules` afterwards."""
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(ROOT / "recipes" / "pytorch"))
     yield importlib.import_module
@@ -77,7 +77,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
 
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty cache folder on a machine that reaches nobody."""
+    """An empty cache folder on a machine without network."""
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # the discard port: refused at once
     monkeypatch.delenv("no_proxy", raising=False)
@@ -244,7 +244,7 @@ def test_download_with_wrong_checksum_is_refused(load: Callable[[str], Any], tmp
 
 @pytest.fixture(scope="module")
 def in_keras(cache: Path) -> dict[str, Any]:
-    """What the recipes did in a process of TensorFlow's: facts by recipe."""
+    """Results of the Keras recipes in a separate process, by recipe."""
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("TensorFlow is not installed")
     return in_tensorflow("recipes", TRAINYARD_DATA=str(cache))
@@ -285,7 +285,7 @@ def test_placed_model_uses_both_devices_and_has_the_same_losses(in_keras: dict[s
     assert devices == sorted(devices) if name != "two_branch_lstm" else devices == [0, 0, 0, 1, 1, 1, 0, 0, 0, 0]
     assert set(devices) == {0, 1}
     assert placed["slots"] == [0, 1]
-    assert placed["products"] == [0, 1]  # the way back, too: no product is left to the default device
+    assert placed["products"] == [0, 1]  # in the backward pass, too: no product uses the default device
 
 
 def test_mobilenet_trains_on_generated_pictures(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs of the fake worker that do something before they train, and their violent ends."""
+"""Fake-worker runs that act before they train, and helpers that kill their processes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ STUBBORN_CHILD = (
     "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN); "
     "print(flush=True); time.sleep(3600)'], start_new_session=True, stdout=subprocess.PIPE).stdout.read(1)"
 )
-"""Returns once the signals are ignored."""
+"""Starts a child that ignores signals, and returns once it does."""
 
 
 def played(
     folder: Path, *, name: str = "digits_mlp", steps: int = 1_000_000, pause_s: float = 0.02, before: str = ""
 ) -> RunSpec:
-    """A spec for a run of the fake worker; `before`: what it does before it trains, lines of Python."""
+    """Return a spec for the fake worker. `before`: lines of Python to run before the training."""
     recipe = write_recipe(folder, RECIPE.format(before=before, steps=steps, pause_s=pause_s))
     environment = folder / "environment"
     python = environment / "bin" / "python" if environment.exists() else fake_worker.install(environment)
@@ -58,21 +58,21 @@ def played(
 
 
 def guards(run: Run) -> list[psutil.Process]:
-    """The guard of a run whose supervisor lives, in a list: forked from it, it looks the same."""
+    """Return the guard of a run with a live supervisor, in a list. Its command line equals the supervisor's."""
     supervisor = run.facts.supervisor
     if supervisor is None:
         return []
     try:
         children = psutil.Process(supervisor.pid).children()
         alike = [child for child in children if "core.supervisor" in child.cmdline()]
-        # The oldest: what is started later looks like this, too, until it has become itself.
+        # The oldest: a later child looks the same until it calls exec.
         return sorted(alike, key=lambda child: child.create_time())[:1]
     except psutil.NoSuchProcess:
         return []
 
 
 def kill_supervisor(followed: Followed) -> None:
-    """SIGKILL it, and wait until it is gone."""
+    """Kill the supervisor with SIGKILL and wait for its exit."""
     supervisor = followed.run.facts.supervisor
     assert supervisor
     os.kill(supervisor.pid, signal.SIGKILL)
@@ -80,7 +80,7 @@ def kill_supervisor(followed: Followed) -> None:
 
 
 def abandon(followed: Followed) -> Followed:
-    """End guard and supervisor, so that nobody clears up; returns when the run is lost and its workers have ended."""
+    """Kill guard and supervisor, so that no process cleans up. Return once the run is lost and its workers exited."""
     (guard,) = guards(followed.run)
     guard.kill()
     wait_until(lambda: guard.status() == psutil.STATUS_ZOMBIE, what="the guard to be gone")
@@ -92,7 +92,7 @@ def abandon(followed: Followed) -> Followed:
 
 
 class ProcView:
-    """A folder like `/proc` with the processes of one test alone: nobody else's is looked at, or ended."""
+    """A folder like `/proc` with the processes of one test only, so that no others are read or terminated."""
 
     def __init__(self, folder: Path, mark: str) -> None:
         self.path = folder
@@ -101,7 +101,7 @@ class ProcView:
         (folder / "self").symlink_to("/proc/self")
 
     def refresh(self) -> Path:
-        """Show this process and those that carry the mark now; returns the folder."""
+        """Show this process and those that have the mark now. Return the folder."""
         for link in self.path.iterdir():
             if link.name != "self":
                 link.unlink()
@@ -116,7 +116,7 @@ class ProcView:
 
 
 def fake_process(proc: Path, pid: int, **changes: Any) -> None:
-    """What `/proc` shows of a real process, but for these: `status` and `stat` as texts to replace, by text."""
+    """Copy the `/proc` entry of a real process. `status` and `stat` map texts to their replacements."""
     entry = proc / str(pid)
     entry.mkdir(parents=True)
     for name in ("environ", "cmdline", "stat", "status", "statm"):

@@ -1,4 +1,4 @@
-"""The runs by which cells are compared: the same digits in the same batches, whatever trains them."""
+"""Specs for comparing strategies: the same digits in the same batches."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ STEPS = 69
 TWO = cpu_devices()[:2]
 
 CellRuns = Trained[tuple[str, str, int]]
-"""By framework, strategy and accumulation."""
+"""Runs by framework, strategy and accumulation."""
 
 
 def devices_of(cell: Strategy) -> str:
-    """As many of the two devices as the cell takes."""
+    """Return as many of the two devices as the strategy takes."""
     return ",".join(device.id for device in TWO[: cell.max_devices])
 
 
 def spec_of(framework: str, strategy: str, accumulation: int = 1, **training: object) -> RunSpec:
-    """What is trained in this cell."""
+    """Return the spec of a strategy's run."""
     return make_spec(
         "digits_cnn", framework=framework, strategy=strategy,
         devices=devices_of(strategies.find_strategy(framework, strategy)),

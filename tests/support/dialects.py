@@ -205,7 +205,7 @@ if TYPE_CHECKING:
 
 
 def cases(text: str) -> dict[str, tuple[str, str]]:
-    """By name, the source and the words."""
+    """Return (source, words) by name."""
     found = {}
     for block in text.strip().split("\n\n"):
         head, _, source = block.partition("\n")

@@ -27,16 +27,16 @@ import types
 from pathlib import Path
 
 STEP_S = 0.0005
-"""Seconds that a step sleeps, so that runs that go on until they are ended leave the processor to others."""
+"""Seconds that a step sleeps, so that endless runs leave the CPU to other processes."""
 DIGITS = 1437
-"""How many items the digits have."""
+"""Number of items in the digits data set."""
 FRAMEWORKS = ("pytorch", "tensorflow", "keras")
 STRATEGIES = tuple(f"_trainyard.worker.{framework}" for framework in FRAMEWORKS)
 DUMMIES = ("torch", "tensorflow", "keras", "numpy", "_data")
 
 
 def install(folder: Path) -> Path:
-    """Make the executable, in a folder that looks like an environment with all frameworks; returns its path."""
+    """Make the executable in a folder that looks like an environment with all frameworks. Return its path."""
     for name in ("torch", "tensorflow", "keras"):
         package = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages" / name
         package.mkdir(parents=True)
@@ -50,7 +50,7 @@ def install(folder: Path) -> Path:
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the played strategies and the dummies of frameworks before anything real is looked for."""
+    """Finds the fake strategies and framework dummies before any real module."""
 
     def find_spec(self, name, path=None, target=None):
         played = any(name == package or name.startswith(f"{package}.") for package in STRATEGIES)
@@ -107,7 +107,7 @@ def train(recipe, context):
 
 
 class Task:
-    """What a recipe says, or what is assumed of one that is of a real framework."""
+    """A recipe's model and data, or defaults for a recipe of a real framework."""
 
     def __init__(self, recipe, context):
         self._plain = not any(isinstance(module, Dummy) for module in list(sys.modules.values()))
@@ -141,7 +141,7 @@ class Task:
 
 
 class State:
-    """A weight that falls, with some noise on it: goes into checkpoints as a model and its optimizer do."""
+    """A falling weight with noise. Checkpoints save it like a model and its optimizer."""
 
     def __init__(self, context, model):
         self._context, self._model = context, model
@@ -163,7 +163,7 @@ class State:
 
 
 def make_meter(context):
-    """One process' reporter, or one that adds up over all ranks."""
+    """Return the reporter of one process, or one that sums over all ranks."""
     reporters = importlib.import_module("_trainyard.worker.metrics_reporter")
     if context.world_size == 1 or context.assignment.role == "chief":
         return reporters.MetricsReporter(context)
@@ -187,7 +187,7 @@ def make_meter(context):
 
 
 def meet(context):
-    """Rank 0 has a connection to every other rank, each of which has one to rank 0."""
+    """Return sockets: rank 0 has one to every other rank, each of which has one to rank 0."""
     address = f"\0trainyard-{context.run_dir.name}"
     if context.rank == 0:
         listener = socket.socket(socket.AF_UNIX)

@@ -1,4 +1,4 @@
-"""The helper processes that read devices, found as anything outside the product would find them."""
+"""Find the helper processes that read devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.system.own_processes import HELPER
 
 
 def helper_pids() -> list[int]:
-    """The helpers that this process has started and that run now."""
+    """Return the running helpers that this process started."""
     return [child.pid for child in psutil.Process().children() if _is_helper(child)]
 
 

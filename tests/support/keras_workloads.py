@@ -1,4 +1,4 @@
-"""Run in a process of its own by test_workloads.py: what the Keras recipes do, as JSON on the last line."""
+"""Run the Keras recipes and print results as JSON on the last line. test_workloads.py starts it as a process."""
 
 import importlib
 import json
@@ -22,7 +22,7 @@ PRODUCTS = ("MatMul", "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "
 
 
 def settings_of(recipe, name, function):
-    """The settings of this function of the recipe, small ones."""
+    """Return the small settings that this recipe function takes."""
     names = getattr(recipe, function).__code__
     keywords = names.co_varnames[: names.co_argcount + names.co_kwonlyargcount]
     return {key: value for key, value in {**SMALL.get(name, {}), **TINY.get(name, {})}.items() if key in keywords}
@@ -35,7 +35,7 @@ def loss_of(recipe):
 
 
 class Stepper:
-    """A step in TensorFlow's own way."""
+    """Train one step with a TensorFlow gradient tape."""
 
     def __init__(self, recipe, model):
         self.model, self.loss, self.optimizer = model, loss_of(recipe), recipe.optimizer()
@@ -60,7 +60,7 @@ def number(variable):
 
 
 def fitted(recipe, make, inputs, target, epochs=1):
-    """The losses of `fit`."""
+    """Return the losses of `fit`."""
     keras.utils.set_random_seed(0)
     model = make()
     model.compile(recipe.optimizer(), loss_of(recipe), metrics=list(recipe.metrics().values()), jit_compile=False)

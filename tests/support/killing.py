@@ -28,7 +28,7 @@ from tests.support.waiting import wait_until
 
 
 def life(run_dir: Path) -> int:
-    """Fork a worker; returns its pid. Its dead-man switch is a pipe that this process holds."""
+    """Fork a worker and return its pid. This process holds the pipe of its dead-man switch."""
     placement = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0]
     ours, theirs = os.pipe()[::-1]
     pid = os.fork()
@@ -45,7 +45,7 @@ def life(run_dir: Path) -> int:
 
 
 def half_written(run_dir: Path, since: float = 0.0) -> list[str]:
-    """Checkpoints that are not finished and were worked on since then, in unix seconds."""
+    """Return unfinished checkpoints modified since a time in unix seconds."""
     found = []
     for path in (run_dir / paths.CHECKPOINTS).glob(".*"):
         with contextlib.suppress(FileNotFoundError):  # it was finished just now
@@ -55,13 +55,13 @@ def half_written(run_dir: Path, since: float = 0.0) -> list[str]:
 
 
 def newest(run_dir: Path) -> int:
-    """The step of the newest checkpoint, which must be whole; 0 without one."""
+    """Return the step of the newest checkpoint, which must be complete, or 0."""
     every = checkpoint.folders(run_dir)
     return checkpoint.read(every[0]).step if every else 0
 
 
 def kill_often(run_dir: Path, kills: int) -> list[dict[str, object]]:
-    """One life after the other; each ends in the middle of writing, at a random moment of it."""
+    """Run one worker after the other and kill each at a random moment of a write."""
     chance = random.Random(0)
     lives: list[dict[str, object]] = []
     for _ in range(kills):

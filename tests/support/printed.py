@@ -1,4 +1,4 @@
-"""Logs as real programs print them: recorded lines, and programs that print them anew."""
+"""Logs of real programs: recorded lines, and programs that print such logs."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ LOGS = {
     for name, text in dict(globals()).items()
     if name.isupper() and isinstance(text, str) and len(text) > len(FULL)
 }
-"""All of them, by name."""
+"""All logs by name."""
 
 TRAINER = """
     import sys, time
@@ -198,24 +198,24 @@ KERAS = """
 
 
 def read(data: bytes | str) -> list[Reading]:
-    """All that a log says."""
+    """Return everything parsed from a log."""
     reader = LogReader()
     return [*reader.take(data.encode() if isinstance(data, str) else data), *reader.end()]
 
 
 def series(readings: Sequence[Reading], name: str) -> list[tuple[int | None, float]]:
-    """(step, value) of one metric."""
+    """Return the (step, value) pairs of one metric."""
     return [(reading.step, reading.values[name]) for reading in readings if name in reading.values]
 
 
 def progress(readings: Sequence[Reading]) -> list[tuple[float, float | None, str]]:
-    """(done, total, unit), wherever it changes."""
+    """Return (done, total, unit) at each change."""
     told = [(reading.done, reading.total, reading.unit) for reading in readings if reading.done is not None]
     return [each for at, each in enumerate(told) if at == 0 or each != told[at - 1]]
 
 
 def printed_by(source: str, *arguments: str, folder: Path) -> bytes:
-    """What a program prints into a file, both its streams, as a run's log has it."""
+    """Return what a program prints to stdout and stderr, as in a run's log."""
     script, log = folder / "script.py", folder / "printed.txt"
     script.write_text(textwrap.dedent(source))
     with log.open("wb") as out:

@@ -1,4 +1,4 @@
-"""Pythons for tests: environments made on the spot, and packages in them that must never be imported."""
+"""Pythons for tests: temporary environments, with packages that must never be imported."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ RUINED = "raise SystemExit('this package must not be imported')\n"
 
 
 def make_environment(folder: Path) -> Path:
-    """A virtual environment without a package in it; returns its interpreter."""
+    """Make a virtual environment without packages and return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     return folder / "bin" / "python"
 
 
 def packages_of(python: Path) -> Path:
-    """The folder of an environment's packages."""
+    """Return the folder of an environment's packages."""
     return next((python.parent.parent / "lib").glob("python3*")) / "site-packages"
 
 
@@ -59,7 +59,7 @@ def count_starts(python: Path, file: Path) -> None:
 
 
 def write_program(path: Path, text: str, *, mode: int = 0o755) -> Path:
-    """A file that may be executed, or not."""
+    """Write a file that is executable or not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(mode)
@@ -67,14 +67,14 @@ def write_program(path: Path, text: str, *, mode: int = 0o755) -> Path:
 
 
 def copy_of_python(path: Path) -> Path:
-    """What an installed interpreter looks like from outside: a link is enough for who only looks."""
+    """Make a link that looks like an installed interpreter."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(os.path.realpath(sys.executable))
     return path
 
 
 def other_versions() -> Iterator[tuple[tuple[int, int], str]]:
-    """The Pythons that pyenv has here, by version; each version's folder is named after it."""
+    """Return the Pythons of pyenv on this machine by version."""
     for found in find_pythons():
         version = Path(found.path).parent.parent.name.split(".")
         if found.place == "pyenv" and len(version) == 3 and all(map(str.isdecimal, version)):
@@ -82,7 +82,7 @@ def other_versions() -> Iterator[tuple[tuple[int, int], str]]:
 
 
 def of_version(major: int, minor: int) -> str:
-    """The interpreter of another version; the test is skipped where this machine has none."""
+    """Return an interpreter of another version. Skip the test if this machine has none."""
     found = dict(other_versions()).get((major, minor))
     if found is None:
         pytest.skip(f"this machine has no Python {major}.{minor} from pyenv")
@@ -90,7 +90,7 @@ def of_version(major: int, minor: int) -> str:
 
 
 def ask(path: str, *, timeout_s: float = TIMEOUT_S, remembered: ProbeCache | None = None) -> PythonInfo:
-    """What a Python tells of itself, by the cache where one is given. Raises ValueError with a sentence."""
+    """Return the facts of a Python, from the cache if one is given. Raise ValueError if it does not answer."""
     answer = remembered.get(path) if remembered else None
     if answer is None:
         answer = PythonProbe(path, timeout_s=timeout_s).wait()

@@ -1,4 +1,4 @@
-"""Runs that are over, written down as a supervisor would have: what a window shows of them, without having trained."""
+"""Write directories of finished runs as a supervisor would, without training, to be shown in a window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDED = BEGAN + TRAINED_S
 
 
 def finding(device: str = "cpu:0", verdict: str = "released", **known: Any) -> dict[str, Any]:
-    """A release event's fields."""
+    """Return the fields of a release event."""
     usual = {
         "before_bytes": 0, "peak_bytes": 2 * GB, "after_bytes": 0, "seconds": 1.2,
         "sentence": "All memory is back.", "holders": [],
@@ -31,7 +31,7 @@ def recorded(
     runs_root: Path, *, findings: Sequence[dict[str, Any]] = (), more: Sequence[dict[str, Any]] = (),
     last: str = "finished", devices: str = "cpu:0",
 ) -> Path:  # fmt: skip
-    """A run of a minute, whose memory was watched for five seconds; returns its folder."""
+    """Write a run of one minute whose memory was watched for five seconds. Return its folder."""
     run_dir = runs_root / "20250615-150000-digits_mlp-0001"
     (run_dir / "events").mkdir(parents=True)
     write_spec(run_dir, make_spec("digits_mlp", devices=devices))

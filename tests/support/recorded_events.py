@@ -37,23 +37,23 @@ KERAS = base64.b64decode(
 
 
 def scalar_record(tag: str, value: float, step: int, time: float = 1_700_000_000.0) -> bytes:
-    """A record with one `simple_value`, as PyTorch writes it."""
+    """Return a record with one `simple_value`, as PyTorch writes it."""
     inner = field(1, tag.encode()) + b"\x15" + struct.pack("<f", value)
     return framed(b"\x09" + struct.pack("<d", time) + b"\x10" + varint(step) + field(5, field(1, inner)))
 
 
 def tensor_record(tag: str, tensor: bytes, step: int) -> bytes:
-    """A record with a tensor, a serialised `TensorProto`."""
+    """Return a record with a tensor, a serialised `TensorProto`."""
     return framed(b"\x10" + varint(step) + field(5, field(1, field(1, tag.encode()) + field(8, tensor))))
 
 
 def field(number: int, data: bytes) -> bytes:
-    """A field of bytes in protobuf's encoding."""
+    """Encode bytes as a field in protobuf's encoding."""
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def varint(number: int) -> bytes:
-    """A whole number of up to 64 bits in protobuf's encoding."""
+    """Encode an integer of up to 64 bits as in protobuf."""
     number &= 2**64 - 1
     written = b""
     while number >= 128:
@@ -63,13 +63,13 @@ def varint(number: int) -> bytes:
 
 
 def framed(record: bytes) -> bytes:
-    """A record with its length and its checksums."""
+    """Return a record with its length and checksums."""
     size = struct.pack("<Q", len(record))
     return size + stored_crc(size) + record + stored_crc(record)
 
 
 def stored_crc(data: bytes) -> bytes:
-    """The masked CRC-32C of some bytes, worked out bit by bit."""
+    """Return the masked CRC-32C of bytes, computed bit by bit."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte

@@ -1,4 +1,4 @@
-"""Runs broken off after a step, and gone on to their end."""
+"""Interrupt runs after a step and resume them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ EVERY_STEP = {"unit": "steps", "every": 1, "keep": 1000}
 
 
 def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
-    """A copy of a run as if its supervisor had been killed when the checkpoint of this step was its last."""
+    """Copy a run as if its supervisor had been killed after the checkpoint of this step."""
     supervisor = followed.run.facts.supervisor
     assert supervisor is not None
     wait_until(lambda: not processes.is_alive(supervisor), what="the supervisor to have tidied up")
-    # Its name is the tag of its processes: nobody else's, also where several tests go on with the same run.
+    # The name tags its processes, so it must be unique even if several tests resume the same run.
     run_dir = runs_root / f"{followed.run.id}-from-{after_step}-{secrets.token_hex(4)}"
     shutil.copytree(followed.run.dir, run_dir)
     log = run_dir / EVENTS / "supervisor.jsonl"
@@ -43,7 +43,7 @@ def broken_off(followed: Followed, after_step: int, runs_root: Path) -> Path:
 
 
 def resumed(run_dir: Path) -> Followed:
-    """The run gone on to its end."""
+    """Resume a run and wait for its end."""
     Followed(Run.resume(run_dir)).until_over()
     followed = Followed(Run.attach(run_dir))
     followed.run_series.fold(followed.run.catch_up())
@@ -51,7 +51,7 @@ def resumed(run_dir: Path) -> Followed:
 
 
 def whole_and_stepwise(spec_of: Callable[..., RunSpec], source: str, root: Path) -> tuple[Followed, Followed]:
-    """A run without checkpoints, and the same with one of every step: to be copied, not changed."""
+    """Return a run without checkpoints and the same run with one per step, to be copied, not changed."""
     recipe = write_recipe(root, source, "drops")
     return train_both(
         spec_of(recipe, checkpoints={"unit": "never"}, devices="cpu:0"),

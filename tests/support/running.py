@@ -1,4 +1,4 @@
-"""Real runs for tests: made from a few lines, followed to a state."""
+"""Start real runs for tests and follow them to a state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LONG = textwrap.dedent("""\
     def train_data(items=64):
         return [index / items for index in range(items)]
 """)
-"""A recipe for the fake worker: one short step an epoch. With a million epochs it goes on until it is ended."""
+"""A recipe for the fake worker with one short step per epoch. With a million epochs it runs until terminated."""
 LONG_PYTORCH = textwrap.dedent("""\
     import torch
     from torch import nn
@@ -77,7 +77,7 @@ FOREVER = 1_000_000
 
 
 def write_recipe(folder: Path, source: str, name: str = "recipe") -> str:
-    """A recipe file of these lines; returns its path."""
+    """Write a recipe file and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.py"
     path.write_text(textwrap.dedent(source), encoding="utf-8")
@@ -89,7 +89,7 @@ def make_spec(
     settings: dict[str, Any] | None = None, checkpoints: dict[str, Any] | None = None, ladder: Any = None,
     **training: Any,
 ) -> RunSpec:  # fmt: skip
-    """A spec the way the command line makes it, on CPU devices."""
+    """Return a spec on CPU devices as the command line makes it."""
     choices = RecipeChoices(
         recipe=recipe, devices=tuple(devices.split(",")), framework=framework, strategy=strategy,
         settings=settings or {}, checkpoints=checkpoints or {}, training=training,
@@ -104,7 +104,7 @@ def script_spec(
     script: Path | str = "", *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str | None = "one",
     **choices: Any,
 ) -> RunSpec:  # fmt: skip
-    """A spec of a script the way the command line makes it, on CPU devices, under the tests' own Python."""
+    """Return a script's spec on CPU devices as the command line makes it, with the current Python."""
     chosen = ScriptChoices(
         script=str(script), arguments=arguments, working_dir=str(cwd), devices=tuple(devices.split(",")),
         launch=launch, python=choices.pop("python", sys.executable), **choices,
@@ -113,7 +113,7 @@ def script_spec(
 
 
 class Followed:
-    """A run that a test follows, with all that it measured."""
+    """A run that a test follows, with its metrics."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -129,26 +129,26 @@ class Followed:
 
     @property
     def states(self) -> list[RunState]:
-        """The transitions so far, in order."""
+        """The states so far, in order."""
         return [state for _, state in self.run.facts.history]
 
     def until_trained(self, steps: int = 1, timeout_s: float = 60) -> Followed:
-        """Until so many steps were reported, and the supervisor has seen it, too."""
+        """Wait until this many steps are reported and the supervisor has read them."""
         self._wait_for(lambda: self.run.facts.step >= steps, timeout_s, f"step {steps}")
         return self.until(RunState.RUNNING, timeout_s)
 
     def until(self, state: RunState, timeout_s: float = 60) -> Followed:
-        """Until this state was reached."""
+        """Wait for this state."""
         self._wait_for(lambda: state in self.states, timeout_s, str(state))
         return self
 
     def until_over(self, timeout_s: float = 90) -> Followed:
-        """Until the run is over."""
+        """Wait for the end of the run."""
         wait_until(lambda: state_info(self.poll().state).over, timeout_s, f"the run's end; {self._so_far()}")
         return self
 
     def _wait_for(self, reached: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Until it is reached, or never will be."""
+        """Wait until it is reached or can no longer be."""
         wait_until(lambda: reached() or self.poll().state is RunState.FAILED, timeout_s, f"{what}; {self._so_far()}")
         assert reached(), f"{what} was not reached; {self._so_far()}"
 
@@ -165,12 +165,12 @@ def start(spec: RunSpec, runs_root: Path) -> Followed:
 
 
 def train(spec: RunSpec, runs_root: Path) -> Followed:
-    """A real run, from its start to its end."""
+    """Start a real run and wait for its end."""
     return start(spec, runs_root).until_over()
 
 
 def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed, Followed]:
-    """Two real runs at the same time, to their ends: each on a device, and so on cores, of its own."""
+    """Run two real runs at the same time to their ends, each on its own device and cores."""
     assert not set(one.devices) & set(other.devices), "the runs would wait for each other"
     first, second = start(one, runs_root), start(other, runs_root)
     return first.until_over(), second.until_over()

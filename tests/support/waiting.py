@@ -1,4 +1,4 @@
-"""Waiting for a condition, instead of sleeping and hoping."""
+"""Wait for a condition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def wait_until(condition: Callable[[], Result], timeout_s: float = 10, what: str = "the condition") -> Result:
-    """Ask again and again until the answer is true, and return it. AssertionError with `what` when time is over."""
+    """Poll until the result is true, and return it. Raise AssertionError with `what` after the timeout."""
     deadline = time.monotonic() + timeout_s
     while not (result := condition()):
         if time.monotonic() > deadline:

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {"pytorch": "torch", "tensorflow": "tensorflow", "keras": "tensorflow"}
-"""Which process trains runs of which framework."""
+"""The pool of each framework."""
 
 
 class WorkerPool:
-    """The process of one family; it is started when it is first asked for."""
+    """The process of one pool, started on first use."""
 
     def __init__(self, family: str) -> None:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it is there as long as the process)
@@ -58,11 +58,11 @@ class WorkerPool:
         return processes.identify(self._ask(run_dir=str(run_dir), options=options, environment=dict(os.environ)))
 
     def wait(self) -> None:
-        """Until no supervisor is left."""
+        """Wait until no supervisor is left."""
         wait_until(lambda: not self._ask(), 30, "the pool's supervisors to end")
 
     def close(self) -> None:
-        """End the process; what it has started ends with it."""
+        """End the process and all that it started."""
         self._process.communicate()
         self._log.close()
 
@@ -79,14 +79,14 @@ class WorkerPool:
 
 
 class WorkerPools:
-    """All pools of a test session, and whether runs are to be started in them now."""
+    """All pools of a test session, and whether runs start in them now."""
 
     def __init__(self) -> None:
         self._pools: dict[str, WorkerPool] = {}
         self._is_cold = False
 
     def launch(self, run_dir: Path, *options: str) -> ProcessId | None:
-        """In the place of `core.runs.directory.launch_supervisor`."""
+        """Replace `core.runs.directory.launch_supervisor`."""
         spec = json.loads((run_dir / "spec.json").read_text())
         family = FAMILIES.get(spec["framework"])
         if self._is_cold or family is None or spec["python"] != sys.executable:
@@ -103,12 +103,12 @@ class WorkerPools:
         self._is_cold = before
 
     def wait(self) -> None:
-        """Until no supervisor is left in any of them."""
+        """Wait until no pool has a supervisor left."""
         for pool in self._pools.values():
             pool.wait()
 
     def close(self) -> None:
-        """End all of them."""
+        """End all pools."""
         for pool in self._pools.values():
             pool.close()
 
@@ -117,7 +117,7 @@ class WorkerPools:
 
 
 class Forked(subprocess.Popen):
-    """A process that was forked without a program, with the methods of one that was started."""
+    """A forked process with the interface of `subprocess.Popen`."""
 
     def __init__(self, pid: int, stdin: int) -> None:
         self.pid, self.returncode, self.args = pid, None, ["forked"]
