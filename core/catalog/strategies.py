@@ -146,7 +146,7 @@ def find_launch_mode(name: str) -> Strategy:
         if row.name == name:
             return row
     known = ", ".join(row.name for row in LAUNCH_MODES)
-    raise ValueError(f"A script cannot be launched {name!r}. Choose one of: {known}.")
+    raise ValueError(f"{name!r} is not a launch mode of scripts. Choose one of: {known}.")
 
 
 def strategy_of(spec: RunSpec) -> Strategy:

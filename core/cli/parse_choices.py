@@ -28,7 +28,9 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
     if len(given) > 1:
         raise ValueError(f"Both {given[0]} and {given[1]} are given. A run trains one of them: leave the other out.")
     if not given:
-        raise ValueError("Nothing to train is given. Name a recipe (`trainyard recipes` lists them), or --script FILE.")
+        raise ValueError(
+            "No recipe or script is given. Name a recipe (`trainyard recipes` lists them), or --script FILE."
+        )
     if options.setup is not None:
         return _preset_choice(options)
     return _recipe_choices(options) if options.recipe is not None else _script_choices(options)

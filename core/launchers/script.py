@@ -97,7 +97,7 @@ def problems(script: Script, launch_mode: str) -> list[str]:
     fixed = FROM_DEVICES | PER_DEVICE if launch_mode == "per-device" else FROM_DEVICES
     sentences = [
         f"{name} cannot be given to the script, since it follows from {what}. Leave it out."
-        for names, what in ((fixed, "the devices that are ticked"), (FROM_RUN, "the run"))
+        for names, what in ((fixed, "the chosen devices"), (FROM_RUN, "the run"))
         for name in sorted(names & script.environment.keys())
     ]
     port = script.environment.get("MASTER_PORT")

@@ -164,4 +164,4 @@ def _trouble(pids: Sequence[int], closed: Sequence[int], proc: Path) -> str | No
         return None
     # These may include processes of this user: a key agent, for example, is closed to its own user.
     what, it = ("1 process", "it") if count == 1 else (f"{count} processes", "one of them")
-    return f"{what} could not be inspected for lack of permission: {it} may hold a device unseen."
+    return f"{what} could not be inspected for lack of permission: {it} may hold a device."

@@ -175,7 +175,8 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     """Judge a device that uses more than before, and more than visible other processes have taken."""
     if evidence.hurried:
         return _cannot(
-            evidence, f"{_excess(evidence)}, and the waiting was cut short: whether the rest comes back is not known."
+            evidence,
+            f"{_excess(evidence)}, and the check was skipped, so it is not known whether the rest is released.",
         )
     if delta.unsure or (delta.strange and delta.beyond_strange <= evidence.tolerance_bytes):
         return _perhaps_held_by_others(evidence, delta)
@@ -185,7 +186,8 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
 def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     names = enumerated(_with_run(process) for process, _ in delta.grown)
     sentence = (
-        f"{_excess(evidence)}, but this run released it; others have it: {names}. {_not_ended(len(delta.grown))}."
+        f"{_excess(evidence)}, but this run released it; other processes have it: {names}. "
+        f"{_not_ended(len(delta.grown))}."
     )
     return Verdict.HELD_BY_OTHERS, _joined(sentence, _ended(evidence), evidence.trouble)
 
@@ -194,8 +196,8 @@ def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judg
     others = [*(process for process, _ in (*delta.grown, *delta.strange)), *delta.unsure]
     names = enumerated(map(_with_run, others))
     sentence = (
-        f"{_excess(evidence)}. No process of this run is left; others may have it"
-        f"{', how much is not known' if delta.unsure else ''}: {names}. {_not_ended(len(others))}, "
+        f"{_excess(evidence)}. No process of this run is left; other processes may have it"
+        f"{' (amount unknown)' if delta.unsure else ''}: {names}. {_not_ended(len(others))}, "
         "and see whether the memory comes back."
     )
     strange = (

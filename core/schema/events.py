@@ -273,7 +273,7 @@ class Log:
     def troubles(self) -> list[str]:
         """A sentence on each file or folder that could not be read last time."""
         found = {self._folder: self._folder_trouble, **{tail.path: tail.trouble for tail in self._tails.values()}}
-        return [f"{path} cannot be read: {why}. What it holds is missing here." for path, why in found.items() if why]
+        return [f"{path} cannot be read: {why}. Its events are missing here." for path, why in found.items() if why]
 
     def _names(self) -> list[str]:
         try:

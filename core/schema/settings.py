@@ -79,7 +79,7 @@ class Training:
         if self.weight_decay is not None and self.weight_decay != 0:
             check_positive("weight decay", self.weight_decay)
         if self.gradient_clip is not None:
-            check_positive("limit of the gradient's norm", self.gradient_clip)
+            check_positive("limit of the gradient norm", self.gradient_clip)
         if self.patience is not None:
             check_whole("patience of early stopping", self.patience, 1)
         check_one_of("Precision", self.precision, PRECISIONS)
@@ -104,7 +104,7 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         check_one_of("The unit of checkpoints", self.unit, CHECKPOINT_UNITS)
-        check_whole("distance of checkpoints", self.every, 1)
+        check_whole("checkpoint interval", self.every, 1)
         check_whole("number of checkpoints to keep", self.keep, 1)
         check_flag("keeping of the best checkpoint", self.best)
 

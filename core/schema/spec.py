@@ -108,7 +108,7 @@ def read_spec(run_dir: Path) -> RunSpec:
     except OSError as error:
         raise ValueError(f"{path} could not be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a spec that can be used. {error}") from error
+        raise ValueError(f"{path} is not a valid spec. {error}") from error
 
 
 def write_spec(run_dir: Path, spec: RunSpec) -> None:

@@ -44,7 +44,7 @@ class DeviceLog:
         if gone and self._clock() >= deadline:  # the survey returns early once all readers have listed their devices
             raise RunError(_not_listed(gone, survey.banner))
         if gone:
-            reason = survey.banner or "It was there when it was ticked: check its power and its driver."
+            reason = survey.banner or "It was found when it was chosen. Check its power and its driver."
             raise RunError(f"Device {', '.join(gone)} is not on this machine any more. {reason}")
         blocked = [by_id[name].blocked for name in self._device_ids if by_id[name].blocked]
         if blocked:
@@ -83,7 +83,7 @@ class DeviceLog:
 
 def _not_listed(names: Sequence[str], banner: str | None) -> str:
     what = f"Device {', '.join(names)} was not listed within {TIMEOUT_S:g} s."
-    remedy = "An idle driver may take so long to wake up: start the run again."
+    remedy = "An idle driver can take this long to wake up. Start the run again."
     return " ".join(sentence for sentence in (what, banner, remedy) if sentence)
 
 

@@ -140,7 +140,7 @@ def test_unrelated_process_using_the_memory_is_reported_not_terminated(
     stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
     found = stage.end(followed)
     assert found.verdict is Verdict.HELD_BY_OTHERS
-    assert f"others have it: pid {neighbour.pid} sleep (" in found.sentence
+    assert f"other processes have it: pid {neighbour.pid} sleep (" in found.sentence
     assert [(holder.pid, holder.name, holder.memory_used_bytes) for holder in found.holders] == [
         (neighbour.pid, "sleep", 3 * GB)
     ]
@@ -168,7 +168,7 @@ def test_memory_not_released_is_reported_with_its_known_users(
     assert nobody.sentence in text
 
     assert untold.verdict is Verdict.HELD_BY_OTHERS
-    assert f"others may have it, how much is not known: pid {neighbour.pid} sleep (" in untold.sentence
+    assert f"other processes may have it (amount unknown): pid {neighbour.pid} sleep (" in untold.sentence
     assert untold.holders[0].memory_used_bytes is None
 
     assert strange.verdict is Verdict.HELD_BY_OTHERS

@@ -47,7 +47,7 @@ def test_slow_driver_is_not_reported_as_a_missing_device(tmp_path: Path) -> None
         found(tmp_path, Slow(1000, GPU))
     assert str(refused.value) == (
         f"Device GPU-1 was not listed within {TIMEOUT_S:g} s. {LATE} "
-        "An idle driver may take so long to wake up: start the run again."
+        "An idle driver can take this long to wake up. Start the run again."
     )
 
 
@@ -56,5 +56,5 @@ def test_driver_timeout_is_that_of_the_pre_flight_check(tmp_path: Path) -> None:
 
 
 def test_device_that_the_driver_does_not_list_is_reported_missing(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"^Device GPU-1 is not on this machine any more\. It was there when"):
+    with pytest.raises(RunError, match=r"^Device GPU-1 is not on this machine any more\. It was found when"):
         found(tmp_path, Slow(1))

@@ -144,7 +144,7 @@ def test_processes_without_permission_are_counted() -> None:
     assert trouble is not None
     assert re.fullmatch(
         r"(1 process could not be inspected for lack of permission: it|"
-        r"\d+ processes could not be inspected for lack of permission: one of them) may hold a device unseen\.",
+        r"\d+ processes could not be inspected for lack of permission: one of them) may hold a device\.",
         trouble,
     )
 
@@ -158,7 +158,7 @@ def test_kernel_threads_are_not_counted_as_uninspected_processes(proc: Path, mon
 
     monkeypatch.setattr(gpu_processes, "_links", raise_permission_error)
     assert scan(GPUS, {}, proc).trouble == (
-        "1 process could not be inspected for lack of permission: it may hold a device unseen."
+        "1 process could not be inspected for lack of permission: it may hold a device."
     )
 
 

@@ -257,7 +257,7 @@ def test_other_processes_that_explain_the_excess_are_named_at_once(machine: Fake
     assert (found.verdict, found.seconds) == (Verdict.HELD_BY_OTHERS, 1.0)
     assert found.sentence == (
         "GPU 0 uses 4.0 GB more than before the run (512 MB before, 9.0 GB at most, 4.5 GB after its end), but this "
-        "run released it; others have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
+        "run released it; other processes have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
         "20260101-other, 1.0 GB. Trainyard did not end them; end them yourself if they are not needed."
     )
     assert [holder.pid for holder in found.holders] == [4711, 812]
@@ -279,7 +279,7 @@ def test_other_processes_of_unknown_memory_are_named_at_the_deadline(machine: Fa
     machine.others = [other(memory=None)]
     found = read_until_verdict(watch, machine, 4 * GB)
     assert (found[0].verdict, found[0].seconds) == (Verdict.HELD_BY_OTHERS, 10)
-    assert "others may have it, how much is not known: pid 4711 blender (bob)." in found[0].sentence
+    assert "other processes may have it (amount unknown): pid 4711 blender (bob)." in found[0].sentence
 
 
 def test_process_that_only_kept_the_device_file_open_explains_nothing(machine: FakeMachine) -> None:
@@ -411,7 +411,7 @@ def test_watch_that_is_cut_short_reports_it(machine: FakeMachine) -> None:
     read(watch, machine, reading(4 * GB), seconds=1)
     (found,) = read(watch, machine, reading(4 * GB), seconds=2)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert "and the waiting was cut short: whether the rest comes back is not known." in found.sentence
+    assert "and the check was skipped, so it is not known whether the rest is released." in found.sentence
 
 
 def test_hurry_kills_survivors_at_once(machine: FakeMachine) -> None:

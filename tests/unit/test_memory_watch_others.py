@@ -126,8 +126,8 @@ def test_unknown_dead_pid_is_not_attributed_to_other_users(machine: FakeMachine)
     assert "released it" not in found[0].sentence
     assert "Trainyard did not end it; end it yourself if it is not needed, and see whether" in found[0].sentence
     assert (
-        "No process of this run is left; others may have it: pid 4711 (in a container, or already ended), 4.0 GB."
-        in found[0].sentence
+        "No process of this run is left; other processes may have it: pid 4711 (in a container, or already ended), "
+        "4.0 GB." in found[0].sentence
     )
     assert found[0].sentence.endswith(
         "An unknown pid may also belong to a process of this run that has exited, but whose memory the driver has not "
@@ -154,7 +154,7 @@ def test_process_missing_from_earlier_list_may_be_old(machine: FakeMachine) -> N
     machine.others = [other(memory=5 * GB)]
     found = read_until_verdict(watch, machine, 10 * GB)
     assert (found[0].verdict, found[0].seconds) == (Verdict.HELD_BY_OTHERS, 10)
-    assert "others may have it, how much is not known: pid 4711 blender (bob), 5.0 GB." in found[0].sentence
+    assert "other processes may have it (amount unknown): pid 4711 blender (bob), 5.0 GB." in found[0].sentence
 
 
 def test_process_list_that_fails_once_keeps_the_previous_list(machine: FakeMachine) -> None:

@@ -77,7 +77,7 @@ def test_expression_without_matches_is_reported_at_the_end() -> None:
     assert reader.take(b"step 1 loss 0.5\nstep 2 loss 0.4\n") == []
     assert reader.problem is None
     reader.end()
-    assert str(reader.problem).startswith("The expression found nothing in the 2 lines that were printed")
+    assert str(reader.problem).startswith("The expression found nothing in the 2 printed lines")
 
 
 def test_built_in_parsers_take_over_after_a_slow_expression() -> None:

@@ -45,18 +45,21 @@ def test_check_passes_when_the_driver_shows_the_selected_gpus_in_order(nvml: Sta
 def test_hidden_gpu_is_refused_with_selected_and_visible_lists(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu2={"cuda_hidden": 1})
     assert refusal([uuid(0), uuid(2)], env(uuid(0), uuid(2))) == (
-        "The CUDA driver would not show this run the GPUs that were ticked: "
-        f"ticked {uuid(0)}, {uuid(2)}, shown {uuid(0)}. "
-        "Find out what else chooses among the GPUs here, such as a container, MIG mode or the scheduler of a cluster "
-        "(nvidia-smi -L lists them), or tick others."
+        "The CUDA driver would not show this run the chosen GPUs: "
+        f"chosen are {uuid(0)}, {uuid(2)}, shown are {uuid(0)}. "
+        "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a cluster "
+        "(nvidia-smi -L lists them), or choose other GPUs."
     )
-    assert f"ticked {uuid(2)}, shown none." in refusal([uuid(2)], env(uuid(2)))
+    assert f"chosen are {uuid(2)}, shown are none." in refusal([uuid(2)], env(uuid(2)))
 
 
 def test_different_gpu_order_is_refused(nvml: StandIn) -> None:
     nvml.write(gpus=2)
     words = refusal([uuid(0), uuid(1)], env(uuid(1), uuid(0)))
-    assert f"but another order of them: ticked {uuid(0)}, {uuid(1)}, shown {uuid(1)}, {uuid(0)}." in words
+    assert (
+        f"the chosen GPUs in the chosen order: chosen are {uuid(0)}, {uuid(1)}, shown are {uuid(1)}, {uuid(0)}."
+        in words
+    )
 
 
 def test_default_cuda_order_is_fastest_first(nvml: StandIn) -> None:
@@ -76,7 +79,7 @@ def test_integer_gpu_numbers_follow_the_pci_bus_order(nvml: StandIn) -> None:
 
 def test_gpu_without_a_number_is_named_in_the_error(nvml: StandIn) -> None:
     nvml.write(gpus=1)
-    with pytest.raises(RunError, match=f"{uuid(3)} has no number with the CUDA driver, which numbers {uuid(0)}"):
+    with pytest.raises(RunError, match=f"{uuid(3)} is not numbered by the CUDA driver, which numbers {uuid(0)}"):
         preflight.numbers([uuid(3)], os.environ)
 
 
@@ -110,7 +113,9 @@ def test_abandoned_query_process_terminates_itself(nvml: StandIn) -> None:
 def test_driver_crash_is_reported_as_an_error(nvml: StandIn, how: str, name: str) -> None:
     nvml.write(gpus=1, cuda_crash=how)
     words = refusal([uuid(0)], env(uuid(0)))
-    assert words.startswith(f"Asking the CUDA driver which GPUs this run would see ended with signal {name}.")
+    assert words.startswith(
+        f"The process that asks the CUDA driver which GPUs this run would see ended with signal {name}."
+    )
 
 
 @pytest.mark.parametrize(("setting", "call"), [("cuda_error", "cuInit"), ("cuda_count_error", "cuDeviceGetCount")])
@@ -125,7 +130,7 @@ def test_cuda_error_text_and_code_are_shown(nvml: StandIn, setting: str, call: s
 def test_missing_cuda_library_is_reported_with_the_remedy(nvml: StandIn, nvml_library: Path) -> None:
     nvml.write(gpus=1)
     words = refusal([uuid(0)], env(uuid(0), LD_LIBRARY_PATH=str(nvml_library)))
-    assert words.startswith("The CUDA driver's library cannot be used, without which nothing trains on a GPU: libcuda")
+    assert words.startswith("The CUDA driver's library cannot be used, so nothing can train on a GPU: libcuda")
     assert "Install libcuda.so.1, which comes with the NVIDIA driver" in words
 
 
@@ -181,7 +186,7 @@ def test_each_worker_is_checked_with_its_own_visible_gpus(nvml: StandIn) -> None
     nvml.write(gpus=2, gpu1={"cuda_hidden": 1})
     ticked = (uuid(0), uuid(1))
     workers = [placement(each, devices=ticked, addresses=("127.0.0.1:1",)) for each in ticked]
-    with pytest.raises(RunError, match=f"ticked {uuid(1)}, shown none"):
+    with pytest.raises(RunError, match=f"chosen are {uuid(1)}, shown are none"):
         local.check_visible_devices(make_spec("digits_mlp"), "run", workers)
 
 

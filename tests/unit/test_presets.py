@@ -126,7 +126,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(script)
-    assert said(capsys, "run", "--devices", "cpu:0").startswith("Nothing to train is given.")
+    assert said(capsys, "run", "--devices", "cpu:0").startswith("No recipe or script is given.")
     assert said(capsys, "run", "digits_cnn", "--script", path) == (
         "Both a recipe and --script are given. A run trains one of them: leave the other out."
     )  # fmt: skip
@@ -136,7 +136,7 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
     assert said(capsys, "run", "digits_cnn", "--", "x") == "An argument after -- is for scripts only. Leave it out."
     assert said(capsys, "run", "--script", path, "--env", "A") == "--env 'A' is not of the form NAME=VALUE."
     assert "There is no folder" in said(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
-    assert "cannot be launched 'two'" in said(capsys, "run", "--script", path, "--launch", "two")
+    assert "'two' is not a launch mode of scripts" in said(capsys, "run", "--script", path, "--launch", "two")
     assert "cannot be given to the script" in said(
         capsys, "run", "--script", path, "--devices", "cpu:0", "--env", "CUDA_VISIBLE_DEVICES=0"
     )  # fmt: skip
@@ -155,7 +155,7 @@ def test_port_in_use_and_reserved_variables_are_refused(script: Path, capsys: py
         )
     assert said(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is in use or not a port")
     assert said(capsys, *words, "--env", "RANK=1") == (
-        "RANK cannot be given to the script, since it follows from the devices that are ticked. Leave it out."
+        "RANK cannot be given to the script, since it follows from the chosen devices. Leave it out."
     )
 
 

@@ -114,7 +114,7 @@ def test_log_end_starts_at_a_line(lost_run: Path, text: str, most: int, end: str
 def test_unreadable_event_file_is_reported_once(lost_run: Path) -> None:
     (lost_run / "events" / "worker-0.jsonl").mkdir()  # a folder cannot be read as a file, not even by root
     run = read(lost_run)
-    notice = f"{lost_run}/events/worker-0.jsonl cannot be read: Is a directory. What it holds is missing here."
+    notice = f"{lost_run}/events/worker-0.jsonl cannot be read: Is a directory. Its events are missing here."
     assert run.facts.notices == (notice,)
     write(lost_run, {"t": 2.0, "kind": "notice", "text": "more"})
     run.catch_up()
@@ -130,7 +130,7 @@ def test_unreadable_supervisor_log_is_not_taken_for_a_missing_log(lost_run: Path
 
 def test_run_with_invalid_spec_is_not_resumed(lost_run: Path) -> None:
     (lost_run / "spec.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"spec\.json is not a spec that can be used\. It is not a JSON object"):
+    with pytest.raises(ValueError, match=r"spec\.json is not a valid spec\. It is not a JSON object"):
         Run.resume(lost_run)
 
 

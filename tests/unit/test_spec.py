@@ -147,16 +147,13 @@ def test_command_on_an_invalid_spec_names_file_and_field(
     assert main([command, str(run_dir), "--runs", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert not out
-    assert (
-        err == f"trainyard: {path} is not a spec that can be used. "
-        "Its field devices is 5 where a list of texts is expected.\n"
-    )
+    assert err == f"trainyard: {path} is not a valid spec. Its field devices is 5 where a list of texts is expected.\n"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100_000])
 def test_file_that_is_not_a_spec_is_named_in_the_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "spec.json").write_text(text)
-    with pytest.raises(ValueError, match=r"spec\.json is not a spec that can be used"):
+    with pytest.raises(ValueError, match=r"spec\.json is not a valid spec"):
         read_spec(tmp_path)
 
 

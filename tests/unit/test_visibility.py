@@ -88,7 +88,7 @@ def test_message_names_variable_value_and_invalid_entry() -> None:
         "Start Trainyard with another value, or without the variable, to use this device."
     )
     assert sentence("").startswith("GPU 0 is hidden by CUDA_VISIBLE_DEVICES, which is set and empty, in the")
-    assert "(Its entry “9” names no GPU here, or one twice, and CUDA ignores the rest.)" in sentence("0,9,1")
+    assert "(Its entry “9” is not a GPU here, or is repeated, and CUDA ignores the rest.)" in sentence("0,9,1")
     assert "entry" not in sentence("-1")
 
 
@@ -128,7 +128,7 @@ def test_failed_driver_query_shows_a_banner_and_blocks_no_gpu() -> None:
     inherited = VisibleDevices({"CUDA_VISIBLE_DEVICES": "1"}, ask=ask)
     assert inherited.blocked(GPUS, sure=True) == {}
     assert inherited.banner == (
-        "CUDA_VISIBLE_DEVICES=1 is set, and which GPUs it means could not be found out: The CUDA driver did not answer "
+        "CUDA_VISIBLE_DEVICES=1 is set, and its GPUs could not be determined: The CUDA driver did not answer "
         "within 10 s. All are offered; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name the GPUs in it by UUID."
     )
 
@@ -156,7 +156,7 @@ def test_sleeping_gpu_is_not_woken_for_the_driver_query() -> None:
     assert inherited.blocked([], sure=False, asleep=True) == {}
     assert inherited.banner is None
     assert inherited.blocked(GPUS[:1], sure=False, asleep=True) == {}
-    assert "could not be found out: A GPU sleeps, and the CUDA driver would wake it up to answer." in str(
+    assert "could not be determined: A GPU sleeps, and the CUDA driver would wake it up to answer." in str(
         inherited.banner
     )
 

@@ -176,7 +176,7 @@ def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
 
 
 def test_unusable_spec_is_reported_before_run_error():
-    spec, error = "spec.json is not a spec that can be used.", "The run never came up."
+    spec, error = "spec.json is not a valid spec.", "The run never came up."
     lost = RunFacts(state=RunState.LOST, error=error)
     assert run_message(lost, None, 0).text == error
     assert run_message(lost, spec, 0).text == spec

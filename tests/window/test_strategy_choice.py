@@ -169,7 +169,7 @@ def test_only_settings_of_chosen_strategy_are_shown(drive):
     ("field", "typed", "problem"),
     [
         ("decayEdit", "much", "The weight decay is 'much'. Give a number"),
-        ("clipEdit", "0", "The limit of the gradient's norm is 0. Give a number greater than 0"),
+        ("clipEdit", "0", "The limit of the gradient norm is 0. Give a number greater than 0"),
         ("patienceEdit", "1.5", "The patience of early stopping is 1.5. Give a whole number"),
         ("patienceEdit", "soon", "The patience of early stopping is 'soon'. Give a whole number"),
     ],

@@ -39,10 +39,10 @@ def check(
         return
     same = sorted(map(plain, shown)) == sorted(map(plain, ids))
     raise RunError(
-        f"The CUDA driver would not show this run the GPUs that were ticked{', but another order of them' * same}: "
-        f"ticked {_list(ids)}, shown {_list(shown)}. "
-        "Find out what else chooses among the GPUs here, such as a container, MIG mode or the scheduler of a "
-        "cluster (nvidia-smi -L lists them), or tick others."
+        f"The CUDA driver would not show this run the chosen GPUs{' in the chosen order' * same}: "
+        f"chosen are {_list(ids)}, shown are {_list(shown)}. "
+        "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a "
+        "cluster (nvidia-smi -L lists them), or choose other GPUs."
     )
 
 
@@ -65,8 +65,8 @@ def numbers(
     missing = [each for each in ids if plain(each) not in number_of]
     if missing:
         raise RunError(
-            f"{_list(missing)} has no number with the CUDA driver, which numbers {_list(found)}. "
-            "Let the run name its GPUs by UUID, or tick others."
+            f"{_list(missing)} is not numbered by the CUDA driver, which numbers {_list(found)}. "
+            "Let the run name its GPUs by UUID, or choose other GPUs."
         )
     return {each: number_of[plain(each)] for each in ids}
 
@@ -78,7 +78,7 @@ def visible(environment: Mapping[str, str], *, python: str = sys.executable, tim
         return [str(uuid) for uuid in answer["uuids"]]
     if "missing" in answer:
         raise RunError(
-            f"The CUDA driver's library cannot be used, without which nothing trains on a GPU: {answer['missing']}. "
+            f"The CUDA driver's library cannot be used, so nothing can train on a GPU: {answer['missing']}. "
             "Install libcuda.so.1, which comes with the NVIDIA driver (in a container: its “compute” capability)."
         )
     words = f"“{answer['words']}” ({answer['call']}, error {answer['code']})"
@@ -104,7 +104,7 @@ def _ask(environment: Mapping[str, str], python: str, timeout_s: float) -> dict[
         except ValueError:
             how = process.ending() or "no answer"
             raise RunError(
-                f"Asking the CUDA driver which GPUs this run would see ended with {how}. {KERNEL_LOG}"
+                f"The process that asks the CUDA driver which GPUs this run would see ended with {how}. {KERNEL_LOG}"
             ) from None
     return answer
 

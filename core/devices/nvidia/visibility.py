@@ -76,7 +76,7 @@ class VisibleDevices:
             except RunError as error:
                 self._retry_at = time.monotonic() + RETRY_S
                 self.banner = (
-                    f"{VISIBLE}={value} is set, and which GPUs it means could not be found out: {error} "
+                    f"{VISIBLE}={value} is set, and its GPUs could not be determined: {error} "
                     f"All are offered; set {ORDER}={BY_BUS}, or name the GPUs in it by UUID."
                 )
                 return {}
@@ -141,7 +141,7 @@ def _sentence(device: Device, value: str, bad_entry: str | None) -> str:
     what = f"{VISIBLE}={value}" if value else f"{VISIBLE}, which is set and empty,"
     sentence = f"{device.label} is hidden by {what} in the environment that Trainyard was started in. "
     if bad_entry and bad_entry != "-1":
-        sentence += f"(Its entry “{bad_entry}” names no GPU here, or one twice, and CUDA ignores the rest.) "
+        sentence += f"(Its entry “{bad_entry}” is not a GPU here, or is repeated, and CUDA ignores the rest.) "
     return f"{sentence}Start Trainyard with another value, or without the variable, to use this device."
 
 

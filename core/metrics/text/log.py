@@ -52,7 +52,7 @@ class LogReader:
         if self._matcher is None or self._matcher.problem or not (self._ended and self._seen) or self._found:
             return self._matcher.problem if self._matcher else None
         return (
-            f"The expression found nothing in the {self._seen} lines that were printed, so it gives no curve. "
+            f"The expression found nothing in the {self._seen} printed lines, so there is no curve. "
             "Try another on this log (trainyard try), or remove it: the output of most programs needs no expression."
         )
 

@@ -141,7 +141,7 @@ def claim_device(context: Context) -> torch.device:
     context.record_seen(gpus=gpus, threads=torch.get_num_threads())
     if assignment.kind == "cpu":
         if gpus:
-            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were ticked. Please report this.")
+            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were chosen. Please report this.")
         return torch.device("cpu")
     if gpus != ticked:
         raise RuntimeError(

@@ -51,10 +51,10 @@ def _check(gpus: int, context: Context) -> None:
     ticked = assignment.own if assignment.addresses else assignment.devices
     if assignment.kind == "cpu":
         if gpus:
-            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were ticked. Please report this.")
+            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were chosen. Please report this.")
     elif gpus != len(ticked):
         raise RuntimeError(
-            f"This worker sees {gpus} CUDA devices where {len(ticked)} were ticked ({', '.join(ticked)}). "
+            f"This worker sees {gpus} CUDA devices where {len(ticked)} were chosen ({', '.join(ticked)}). "
             f"{_cuda_advice()}"
         )
 
