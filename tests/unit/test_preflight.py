@@ -87,7 +87,7 @@ def test_mig_device_is_identified_by_its_id_and_cuda_shows_only_one(nvml: StandI
     nvml.write(gpus=2, gpu1={"mig": 1, "mig_count": 2})
     preflight.check([mig_uuid(1, 1)], env(mig_uuid(1, 1)))
     both = [mig_uuid(1, 0), mig_uuid(1, 1)]
-    assert f"shown {both[0]}. " in refusal(both, env(*both))
+    assert f"shown are {both[0]}. " in refusal(both, env(*both))
     assert preflight.visible(env(uuid(1))) == [both[0]]
 
 
