@@ -33,13 +33,13 @@ def details(qtbot) -> Iterator[DetailTabs]:
 def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     narrow = details.tabs.width()
     details.show_error("It failed.")
-    qtbot.waitUntil(lambda: details.tabs.width() > narrow)
+    qtbot.waitUntil(lambda: details.tabs.width() > narrow, timeout=20_000)
     for number in (PROCESSES_TAB, ERROR_TAB, LOG_TAB):
         details.tabs.setCurrentIndex(number)
         for tab in range(details.tabs.count()):
             assert details.tabs.rect().contains(details.tabs.tabRect(tab))
     details.show_error("")
-    qtbot.waitUntil(lambda: details.tabs.width() == narrow)
+    qtbot.waitUntil(lambda: details.tabs.width() == narrow, timeout=20_000)
 
 
 def test_removing_error_tab_selects_log_only_if_error_was_open(details):

@@ -211,7 +211,7 @@ def read_all(qtbot, view: LogView) -> None:
         before, now = view.revision, (view.follow(), view.revision)[1]
         return before == now
 
-    qtbot.waitUntil(unchanged)
+    qtbot.waitUntil(unchanged, timeout=20_000)
 
 
 def test_view_follows_only_when_scrolled_to_end(qtbot, tmp_path, view):
@@ -333,7 +333,7 @@ def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
     read_all(qtbot, page.view)
     qtbot.keyClick(page.view, Qt.Key.Key_F, Qt.KeyboardModifier.ControlModifier)
     field = page.search.field
-    qtbot.waitUntil(field.hasFocus)
+    qtbot.waitUntil(field.hasFocus, timeout=20_000)
     qtbot.keyClicks(field, "loss")
     assert page.search.count.text() == "100 of 100"
     assert not page.view.follows
@@ -346,7 +346,7 @@ def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
     qtbot.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert page.search.count.text() == "100 of 100"
     append(tmp_path / "log.txt", "loss again\n")
-    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "100 of 101")
+    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "100 of 101", timeout=20_000)
     field.selectAll()
     qtbot.keyClicks(field, "nowhere")
     assert page.search.count.text() == "no matches"

@@ -207,7 +207,7 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
     header.show_header(replace(running, label="Paused", detail="took 1:17", released="memory released in 0.1 s"))
     fixed = header.sizeHint().width()
     header.resize(fixed + (500 if room == "much" else -60), 60)
-    qtbot.waitUntil(lambda: header.width() == header.layout().geometry().width())
+    qtbot.waitUntil(lambda: header.width() == header.layout().geometry().width(), timeout=20_000)
     bar, whole = header.progress.bar, header._what.width() >= header._what.sizeHint().width()
     if room == "much":
         assert whole

@@ -194,7 +194,7 @@ def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:
             qtbot.mouseMove(loss.canvas.viewport(), QPoint(x, 200))
         return loss.hover.label.isVisible()
 
-    qtbot.waitUntil(hover_is_visible)
+    qtbot.waitUntil(hover_is_visible, timeout=20_000)
     assert "step" in loss.hover.label.text()
     loss.hover.point(None)
     assert not loss.hover.label.isVisible()

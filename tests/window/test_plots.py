@@ -45,7 +45,7 @@ def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None
     painted = []
     paint = pg.GraphicsView.paintEvent
     monkeypatch.setattr(pg.GraphicsView, "paintEvent", lambda self, event: painted.append(self) or paint(self, event))
-    qtbot.waitUntil(lambda: bool(painted))
+    qtbot.waitUntil(lambda: bool(painted), timeout=20_000)
     for second in range(60, 64):
         QApplication.processEvents()
         painted.clear()
@@ -54,7 +54,7 @@ def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None
             for device in COLOURS
         )
         plot.redraw()
-        qtbot.waitUntil(lambda: bool(painted))
+        qtbot.waitUntil(lambda: bool(painted), timeout=20_000)
         for _ in range(3):
             QApplication.processEvents()
         assert painted == [plot.canvas]
