@@ -145,7 +145,7 @@ def claim_device(context: Context) -> torch.device:
         return torch.device("cpu")
     if gpus != ticked:
         raise RuntimeError(
-            f"This worker sees {gpus} CUDA devices where {ticked} {'was' if ticked == 1 else 'were'} ticked "
+            f"This worker sees {gpus} CUDA devices where {ticked} {'was' if ticked == 1 else 'were'} chosen "
             f"({', '.join(assignment.devices)}). "
             f"{_cuda_advice()}"
         )
