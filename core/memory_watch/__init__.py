@@ -1,6 +1,6 @@
 """Watch whether the memory of devices comes back after a run, and find the processes that hold it.
 
 - `watch`: follow the devices from before the run to the verdict
-- `verdict`: judge one device by what is known of it, and word the sentence
+- `verdict`: judge one device and word the sentence
 - `gpu_processes`: find the processes that hold a GPU
 """

@@ -1,4 +1,4 @@
-"""Judge the memory of one device after a run: from what is known of it to a verdict, and a sentence with what to do."""
+"""Judge the memory of one device after a run: choose the verdict and word a sentence that says what to do."""
 
 from __future__ import annotations
 

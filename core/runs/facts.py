@@ -1,4 +1,4 @@
-"""Fold the events of a run into what is known of it. For its states see `core.runs.states`."""
+"""Fold the events of a run into its facts. `core.runs.states` has the states."""
 
 from __future__ import annotations
 

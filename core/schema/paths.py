@@ -6,7 +6,7 @@
     events/collector.jsonl      measurements of a script, written by the metrics process
     events/devices.jsonl        readings of the devices
     events/guard.jsonl          what the guard had to terminate
-    events/reserve              space that is given up when the disk is full
+    events/reserve              space that is released when the disk is full
     log.txt, log.N.txt          output of rank 0 and of the supervisor; output of rank N of a script
     metrics.jsonl, metrics.N.jsonl   measurements that a script itself appends
     control/                    requests: one file each

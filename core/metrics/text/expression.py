@@ -30,7 +30,7 @@ BATCH_CHARACTERS = 1 << 16
 """A batch is sent when it reaches either limit; it is answered before the next one is sent."""
 SHOWN_CHARACTERS = 60
 MAX_SLOW_LINES = 3
-"""Lines that may take too long before an expression is given up."""
+"""Lines that may take too long before an expression is disabled."""
 TOTALS = frozenset({"total", "steps_total", "total_steps"})
 REMEDY = "Name at least one metric, for example (?P<loss>[\\d.]+)."
 
@@ -123,12 +123,12 @@ class Matcher:
     seconds: float = LINE_S
     slow_lines: int = MAX_SLOW_LINES
     problem: str | None = None
-    """A sentence why the expression was given up."""
+    """A sentence why the expression was disabled."""
     _process: HelperProcess | None = None
     _slow: int = field(default=0)
 
     def match(self, lines: Sequence[str]) -> Iterator[Mapping[str, str | None] | None]:
-        """Yield the groups of each line's first match, or None; stop early if the expression is given up."""
+        """Yield the groups of each line's first match, or None; stop early if the expression is disabled."""
         for batch in _batches(lines):
             rest = batch
             while rest and self.problem is None:
