@@ -97,6 +97,8 @@ class RunSummary:
     """None until the workers have loaded their data."""
     is_script: bool = False
     """Whether it is a program of the user, which cannot be resumed."""
+    owner: str | None = None
+    """The user to whom it belongs if that is another one; None for a run of one's own."""
 
 
 class RunIndex:
@@ -150,7 +152,7 @@ class _SummaryReader:
         name, is_script = _name_and_kind(self._path)
         return RunSummary(
             dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
-            ended=facts.ended, error=facts.error, last_loss=loss, step=step, plan=self._plan,
+            ended=facts.ended, error=facts.error, last_loss=loss, step=step, plan=self._plan, owner=self._run.owner,
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from core.errors import RunError
 from core.runs import directory
 from core.runs.facts import RunFacts, fold
 from core.runs.lock import cannot_resume
+from core.runs.ownership import owner_of_run
 from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
 from core.schema import paths
@@ -114,6 +116,11 @@ class Run:
     def id(self) -> str:
         """The name of the directory: the tag of every process of the run."""
         return self.dir.name
+
+    @functools.cached_property
+    def owner(self) -> str | None:
+        """The user to whom the run belongs if that is another one; None for a run of one's own."""
+        return owner_of_run(self.dir)
 
     def spec(self) -> RunSpec:
         """Return the spec. Raises `ValueError` with a sentence when it cannot be used."""

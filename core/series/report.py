@@ -44,6 +44,7 @@ def document(run: Run) -> Json:
         "run": run.id,
         "dir": str(run.dir),
         "state": facts.state.value,
+        "owner": run.owner,
         "spec": run.spec().to_json(),
         "steps": facts.step,
         "metrics": {name: _metric(series) for name, series in sorted(run_series.metrics.items())},

@@ -203,7 +203,7 @@ def glance(pid: int, proc: Path = PROC) -> ProcessInfo:
         pid=pid,
         created=stat.created,
         name=stat.name,
-        user=None if uid is None else _user(uid),
+        user=None if uid is None else user_name(uid),
         age_s=stat.age_s,
         state=stat.state,
         ours=uid == os.getuid(),
@@ -216,7 +216,7 @@ def printable(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

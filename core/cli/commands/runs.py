@@ -26,13 +26,14 @@ def list_runs(options: Namespace) -> int:
         {
             "run": each.dir.name, "dir": str(each.dir), "name": each.name, "state": each.state.value,
             "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss,
-            "error": each.error,
+            "error": each.error, "owner": each.owner,
         }
         for each in index.RunIndex(options.runs).poll()
     ]  # fmt: skip
     if not rows and not options.json:
         warn(f"there are no runs in {options.runs} yet.")
-    return say_rows(options, rows, ("run", "state", "step", "loss"))
+    columns = ("run", "state", "step", "loss")
+    return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
 
 
 def show(options: Namespace) -> int:
@@ -43,6 +44,8 @@ def show(options: Namespace) -> int:
         say_json(document)
         return 0
     say(f"{run.id}: {state_info(run.facts.state).label.lower()}, {run.facts.step} steps")
+    if run.owner:
+        say(f"  It belongs to {run.owner}.")
     say(f"  {_training(run.spec())}")
     for name, values in document["metrics"].items():
         say(f"  {name}: last {short(values['last'])}, least {short(values['min'])}, {values['count']} values")
