@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanedProcess:
-    """A process of this user that belongs to a run which is over."""
+    """A process of one user that belongs to a run which is over."""
 
     process: ProcessId
     run_id: str
@@ -47,7 +47,7 @@ class OrphanedProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tagged:
-    """A process of this user with a tag."""
+    """A process with a tag."""
 
     process: ProcessId
     run_id: str
@@ -66,17 +66,19 @@ def blind(proc: Path = PROC) -> str | None:
     return f"There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again."
 
 
-def find(roots: Sequence[Path], proc: Path = PROC) -> list[OrphanedProcess]:
+def find(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = None) -> list[OrphanedProcess]:
     """Return all orphaned processes, oldest first; none without `/proc`.
 
     `roots`: folders of runs to search when a process does not name its run's folder. Processes of other users and of
-    other pid namespaces are ignored.
+    other pid namespaces are ignored: a tag and a command line are only what their owner says. `uid`: the user whose
+    processes count; None for this one. Only root can see those of another.
     """
-    seen = list(_tagged(proc))
+    uid = os.getuid() if uid is None else uid
+    seen = list(_tagged(proc, uid))
     if not seen:
         return []
     # Searched after the tagged processes: of a run that has just begun, the supervisor is older than the workers.
-    supervised = _supervised(proc)
+    supervised = _supervised(proc, uid)
     spared = _spared(seen)
     overs: dict[tuple[str, Path | None], tuple[Path | None, str] | None] = {}
     found = []
@@ -93,23 +95,23 @@ def find(roots: Sequence[Path], proc: Path = PROC) -> list[OrphanedProcess]:
 # -- find tagged processes -----------------------------------------------------------------------
 
 
-def _tagged(proc: Path) -> Iterator[_Tagged]:
-    """Return the processes of this user and this pid namespace that have a tag."""
+def _tagged(proc: Path, uid: int) -> Iterator[_Tagged]:
+    """Return the processes of a user and of this pid namespace that have a tag."""
     here = procfs.namespace("self", proc)
     for pid in procfs.pids(proc):
-        seen = _read(pid, proc)
+        seen = _read(pid, proc, uid)
         if seen is not None and procfs.namespace(pid, proc) in {here, None}:
             yield seen
 
 
-def _read(pid: int, proc: Path) -> _Tagged | None:
+def _read(pid: int, proc: Path, uid: int) -> _Tagged | None:
     """Return a process; None if it has exited, belongs to another user, or has no tag."""
     environment = procfs.variables(pid, proc)
     run_id = procfs.variable(environment, TAG)
     if not run_id:
         return None
     about, stat = process_info.describe(pid, proc), procfs.stat(pid, proc)
-    if not about.ours or about.user is None or stat is None or stat.state in procfs.ENDED:
+    if procfs.owner(pid, proc) != uid or about.user is None or stat is None or stat.state in procfs.ENDED:
         return None
     run_dir = procfs.variable(environment, RUN_DIR)
     return _Tagged(
@@ -121,10 +123,14 @@ def _read(pid: int, proc: Path) -> _Tagged | None:
 # -- decide which are orphaned -------------------------------------------------------------------
 
 
-def _supervised(proc: Path) -> set[str]:
-    """Return the ids of the runs that have a supervisor or a guard, also in containers with other folders."""
-    lines = [words for words in (procfs.words(pid, proc) for pid in procfs.pids(proc)) if SUPERVISOR in words[:-1]]
-    return {Path(words[words.index(SUPERVISOR) + 1]).name for words in lines}
+def _supervised(proc: Path, uid: int) -> set[str]:
+    """Return the ids of the runs that have a supervisor or a guard, also in containers with other folders.
+
+    A process of another user does not count: any user can start one with such a command line.
+    """
+    lines = ((pid, procfs.words(pid, proc)) for pid in procfs.pids(proc))
+    found = [(pid, words[words.index(SUPERVISOR) + 1]) for pid, words in lines if SUPERVISOR in words[:-1]]
+    return {Path(run_dir).name for pid, run_dir in found if procfs.owner(pid, proc) == uid}
 
 
 def _over(seen: _Tagged, roots: Sequence[Path]) -> tuple[Path | None, str] | None:

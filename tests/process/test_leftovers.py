@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from core.runs import leftovers
+from core.runs import leftovers, removal
 from core.runs.leftovers import OrphanedProcess, find
 from core.runs.states import RunState
 from core.system import processes
+from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
 from tests.support.running import start
@@ -250,6 +251,30 @@ def test_other_users_process_is_never_signalled(view: ProcView, launch: Launch) 
     assert outcome.ended == ()
     assert [each.target.process.pid for each in outcome.left] == [process.pid]
     assert process.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
+def test_other_users_fake_supervisor_does_not_hide_orphans(abandoned: Followed, view: ProcView, launch: Launch) -> None:
+    """Otherwise `sweep` would find nothing, and `remove` would remove the folder of living processes."""
+    theirs: dict[str, Any] = {"user": OTHER_UID, "group": OTHER_UID}
+    supervisor = ("sh", "-c", "read line", SUPERVISOR, str(abandoned.run.dir))
+    fake = launch(*supervisor, **theirs, stdin=subprocess.PIPE)
+    tagged = launch(run_id=abandoned.run.id, run_dir=abandoned.run.dir, **theirs)
+    (found,) = find([], view.refresh())
+    assert found.run_id == abandoned.run.id
+    assert found.process.pid not in {fake.pid, tagged.pid}
+    assert f"still running: pid {found.process.pid} (sleep)." in removal.why_not(abandoned.run.dir)
+    assert [each.target for each in terminate_all([found]).ended] == [found]
+    assert removal.why_not(abandoned.run.dir) == ""  # the other user's process keeps nothing from being removed
+    os.chown(abandoned.run.dir, OTHER_UID, OTHER_UID)  # but it does if the run is theirs, and root removes it
+    fake.kill()
+    fake.wait()
+    assert f"still running: pid {tagged.pid} (sleep)." in removal.why_not(abandoned.run.dir)
+    assert tagged.poll() is None
+    # The same command line under one's own user id counts: it may be a supervisor in a container.
+    launch(*supervisor, stdin=subprocess.PIPE)
+    launch(run_id=abandoned.run.id, run_dir=abandoned.run.dir)
+    assert find([], view.refresh()) == []
 
 
 def test_process_with_other_uid_in_proc_is_never_signalled(tmp_path: Path, launch: Launch) -> None:
