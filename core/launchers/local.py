@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.devices.nvidia import preflight
+from core.launchers.ranks import loopback_variables
 from core.schema.paths import LOG_FILE
 from core.system.processes import RUN_DIR, TAG
 
@@ -92,4 +93,6 @@ def environment(
     }
     if assignment.cores:
         changed["OMP_NUM_THREADS"] = str(len(assignment.cores))
+    if assignment.world_size > 1:
+        changed |= loopback_variables(base)
     return {**base, **changed}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from core.schema.rank import RankAssignment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from core.catalog.strategies import Strategy
     from core.devices.device import Device
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     """A worker's role and its own devices."""
 
 HOST = "127.0.0.1"
+LOOPBACK = ("lo", "lo0")
+"""Names of the loopback interface: Linux, and macOS and the BSDs."""
 
 
 def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssignment]:
@@ -67,3 +69,21 @@ def free_addresses(count: int) -> tuple[str, ...]:
         for each in sockets:
             each.bind((HOST, 0))
         return tuple(f"{HOST}:{each.getsockname()[1]}" for each in sockets)
+
+
+def loopback_variables(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which gloo and NCCL listen on the loopback interface only, as all ranks are here.
+
+    Both choose another interface by themselves, or the one of the host's name. A variable that `base` has stays as it
+    is. NCCL ignores the loopback's IPv6 address, so NCCL_SOCKET_FAMILY means that the user chooses. Without a known
+    loopback interface nothing is returned, and both choose.
+    https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname
+    """
+    present = {name for _, name in socket.if_nameindex()}
+    name = next((name for name in LOOPBACK if name in present), None)
+    if name is None:
+        return {}
+    found = {"GLOO_SOCKET_IFNAME": name}
+    if "NCCL_SOCKET_FAMILY" not in base:
+        found["NCCL_SOCKET_IFNAME"] = f"={name}"  # without "=" a prefix
+    return {variable: value for variable, value in found.items() if variable not in base}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.launchers.local import environment
-from core.launchers.ranks import HOST, free_addresses
+from core.launchers.ranks import HOST, free_addresses, loopback_variables
 from core.schema.paths import METRICS_VARIABLE, log_of_rank, metrics_file
 from core.system.processes import RUN_DIR, TAG
 
@@ -89,6 +89,7 @@ def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str]) 
         "ROLE_NAME": "default", "MASTER_ADDR": HOST, "MASTER_PORT": port, "OMP_NUM_THREADS": threads,
         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none",
         "TORCHELASTIC_USE_AGENT_STORE": "False",
+        **loopback_variables(base),
     }  # fmt: skip
 
 

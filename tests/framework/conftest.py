@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.cells import CellRuns, spec_of
+from tests.support.cells import LISTENERS, CellRuns, spec_of
+from tests.support.listening import Listeners
 from tests.support.running import Trained, train
 from tests.support.worker_pool import WorkerPools
 
@@ -50,7 +52,7 @@ def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
 def cell_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) -> CellRuns:
     """Finished, read-only runs by framework, strategy and accumulation.
 
-    Runs without accumulation are started as users start them.
+    Runs without accumulation are started as users start them, and where they listen is recorded beside them.
     """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # by all pytest-xdist processes
@@ -58,7 +60,9 @@ def cell_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) -> C
     def make(key: tuple[str, str, int], runs_root: Path) -> Followed:
         if key[2] > 1:
             return train(spec_of(*key), runs_root)
-        with pools.cold():
-            return train(spec_of(*key), runs_root)
+        with pools.cold(), Listeners(runs_root) as listeners:
+            followed = train(spec_of(*key), runs_root)
+        (runs_root / LISTENERS).write_text(json.dumps(sorted(listeners.seen)))
+        return followed
 
     return Trained(make, shared / "cells")

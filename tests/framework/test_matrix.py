@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from core.catalog import strategies
 from core.config import validation
 from core.runs.states import RunState
-from tests.support.cells import EPOCHS, STEPS, TWO, spec_of
+from tests.support.cells import EPOCHS, LISTENERS, STEPS, TWO, spec_of
+from tests.support.listening import beyond_loopback
 from tests.support.running import CAME_UP, Followed, train
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 ASYNCHRONOUS = {"parameter_server"}
+ON_ALL_ADDRESSES = {"multi_worker_mirrored", "parameter_server"}
+"""Strategies whose servers TensorFlow binds to all addresses, of the network namespace that they run in."""
+MEETING = {"ddp", "fsdp", "pipeline"}
+"""Strategies whose ranks listen for each other."""
 
 
 def is_available(strategy: Strategy) -> bool:
@@ -78,6 +84,18 @@ def test_every_synchronous_strategy_matches_the_single_device_curve(
     followed = cell_runs[strategy.framework, strategy.name, accumulation]
     check_whole(followed)
     check_curve(followed, cell_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "strategy", [strategy for strategy in AVAILABLE if strategy.name not in ON_ALL_ADDRESSES], ids=name
+)
+def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, cell_runs: CellRuns) -> None:
+    """Look at the runs that the other tests of this file have started."""
+    followed = cell_runs[strategy.framework, strategy.name, 1]
+    listeners = [(address, port) for address, port in json.loads((followed.run.dir.parent / LISTENERS).read_text())]
+    assert beyond_loopback(listeners) == set()
+    assert bool(listeners) == (strategy.name in MEETING)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,8 @@ EPOCHS = 3
 STEPS = 69
 """1437 digits in batches of 64: the last batch of each epoch has 29, which two devices cannot share evenly."""
 TWO = cpu_devices()[:2]
+LISTENERS = "listeners.json"
+"""The file beside a run of `CellRuns` with the addresses and ports on which its processes listened."""
 
 CellRuns = Trained[tuple[str, str, int]]
 """Runs by framework, strategy and accumulation."""

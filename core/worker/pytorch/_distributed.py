@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +32,10 @@ POLL_EVERY_S = 1.0
 
 
 def join(context: Context) -> None:
-    """Meet the other ranks through a file of the run: no port that could be taken."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all ranks are on this machine; its name need not resolve
+    """Meet the other ranks through a file of the run: no port that could be taken.
+
+    The launcher has named the loopback interface: all ranks are on this machine, whose name need not resolve.
+    """
     dist.init_process_group(
         "gloo" if context.assignment.kind == "cpu" else "nccl",
         store=FileStore(str(context.run_dir / RENDEZVOUS), context.world_size),
