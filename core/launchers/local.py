@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.nvidia import preflight
 from core.launchers.ranks import loopback_variables
+from core.schema.files import open_to_append
 from core.schema.paths import LOG_FILE
 from core.system.processes import RUN_DIR, TAG
 
@@ -54,7 +55,7 @@ def launch(
     process group, so that its data-loader workers can be terminated with it. `names`: see `cuda_names`. Raises
     `OSError` if the interpreter or the working folder is missing.
     """
-    with (run_dir / LOG_FILE).open("ab") as log:
+    with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         return subprocess.Popen(
             [spec.python, str(BOOT), str(run_dir), assignment.to_text()],
             stdin=subprocess.PIPE,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.launchers.local import environment
 from core.launchers.ranks import HOST, free_addresses, loopback_variables
+from core.schema.files import open_to_append
 from core.schema.paths import METRICS_VARIABLE, log_of_rank, metrics_file
 from core.system.processes import RUN_DIR, TAG
 
@@ -47,7 +48,7 @@ class Launcher:
         Its stdin is empty: nothing can be typed, and the guard replaces a dead-man switch. It leads a process group, so
         that everything it starts can be interrupted as by Ctrl-C in a terminal.
         """
-        with log_of_rank(self._run_dir, assignment.rank).open("ab") as log:
+        with os.fdopen(open_to_append(log_of_rank(self._run_dir, assignment.rank)), "ab") as log:
             process = subprocess.Popen(
                 [self._spec.python, *self._script.command],
                 stdin=subprocess.DEVNULL,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.schema import checkpoint
-from core.schema.checkpoint import MANIFEST, BrokenCheckpointError
+from core.schema.checkpoint import MANIFEST, MAX_MANIFEST_BYTES, BrokenCheckpointError
+from core.schema.files import read_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,12 +34,12 @@ def listed(run_dir: Path) -> list[CheckpointEntry]:
 
 def _entry(folder: Path) -> CheckpointEntry | None:
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(folder / MANIFEST, MAX_MANIFEST_BYTES)
         size_bytes = sum(int(facts["bytes"]) for facts in manifest["files"].values())
         return CheckpointEntry(
             path=folder, step=int(manifest["step"]), epoch=int(manifest["epoch"]), size_bytes=size_bytes
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
 

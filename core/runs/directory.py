@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.schema.files import FULL, not_written
+from core.schema.files import FULL, is_regular, not_written, open_to_append, open_to_read
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
@@ -33,7 +33,7 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
     zombies, and leaves none behind. It starts in the folder that holds `core`, so that a `core` of the user's cannot
     take its place. Raises `OSError` or `CalledProcessError`.
     """
-    with (run_dir / LOG_FILE).open("ab") as log:
+    with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         shell = subprocess.run(
             [
                 "/bin/sh",
@@ -124,13 +124,13 @@ def folder_problem(root: Path) -> str | None:
 def printed_logs(run_dir: Path) -> list[Path]:
     """Return the output files of all ranks that are not empty."""
     ranks = sorted(run_dir.glob(RANK_LOGS), key=lambda path: (len(path.name), path.name))
-    return [path for path in (run_dir / LOG_FILE, *ranks) if path.is_file() and path.stat().st_size]
+    return [path for path in (run_dir / LOG_FILE, *ranks) if is_regular(path) and path.stat().st_size]
 
 
 def last_lines(path: Path, max_bytes: int) -> str:
     """Return the last whole lines of a file; of a single longer line, its end. The empty string if there is no file."""
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             begin = max(0, file.seek(0, 2) - max_bytes)
             file.seek(max(0, begin - 1))  # with the byte before: if it is a newline, a whole line follows
             text = file.read(max_bytes + 1)

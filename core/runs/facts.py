@@ -115,6 +115,8 @@ class RunFacts:
     """`pause` or `save` until the workers have answered that request; else the empty string."""
     starts: int = 0
     """How often the run was started: 1, plus 1 for each time it was resumed."""
+    collected: int = 0
+    """Number of events so far of the kinds of which every one is kept."""
     latest: float = 0.0
     """Unix seconds of the latest event so far."""
     stop_steps: tuple[EscalationStep, ...] = ()
@@ -153,6 +155,12 @@ class RunFacts:
         return self.history[-1][0] if self.history and state_info(self.state).over else None
 
 
+MAX_COLLECTED = 10_000
+"""Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""
+MAX_TEXT = 20_000
+"""Characters of a text that are shown."""
+
+
 def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
     """Return the facts after `events`. Unknown kinds are ignored; an event that cannot be read becomes a notice."""
     latest = facts.latest
@@ -163,6 +171,16 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
         reader = _READERS.get(event["kind"])
         if reader is None:
             continue
+        if event["kind"] in _COLLECTED:
+            if facts.collected > MAX_COLLECTED:
+                continue
+            facts = replace(facts, collected=facts.collected + 1)
+            if facts.collected > MAX_COLLECTED:
+                facts = _with_notice(
+                    facts,
+                    f"The run has more than {MAX_COLLECTED} events of its states and processes; the rest is missing.",
+                )
+                continue
         try:
             facts = reader(facts, event)
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -178,8 +196,8 @@ def _state(facts: RunFacts, event: Event) -> RunFacts:
     if not isinstance(error, (str, type(None))) or not isinstance(traceback, (str, type(None))):
         raise TypeError(event)
     return replace(
-        facts, state=state, history=(*facts.history, (time, state)), error=error,
-        traceback=traceback, asked=facts.asked if state_info(state).can_pause else "", waiting=None,
+        facts, state=state, history=(*facts.history, (time, state)), error=_cut(error),
+        traceback=_cut(traceback), asked=facts.asked if state_info(state).can_pause else "", waiting=None,
         stalled=None,
     )  # fmt: skip
 
@@ -264,7 +282,7 @@ def _notice(facts: RunFacts, event: Event) -> RunFacts:
 
 def _unticked_device_use(facts: RunFacts, event: Event) -> RunFacts:
     pids = tuple(int(pid) for pid in event["pids"])
-    use = UntickedDeviceUse(device_id=str(event["device"]), pids=pids, sentence=str(event["text"]))
+    use = UntickedDeviceUse(device_id=str(event["device"]), pids=pids, sentence=str(_cut(str(event["text"]))))
     known = facts.unticked_device_uses
     if any(each.sentence == use.sentence for each in known):
         return facts
@@ -272,11 +290,11 @@ def _unticked_device_use(facts: RunFacts, event: Event) -> RunFacts:
 
 
 def _waiting(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, waiting=str(event["text"]))
+    return replace(facts, waiting=_cut(str(event["text"])))
 
 
 def _stall(facts: RunFacts, event: Event) -> RunFacts:
-    return replace(facts, stalled=str(event.get("text") or "") or None)
+    return replace(facts, stalled=_cut(str(event.get("text") or "") or None))
 
 
 def _release(facts: RunFacts, event: Event) -> RunFacts:
@@ -302,8 +320,13 @@ def _ended_sentence(ended: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
     return (f"{what} terminated before it was resumed: {names}.",)
 
 
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+
+
 def _with_notice(facts: RunFacts, text: str) -> RunFacts:
     """Return the facts with one more notice, unless it is there already."""
+    text = str(_cut(text))
     return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
 
 
@@ -331,3 +354,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "release": _release,
     "ended": _ended,
 }
+_COLLECTED = frozenset({
+    "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "release", "ended"
+})  # fmt: skip
+"""Kinds of which every event is kept: each makes the facts larger."""

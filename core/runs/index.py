@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import sys
 from dataclasses import dataclass
@@ -13,9 +13,11 @@ import platformdirs
 
 from core.errors import RunError, RunNotFoundError
 from core.runs.facts import Plan, RunFacts, fold
+from core.runs.ownership import owner_of_run
 from core.runs.run import Run, mark
 from core.runs.states import RunState, state_info
 from core.schema.events import Tail, parse
+from core.schema.files import is_regular, open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
 from core.text import first_names, join_names
@@ -23,10 +25,14 @@ from core.text import first_names, join_names
 if TYPE_CHECKING:
     from core.runs.run import Mark
 
+log = logging.getLogger(__name__)
+
 HEAD_BYTES = 64 * 1024
 """Bytes at the beginning of an event file in which the plan is searched."""
 TAIL_BYTES = 256 * 1024
 """Bytes at the end of an event file in which the last loss is searched: more than one batch of measurements."""
+MAX_NAME = 200
+"""Characters of a run's name that lists show."""
 
 
 def default_root() -> Path:
@@ -50,10 +56,7 @@ def directories(root: Path) -> list[Path]:
 
 def is_run(path: Path) -> bool:
     """Return whether this is a run directory that can be read."""
-    try:
-        return (path / SPEC_FILE).is_file()
-    except OSError:
-        return False
+    return is_regular(f"{path}/{SPEC_FILE}")
 
 
 def find(root: Path, text: str) -> Path:
@@ -115,7 +118,7 @@ class RunIndex:
         for known in (self._over, self._live):
             for path in known.keys() - set(found):
                 del known[path]
-        return [self._known(path) or self._read(path) for path in found]
+        return [self._known(path) or self._read_any(path) for path in found]
 
     def _known(self, path: Path) -> RunSummary | None:
         summary, then = self._over.get(path, (None, None))
@@ -123,6 +126,21 @@ class RunIndex:
             return summary
         del self._over[path]
         return None
+
+    def _read_any(self, path: Path) -> RunSummary:
+        """Read a run, whatever lies in its folder: one damaged run never hides the others."""
+        try:
+            return self._read(path)
+        except Exception as error:
+            log.exception("cannot read the run %s", path)
+            self._live.pop(path, None)
+            summary = RunSummary(
+                dir=path, name=path.name, state=RunState.LOST, started=None, ended=None,
+                error=f"The run in {path} cannot be read: {type(error).__name__}. Its files are damaged.",
+                last_loss=None, step=0, plan=None, owner=owner_of_run(path),
+            )  # fmt: skip
+            self._over[path] = summary, mark(path)
+            return summary
 
     def _read(self, path: Path) -> RunSummary:
         before = mark(path)
@@ -159,8 +177,8 @@ class _SummaryReader:
 def _name_and_kind(path: Path) -> tuple[str, bool]:
     """Return the name of a run, and whether it is a script."""
     try:
-        spec = json.loads((path / SPEC_FILE).read_text(encoding="utf-8"))
-        return str(spec["name"]), spec.get("script") is not None
+        spec = read_json(path / SPEC_FILE)
+        return str(spec["name"])[:MAX_NAME], spec.get("script") is not None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return path.name, False
 
@@ -180,10 +198,10 @@ def _plan(path: Path) -> Plan | None:
 def _last_loss(path: Path) -> tuple[int, float | None]:
     """Return the last step and its loss, from the last whole batch with a loss near the end of the file."""
     try:
-        with _measurements_file(path).open("rb") as file:
+        with open_to_read(_measurements_file(path)) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_BYTES))
-            lines = file.read().split(b"\n")
+            lines = file.read(TAIL_BYTES).split(b"\n")
     except OSError:
         return 0, None
     most = sys.maxsize

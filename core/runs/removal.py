@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from core.runs import leftovers
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.states import state_info
+from core.schema.files import read_json
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _is_run_folder(path: Path) -> bool:
     try:
         if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
             return False
-        content = json.loads(spec.read_bytes())
+        content = read_json(spec)
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and {"version", "name", "strategy"} <= content.keys()

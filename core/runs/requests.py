@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from core.schema.files import touch
 from core.schema.paths import CONTROL
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Requests:
         """Write the file of a stop that came as a signal: the training loop looks for the file."""
         if self._signalled:
             with contextlib.suppress(OSError):  # without the file, the signals of the escalation stop the workers
-                (self._control / "stop").touch()
+                touch(self._control / "stop")
 
     @property
     def hurry(self) -> bool:

@@ -25,6 +25,7 @@ from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
 from core.schema import paths
 from core.schema.events import Event, Log, make_reserve
+from core.schema.files import touch
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system import processes
@@ -166,7 +167,7 @@ class Run:
         assert name in REQUESTS, name
         control = self.dir / CONTROL
         try:
-            (control / name).touch()
+            touch(control / name)
         except OSError as error:
             if self.dir.is_dir() and not control.is_dir():
                 raise RunError(

@@ -5,5 +5,5 @@
 - `rank`: which devices and which role a worker has
 - `events`: the event files
 - `checkpoint`: checkpoints on disk
-- `files`: write files whole, and word why a path could not be written
+- `files`: open the files of a run safely, write files whole, and word why a path could not be written
 """

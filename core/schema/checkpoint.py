@@ -10,6 +10,7 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ import zlib
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .files import open_to_read, read_json
 from .paths import CHECKPOINTS
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 VERSION = 1
 MANIFEST = "checkpoint.json"
 CHUNK_BYTES = 1 << 22
+MAX_MANIFEST_BYTES = 1 << 20
+MAX_LISTED = 2000
+"""Entries of the folder of checkpoints that are looked at."""
 
 
 class StateSaver(Protocol):
@@ -151,7 +156,8 @@ def sync(path: Path) -> None:
 
 def _candidates(run_dir: Path) -> list[Path]:
     with contextlib.suppress(OSError):
-        return [path for path in (run_dir / CHECKPOINTS).iterdir() if path.name.startswith("step-")]
+        found = itertools.islice((run_dir / CHECKPOINTS).iterdir(), MAX_LISTED)
+        return [path for path in found if path.name.startswith("step-")]
     return []
 
 
@@ -166,19 +172,24 @@ def _glance(folder: Path) -> TrainingPosition | None:
 def _named(folder: Path) -> TrainingPosition | None:
     """Return the position that the name of a damaged checkpoint gives."""
     digits = folder.name.removeprefix("step-").partition("-")[0]
-    return TrainingPosition(step=int(digits), epoch=0, steps_per_epoch=1) if digits.isdecimal() else None
+    if not (digits.isdecimal() and len(digits) < 19):
+        return None
+    return TrainingPosition(step=int(digits), epoch=0, steps_per_epoch=1)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = read_json(folder / MANIFEST, MAX_MANIFEST_BYTES)
         if manifest["version"] > VERSION:
             raise BrokenCheckpointError("it was written by a newer Trainyard")
         _position(manifest)
-        assert isinstance(manifest["files"], dict)
+        for name, facts in manifest["files"].items():
+            if "/" in name or name in {"", ".", ".."}:
+                raise BrokenCheckpointError(f"{MANIFEST} names a file outside its folder: {name[:80]!r}")
+            assert {type(facts["bytes"]), type(facts["crc32"])} == {int}
     except OSError as error:
         raise BrokenCheckpointError(f"{MANIFEST} could not be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AssertionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, AssertionError) as error:
         if isinstance(error, BrokenCheckpointError):
             raise
         raise BrokenCheckpointError(f"{MANIFEST} is not what was written") from error
@@ -211,7 +222,7 @@ def _check(path: Path, facts: Mapping[str, int]) -> None:
 
 def _crc32(path: Path) -> int:
     crc = 0
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         while chunk := file.read(CHUNK_BYTES):
             crc = zlib.crc32(chunk, crc)
     return crc

@@ -8,17 +8,21 @@ Also loaded inside workers: standard library only, Python 3.10 syntax.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import stat
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from .files import FULL, not_written
+from .files import FULL, not_written, open_to_append, open_to_read, parse_json
 from .paths import EVENTS, EVENTS_SUFFIX, RESERVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
 
 Event = dict[str, Any]
@@ -26,6 +30,16 @@ RESERVE_BYTES = 256 * 1024
 """Size of the reserve file: enough for the last events of a run."""
 BLOCK_BYTES = 64 * 1024
 """Bytes to read at once while searching the last newline; most lines are shorter."""
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""A file is not read beyond a longer line. A batch of measurements has some ten kilobytes."""
+MAX_FILES = 4096
+"""Event files of a run that are read: more than one run has ranks."""
+FOREIGN_BYTES = 128 * 1024 * 1024
+"""Bytes of the events of another user's run that are read, so that a planted run does not block its reader."""
+FOREIGN_PART_BYTES = 8 * 1024 * 1024
+"""Bytes that are read if only some of its event files are: those have a few lines each."""
+FOREIGN_REST_BYTES = 1024 * 1024
+"""If fewer bytes than this may still be read, no more are: the next line may be longer."""
 
 
 class RecordError(OSError):
@@ -44,7 +58,7 @@ class Writer:
         self.path = path
         self._reserve = path.parent / RESERVE
         self._pending = b""
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = open_to_append(path)
         os.ftruncate(self._fd, whole_bytes(path))
 
     def write(self, kind: str, /, **fields: object) -> None:
@@ -93,7 +107,7 @@ class Writer:
 def whole_bytes(path: Path) -> int:
     """Return the size of a file in bytes, without an incomplete last line; 0 if there is no file."""
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             end = file.seek(0, os.SEEK_END)
             while end:
                 begin = max(0, end - BLOCK_BYTES)
@@ -109,7 +123,7 @@ def whole_bytes(path: Path) -> int:
 
 def make_reserve(folder: Path) -> None:
     """Create the reserve file in an events folder. Raises `OSError` when there is no room for it."""
-    fd = os.open(folder / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_to_append(folder / RESERVE)
     try:
         os.posix_fallocate(fd, 0, RESERVE_BYTES)
     finally:
@@ -136,8 +150,8 @@ def _numbers(array: Sequence[float]) -> str:
 def parse(line: bytes) -> Event | None:
     """Return a line as an event; None if it is none, or if its measurements have impossible types or sizes."""
     try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
+        event = parse_json(line)
+    except ValueError:
         return None
     if not isinstance(event, dict) or not isinstance(event.get("kind"), str) or not _is_time(event.get("t")):
         return None
@@ -210,32 +224,46 @@ class Tail:
         """Unix seconds of the latest event so far."""
         self.trouble = ""
         """Why an existing file could not be read; the empty string if it could."""
-        self._offset = 0
+        self.offset = 0
+        """Bytes that were read."""
         self._name = os.fspath(path)
+        self._given_up = False
 
     def skip(self) -> None:
         """Skip all present events."""
-        self._offset = whole_bytes(self.path)
+        self.offset = whole_bytes(self.path)
 
-    def read(self, max_bytes: int = -1) -> list[Event]:
+    def read(self, max_bytes: int = sys.maxsize) -> list[Event]:
         """Return the events completed since the last call, in file order; none while there is no file."""
         try:
             # Every poll comes here, and mostly nothing was added: then the file is not even opened.
-            if os.stat(self._name).st_size == self._offset:  # noqa: PTH116
+            found = os.lstat(self._name)
+            if self._given_up or (found.st_size == self.offset and stat.S_ISREG(found.st_mode)):
                 return []
-            with open(self._name, "rb") as file:  # noqa: PTH123
-                file.seek(self._offset)
-                data = file.read(max_bytes)
+            with open_to_read(self._name) as file:
+                self.trouble = ""
+                lines = [line for block in self._blocks(file, max_bytes) for line in block.splitlines() if line.strip()]
         except FileNotFoundError:
             return []
         except OSError as error:
             self.trouble = error.strerror or str(error)
             return []
-        self.trouble = ""
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        events = [self._parse(line) for line in data[:end].splitlines() if line.strip()]
-        return [event for event in events if event is not None]
+        return [event for line in lines if (event := self._parse(line)) is not None]
+
+    def _blocks(self, file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
+        """Yield the whole lines that the file has now, in blocks, and move the offset beyond them."""
+        left = min(max_bytes, os.fstat(file.fileno()).st_size - self.offset)
+        while left > 0:
+            file.seek(self.offset)
+            data = file.read(min(left, MAX_LINE_BYTES))
+            size = data.rfind(b"\n") + 1
+            if not size:
+                if len(data) == MAX_LINE_BYTES:
+                    self._given_up, self.trouble = True, f"it has a line of more than {MAX_LINE_BYTES} bytes"
+                return
+            self.offset += size
+            left -= size
+            yield data[:size]
 
     def _parse(self, line: bytes) -> Event | None:
         event = parse(line)
@@ -255,14 +283,32 @@ class Log:
         self._folder = run_dir / EVENTS
         self._folder_trouble = ""
         self._tails: dict[str, Tail] = {}
+        self._most = FOREIGN_BYTES if only is None else FOREIGN_PART_BYTES
 
     def read(self) -> list[Event]:
         """Return the events since the last call, ordered by time."""
         for name in self._names():
             if name not in self._tails:
                 self._tails[name] = Tail(self._folder / name)
-        events = [event for tail in self._tails.values() for event in tail.read()]
+        is_own = self._is_own()
+        events = [
+            event for tail in self._tails.values() for event in tail.read(sys.maxsize if is_own else self._left())
+        ]
         return sorted(events, key=lambda event: float(event["t"]))
+
+    def _is_own(self) -> bool:
+        try:
+            return self._folder.stat().st_uid == os.geteuid()
+        except OSError:
+            return False
+
+    def _left(self) -> int:
+        """Return how many bytes of a run of another user may still be read."""
+        left = self._most - sum(tail.offset for tail in self._tails.values())
+        if left < FOREIGN_REST_BYTES:
+            left = 0
+            self._folder_trouble = f"it belongs to another user, and only {self._most} bytes of such a run are read"
+        return left
 
     @property
     def garbage_lines(self) -> int:
@@ -277,11 +323,13 @@ class Log:
 
     def _names(self) -> list[str]:
         try:
-            names = sorted(name for name in os.listdir(self._folder) if name.endswith(EVENTS_SUFFIX))  # noqa: PTH208 (names only)
+            with os.scandir(self._folder) as entries:
+                first = [entry.name for entry in itertools.islice(entries, MAX_FILES)]
         except FileNotFoundError:
             return []
         except OSError as error:
             self._folder_trouble = error.strerror or str(error)
             return []
         self._folder_trouble = ""
+        names = sorted(name for name in first if name.endswith(EVENTS_SUFFIX))
         return names if self._only is None else [name for name in names if name in self._only]

@@ -1,29 +1,167 @@
-"""Write files whole, and word why a path could not be written.
+"""Open the files of a run safely, write files whole, and word why a path could not be written.
+
+A folder of runs may be shared, so a run directory is not trusted: a name in it may be a link to a device, a pipe that
+blocks its reader, or a file without an end. Every file in a run directory is opened here. Only regular files are
+opened, a link in the place of a file is not followed, and a file that is read whole has a maximum size. Links to
+folders are followed: a user may keep the runs, one run, or its checkpoints on another disk.
 
 Also loaded inside workers: standard library only, Python 3.10 syntax.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
-from typing import TYPE_CHECKING
+import stat
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The error numbers of a write to a full disk, or beyond a quota."""
+PRIVATE = 0o600
+PRIVATE_FOLDER = 0o700
+MAX_JSON_BYTES = 4 * 1024 * 1024
+"""Largest size of a JSON file that is read whole."""
+MAX_DEPTH = 100
+"""JSON that is nested deeper is refused: code that walks through it would exceed Python's recursion limit."""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+# Without O_NONBLOCK, opening a pipe waits for its other end. Systems without one of these flags lack the danger, too.
+_SAFELY = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+
+
+def open_to_read(path: str | Path, *, follow_link: bool = False) -> BinaryIO:
+    """Open a regular file for reading. Never blocks. Raises `OSError`, also for a link, a pipe, a device or a folder.
+
+    `follow_link`: whether a link to a regular file is followed; for files that a user's own program has named.
+    """
+    # Looking first leaves pipes and devices untouched: opening some of them has effects.
+    _check_regular(os.stat(path) if follow_link else os.lstat(path), path)  # noqa: PTH116 (several times a second)
+    handle = os.open(path, os.O_RDONLY | _SAFELY | (0 if follow_link else _NO_LINK))
+    return os.fdopen(_checked(handle, path), "rb")
+
+
+def open_to_append(path: str | Path) -> int:
+    """Return a descriptor that appends to a regular file; a new file is private. Raises `OSError` as `open_to_read`."""
+    with contextlib.suppress(FileNotFoundError):
+        _check_regular(os.lstat(path), path)
+    return _checked(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY | _NO_LINK, PRIVATE), path)
+
+
+def touch(path: Path) -> None:
+    """Make an empty private file unless there is a file. Raises `OSError`."""
+    os.close(open_to_append(path))
+
+
+def is_regular(path: str | Path) -> bool:
+    """Return whether a path is a regular file, and no link."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def read_whole(path: str | Path, max_bytes: int = MAX_JSON_BYTES) -> bytes:
+    """Return the content of a regular file. Raises `OSError`, also for a file of more than `max_bytes`."""
+    with open_to_read(path) as file:
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
+    return data
+
+
+def read_json(path: str | Path, max_bytes: int = MAX_JSON_BYTES) -> Any:  # noqa: ANN401 (JSON)
+    """Return the content of a JSON file. Raises `OSError` as `read_whole`, and `ValueError` as `parse_json`."""
+    return parse_json(read_whole(path, max_bytes))
+
+
+def parse_json(data: bytes) -> Any:  # noqa: ANN401 (JSON)
+    """Return a JSON text as Python values. Raises `ValueError` with a sentence, also for one that is nested too deeply.
+
+    Halves of characters (lone surrogates), which cannot be printed, become question marks.
+    """
+    try:
+        value = json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(value):
+        raise ValueError(_TOO_DEEP)
+    if b"\\ud" in data or b"\\uD" in data:
+        value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return value
+
+
+_TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inside = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list))]
+        level = [child for each in inside for child in each if isinstance(child, (dict, list))]
+        if not level:
+            return False
+    return True
+
+
+def _checked(handle: int, path: str | Path) -> int:
+    """Return the descriptor if it is that of a regular file: since the look at the path, it may have been replaced."""
+    try:
+        _check_regular(os.fstat(handle), path)
+        os.set_blocking(handle, True)  # programs that inherit it expect an ordinary file
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_regular(found: os.stat_result, path: str | Path) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "it is a link, and links in the place of a run's files are not followed", str(path))
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+# -- write ---------------------------------------------------------------------------------------
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file by way of a temporary one, so that readers see the old text or the new. Raises `OSError`."""
+    """Replace a file by way of a temporary one, so that readers see the old text or the new. Raises `OSError`.
+
+    The file is private, whatever the umask and the permissions of the old one are.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # left by an earlier process with this pid
     try:
-        temporary.write_text(text, encoding="utf-8")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY | _NO_LINK, PRIVATE)
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder of this program that no other user can enter; narrow the permissions of an existing one.
+
+    Raises `OSError` when it cannot be made.
+    """
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    make_private(folder)
+
+
+def make_private(path: Path) -> None:
+    """Take the permissions of group and others from a file or folder of this user, if there is one; not from a link."""
+    with contextlib.suppress(OSError):
+        found = path.lstat()
+        if not stat.S_ISLNK(found.st_mode) and found.st_mode & 0o077:
+            path.chmod(stat.S_IMODE(found.st_mode) & ~0o077)
 
 
 def disk_full(path: Path, remedy: str) -> str:

@@ -10,7 +10,7 @@ import reprlib
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .files import write_whole
+from .files import read_json, write_whole
 from .paths import SPEC_FILE
 from .settings import (
     CUDA_IDS,
@@ -104,10 +104,10 @@ def read_spec(run_dir: Path) -> RunSpec:
     """Return the spec of a run directory. Raises `ValueError` with a sentence that names the file."""
     path = run_dir / SPEC_FILE
     try:
-        return RunSpec.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return RunSpec.from_json(read_json(path))
     except OSError as error:
         raise ValueError(f"{path} could not be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is not a valid spec. {error}") from error
 
 

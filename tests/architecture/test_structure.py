@@ -114,3 +114,59 @@ def _circle(edges: dict[str, set[str]]) -> list[str]:
         return []
 
     return next((circle for name in sorted(edges) if (circle := visit(name, []))), [])
+
+
+OPENERS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
+OPEN_OTHER_FILES = {
+    "core.schema.files": "the one place that opens files of a run",
+    "core.catalog.recipes": "recipes",
+    "core.cli.__main__": "/dev/null",
+    "core.config.presets": "presets",
+    "core.devices.cpu": "/proc",
+    "core.devices.nvidia.power": "/sys and /proc",
+    "core.devices.process_memory": "/proc",
+    "core.launchers.export_model": "an answer in a temporary folder",
+    "core.pythons.cache": "programs",
+    "core.pythons.discovery": "conda's list of environments",
+    "core.pythons.probe": "programs",
+    "core.runs.lock": "folders",
+    "core.runs.removal": "folders",
+    "core.scripts.source": "scripts",
+    "core.series.report": "the table that a user exports",
+    "core.system.processes": "/proc",
+    "core.system.procfs": "/proc",
+    "core.worker.deadman": "/dev/null",
+    "core.worker.export": "the exported model",
+    "core.worker.keras": "files of a checkpoint, in a worker of the run",
+    "core.worker.pytorch": "files of a checkpoint, in a worker of the run",
+    "core.worker.tensorflow": "files of a checkpoint, in a worker of the run",
+    "gui.style": "the style sheet",
+}
+"""Modules and packages that open files, and which: none of them is a file of a run that others may have planted."""
+WITHIN_CHECKPOINTS = {"core.schema.checkpoint": {"write", "sync"}, "core.runs.directory": {"launch_supervisor"}}
+"""Functions that write what `core.schema.files` has opened, or files of a checkpoint in a worker of the run."""
+
+
+def test_only_one_module_opens_files_of_a_run() -> None:
+    found = []
+    for path in CODE:
+        module = module_name(path)
+        if any(module == known or module.startswith(f"{known}.") for known in OPEN_OTHER_FILES):
+            continue
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef) or function.name in WITHIN_CHECKPOINTS.get(module, ()):
+                continue
+            found += [
+                f"{module}.{function.name}: {ast.unparse(call)}" for call in ast.walk(function) if _opens_a_file(call)
+            ]
+    assert found == []
+
+
+def _opens_a_file(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if ast.unparse(node.func).endswith(".touch"):
+        return True
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    # A call without arguments opens a dialog.
+    return name in OPENERS and bool(node.args or name in {"read_text", "read_bytes"})

@@ -177,7 +177,7 @@ def test_folder_that_is_not_a_run_is_not_removed(call: Call, runs_root: Path, tm
         (folder / "events").symlink_to(run_dir / "events")
     code, _, err = call("remove", str(folder), "--yes")
     assert code == 2
-    assert ("There is no run" if made == "nothing" else "is not the folder of a run, so it was not removed") in err
+    assert ("There is no run" if made != "setup" else "is not the folder of a run, so it was not removed") in err
     assert (folder / "mine.py").exists()
 
 

@@ -6,6 +6,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from core.schema.files import open_to_read
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -15,8 +17,6 @@ MARK_BYTES = 64
 """Bytes before the offset that are compared before the next read: a rewritten file differs there."""
 HEAD_BYTES = 512
 """Bytes at the start of the file that are compared as well."""
-
-_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class GrowingFile:
@@ -85,12 +85,8 @@ class GrowingFile:
             return b""
         if _state(found) == self._seen and not again:
             return b""
-        handle = os.open(self.path, _OPEN)
-        try:
-            found = os.fstat(handle)
-            return self._read_open(handle, found, max_bytes) if stat.S_ISREG(found.st_mode) else b""
-        finally:
-            os.close(handle)
+        with open_to_read(self.path, follow_link=True) as file:
+            return self._read_open(file.fileno(), os.fstat(file.fileno()), max_bytes)
 
     def _read_open(self, handle: int, found: os.stat_result, max_bytes: int) -> bytes:
         if self._is_rewritten(handle, found):

@@ -6,6 +6,8 @@ import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.schema.files import open_to_read
+
 from .terminal import readable
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class FileTail:
         `may_skip`: skip text if there is too much.
         """
         try:
-            with self.path.open("rb") as file:
+            with open_to_read(self.path) as file:
                 size = file.seek(0, 2)
                 before, begin = self._offset, self._offset
                 if size < self._offset:

@@ -1,0 +1,185 @@
+"""What another user may plant in a shared folder of runs: links, pipes, devices, endless files and deep JSON."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli.__main__ import main
+from core.runs.index import RunIndex
+from core.runs.run import Run
+from core.schema import events, files
+from core.schema.events import Tail, Writer
+from core.schema.spec import read_spec
+from core.series import report
+from gui.panels.log.file_tail import FileTail
+from tests.support.recorded import recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def run_dir(runs_root: Path) -> Path:
+    return recorded(runs_root)
+
+
+def link_to_zero(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    try:
+        os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("a device can only be made by root")
+
+
+def folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+PLANTS = [link_to_zero, pipe, device, folder]
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("name", ["events/worker-0.jsonl", "events/supervisor.jsonl", "log.txt"])
+def test_a_run_with_a_planted_file_is_listed_and_shown(run_dir: Path, name: str, plant: Callable[[Path], None]) -> None:
+    plant(run_dir / name)
+    (summary,) = RunIndex(run_dir.parent).poll()
+    assert summary.name == "digits_mlp"
+    run = Run.attach(run_dir)
+    report.document(run)
+    assert run.log_end() == ""
+    assert FileTail(run_dir / "log.txt").read() is None
+    if name != "log.txt":
+        (trouble,) = [text for text in run.facts.notices if "cannot be read" in text]
+        assert str(run_dir / name) in trouble
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_folder_with_a_planted_spec_is_no_run_and_hides_no_other(
+    run_dir: Path, plant: Callable[[Path], None]
+) -> None:
+    other = run_dir.with_name("20990101-000000-planted-0001")
+    other.mkdir()
+    plant(other / "spec.json")
+    assert [each.dir for each in RunIndex(run_dir.parent).poll()] == [run_dir]
+
+
+@pytest.mark.parametrize("opening", ["[", '{"version":'])
+def test_deep_json_in_a_spec_is_an_error_and_hides_no_other_run(
+    run_dir: Path, opening: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = run_dir.with_name("20990101-000000-planted-0001")
+    other.mkdir()
+    (other / "spec.json").write_text(opening * 200_000)
+    assert {each.dir for each in RunIndex(run_dir.parent).poll()} == {run_dir, other}
+    with pytest.raises(ValueError, match="is not a valid spec"):
+        read_spec(other)
+    assert main(["show", other.name, "--runs", str(run_dir.parent)]) == 2
+    assert "is not a valid spec" in capsys.readouterr().err
+
+
+def test_an_event_that_is_nested_deeply_is_skipped(run_dir: Path) -> None:
+    with (run_dir / "events" / "supervisor.jsonl").open("a") as file:
+        file.write(json.dumps({"t": 1, "kind": "device", "id": "x", "y": json.loads("[" * 150 + "]" * 150)}) + "\n")
+    run = Run.attach(run_dir)
+    report.document(run)
+    assert any("1 line" in text and "is not an event" in text for text in run.facts.notices)
+
+
+def test_a_spec_larger_than_the_limit_is_not_read(run_dir: Path) -> None:
+    os.truncate(run_dir / "spec.json", 1 << 40)
+    with pytest.raises(ValueError, match=r"spec.json could not be read: it has more than \d+ bytes"):
+        read_spec(run_dir)
+    assert len(RunIndex(run_dir.parent).poll()) == 1
+
+
+def test_a_file_without_line_ends_is_read_up_to_the_longest_line(run_dir: Path) -> None:
+    path = run_dir / "events" / "worker-0.jsonl"
+    os.truncate(path, 1 << 40)
+    tail = Tail(path)
+    assert len(tail.read()) == 51
+    assert tail.trouble == f"it has a line of more than {events.MAX_LINE_BYTES} bytes"
+    assert tail.read() == []
+
+
+def test_a_run_of_another_user_is_read_up_to_a_limit(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.geteuid():
+        pytest.skip("files of another user can only be made by root")
+    monkeypatch.setattr(events, "FOREIGN_BYTES", 2 * events.FOREIGN_REST_BYTES)
+    line = json.dumps({"t": 1.0, "kind": "unknown", "text": "x" * 1000}) + "\n"
+    for number in range(3):
+        (run_dir / "events" / f"worker-{number + 1}.jsonl").write_text(line * 3000)
+    assert len(Run.attach(run_dir).catch_up()) > 9000
+    os.chown(run_dir / "events", 65534, 65534)
+    run = Run.attach(run_dir)
+    assert len(run.catch_up()) < 3000
+    assert any("belongs to another user" in text for text in run.facts.notices)
+
+
+def test_a_million_planted_events_do_not_block_their_reader(run_dir: Path) -> None:
+    """Costs two seconds."""
+    with (run_dir / "events" / "supervisor.jsonl").open("a") as file:
+        file.writelines(f'{{"t":2e9,"kind":"notice","text":"{number}"}}\n' for number in range(100_000))
+    run = Run.attach(run_dir)
+    run.catch_up()
+    assert len(run.facts.notices) < 10_010
+    assert run.facts.notices[-1].startswith("The run has more than 10000 events of its states and processes")
+
+
+@pytest.mark.parametrize("name", ["log.txt", "control/stop", "events/supervisor.jsonl", "events/reserve"])
+def test_nothing_is_written_through_a_planted_link(run_dir: Path, tmp_path: Path, name: str) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("kept")
+    planted = run_dir / name
+    planted.parent.mkdir(exist_ok=True)
+    planted.unlink(missing_ok=True)
+    planted.symlink_to(mine)
+    with pytest.raises(OSError, match="it is a link") as caught:
+        Writer(planted)
+    assert caught.value.errno == errno.ELOOP
+    with pytest.raises(OSError, match="it is a link"):
+        files.touch(planted)
+    assert mine.read_text() == "kept"
+
+
+def test_links_to_folders_are_followed(run_dir: Path, tmp_path: Path) -> None:
+    """Runs, a run, its events and its checkpoints may be on another disk."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    (run_dir / "events").rename(disk / "events")
+    (run_dir / "events").symlink_to(disk / "events")
+    run_dir.rename(disk / run_dir.name)
+    run_dir.symlink_to(disk / run_dir.name)
+    linked = tmp_path / "linked"
+    linked.symlink_to(run_dir.parent)
+    (summary,) = RunIndex(linked).poll()
+    assert summary.state.value == "finished"
+    assert Run.attach(linked / run_dir.name).catch_up()
+
+
+def test_a_manifest_that_names_files_elsewhere_is_damaged(run_dir: Path) -> None:
+    from core.runs.checkpoints import whole
+
+    saved = run_dir / "checkpoints" / "step-00000001"
+    saved.mkdir(parents=True)
+    manifest = {"version": 1, "step": 1, "epoch": 0, "steps_per_epoch": 1, "value": None, "progress": {}}
+    elsewhere = {"/etc/passwd": {"bytes": Path("/etc/passwd").stat().st_size, "crc32": 0}}
+    (saved / "checkpoint.json").write_text(json.dumps({**manifest, "files": elsewhere}))
+    with pytest.raises(ValueError, match="names a file outside its folder"):
+        whole(run_dir)
