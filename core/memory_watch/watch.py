@@ -14,20 +14,20 @@ from core.memory_watch import gpu_processes
 from core.memory_watch.verdict import MemoryEvidence, judge, waiting
 from core.runs.verdicts import Release, Verdict
 from core.system import process_info, processes, procfs
-from core.system.procfs import PROC, STUCK
+from core.system.procfs import STUCK
 from core.system.terminate import SURVIVOR_GRACE_S, Processes, ProcessEscalation, TrackedProcess
 from core.units import BYTES_PER_MB
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from core.devices.device import Device, Process, Sample
     from core.memory_watch.gpu_processes import GpuProcessScan
     from core.schema.settings import ReleaseWatch
     from core.system.process_info import ProcessInfo, TerminatedProcess
     from core.system.processes import ProcessId
+    from core.system.run_processes import RunProcesses
 
 LOST_PATIENCE_S = 15.0
 """Seconds to wait for a device that does not answer: it is asked every ten seconds, so this allows one more answer."""
@@ -54,12 +54,12 @@ class ProcessAccess(Processes, Protocol):
 class HostProcesses:
     """The processes of this machine, of which those of one run may be signalled; see `ProcessAccess`."""
 
-    def __init__(self, run_id: str, proc: Path = PROC) -> None:
-        self._run_id, self._proc = run_id, proc
+    def __init__(self, own: RunProcesses) -> None:
+        self._own, self._proc = own, own.proc
 
     def tagged(self) -> Sequence[ProcessId] | None:
-        """Return this user's processes with the run's tag; None without a `/proc`, or with an empty one."""
-        return processes.tagged(self._run_id, self._proc) if procfs.pids(self._proc) else None
+        """Return this user's processes of the run; None without a `/proc`, or with an empty one."""
+        return self._own.find() if procfs.pids(self._proc) else None
 
     def inspect(self, process: ProcessId) -> ProcessInfo | None:
         """Return what this very process is now, with its resident memory; None once it is gone."""
@@ -71,8 +71,8 @@ class HostProcesses:
         return replace(found, memory_used_bytes=procfs.resident_bytes(process.pid, self._proc))
 
     def send(self, process: ProcessId, number: signal.Signals) -> bool:
-        """Signal this very process if it has the run's tag and this user; False if not, or if it is gone."""
-        return processes.send_tagged(process, self._run_id, number, self._proc)
+        """Signal this very process if it belongs to the run and this user; False if not, or if it is gone."""
+        return self._own.send(process, number)
 
     def scan(self, devices: Sequence[Device], listed: Mapping[str, Sequence[Process] | None]) -> GpuProcessScan:
         """See `ProcessAccess`."""
@@ -299,7 +299,8 @@ class MemoryWatch:
         return gone, others
 
     def _is_own(self, process: ProcessInfo) -> bool:
-        return process.run_id == self._run_id and process.ours
+        known = any(process.key == each.info.key for each in self._survivors.living)  # also one without a tag
+        return process.ours and (known or process.run_id == self._run_id)
 
     def _was_own(self, process: ProcessInfo) -> bool:
         """Whether this is a process of the run that has ended, perhaps without having been reaped."""

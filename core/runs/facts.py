@@ -100,6 +100,8 @@ class RunFacts:
     state: RunState = RunState.CREATED
     history: tuple[tuple[float, RunState], ...] = ()
     supervisor: ProcessId | None = None
+    guard: ProcessId | None = None
+    """None also for runs of earlier versions."""
     host: HostId | None = None
     """The machine and the pid namespace of the run's processes."""
     workers: dict[int, WorkerRecord] = field(default_factory=dict)
@@ -206,7 +208,8 @@ def _supervisor(facts: RunFacts, event: Event) -> RunFacts:
     if facts.supervisor is not None or state_info(facts.state).over:
         facts = _resumed(facts)
     host = HostId(**{name: str(event.get(name, "")) for name in ("host", "boot", "pid_namespace")})
-    return replace(facts, supervisor=_process(event), host=host, starts=facts.starts + 1)
+    guard = _process(event["guard"]) if event.get("guard") else None
+    return replace(facts, supervisor=_process(event), guard=guard, host=host, starts=facts.starts + 1)
 
 
 def _resumed(facts: RunFacts) -> RunFacts:

@@ -248,7 +248,7 @@ def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
         run.catch_up()
         facts = run.facts
         # Until the first transition, the run still looks as if it were over.
-        if facts.starts > starts and facts.supervisor == launched and len(facts.history) > transitions:
+        if facts.starts > starts and launched in {facts.guard, facts.supervisor} and len(facts.history) > transitions:
             return
         if not alive:
             raise RunError(_not_resumed(run))

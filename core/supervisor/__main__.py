@@ -13,8 +13,8 @@ from core.errors import RunError
 from core.runs.facts import RunFacts
 from core.schema.events import RecordError
 from core.schema.spec import read_spec
-from core.supervisor import guard
 from core.supervisor.claim import claim, claim_again, clear
+from core.supervisor.guard import start_guard
 from core.supervisor.jobs import job
 from core.supervisor.supervisor import Supervisor
 
@@ -62,19 +62,19 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a parent may have blocked it; workers inherit this
     try:
         lock, facts = _claim_and_clear(run_dir) if resumes else (claim(run_dir), RunFacts())
-        guard_pipe = guard.start_guard(run_dir, let_go=lock)
+        guard = start_guard(run_dir, let_go=(lock,))  # from here on, this is its child
         spec = read_spec(run_dir)
-        own = job(spec, run_dir, let_go=(lock, guard_pipe), umask=users_umask)
-        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts)
+        own = job(spec, run_dir, let_go=(lock, guard.pipe), umask=users_umask)
+        supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
         return 2
     shutdown.pass_to(supervisor.stop)
     supervisor.run()
     if supervisor.leaves_processes:
-        guard.set_off(guard_pipe)
+        guard.set_off()
     else:
-        guard.dismiss(guard_pipe)
+        guard.dismiss()
     return 0
 
 

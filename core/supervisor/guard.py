@@ -2,7 +2,8 @@
 
 Each worker has a dead-man switch of its own (`core.worker.deadman`), but that is a thread of the worker: it cannot act
 while the worker is stopped or while user code holds the interpreter lock, and it does not reach children that began a
-session of their own. The guard finds them by the run's tag, and records what it killed in an event file of its own.
+session of their own. The guard finds them by the run's tag or among its children (`core.system.run_processes`), and
+records what it killed in an event file of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import os
 import signal
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.runs.directory import remove_sockets
@@ -19,8 +21,10 @@ from core.schema.paths import EVENTS, GUARD_EVENTS
 from core.system import process_info, processes
 from core.system.process_info import TerminatedProcess, ended_fields
 from core.system.procfs import ENDED, STUCK
+from core.system.run_processes import RunProcesses, adopt_orphans
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from core.system.process_info import ProcessInfo
@@ -35,50 +39,67 @@ MAX_S = 60.0
 """Seconds after which the search ends in any case."""
 
 
-def start_guard(run_dir: Path, *, let_go: int) -> int:
-    """Fork the guard; return the descriptor for `dismiss` and `set_off`. Call it before any thread is started.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The guard, as its supervisor sees it."""
 
-    The guard acts when this descriptor is closed, at the latest when this process ends. `let_go`: the descriptor of
-    the run's lock, which the guard must not keep.
+    process: ProcessId | None
+    """None where nothing is mounted on `/proc`."""
+    adopts: bool
+    """Whether orphans of the run become its children."""
+    pipe: int
+    """The guard acts when this descriptor is closed, at the latest when the supervisor ends."""
+
+    def dismiss(self) -> None:
+        """Let the guard exit: nothing is left of the run."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.pipe, b".")
+        os.close(self.pipe)
+
+    def set_off(self) -> None:
+        """Let the guard act: the supervisor could not end all processes of the run."""
+        os.close(self.pipe)
+
+
+def start_guard(run_dir: Path, *, let_go: Iterable[int]) -> Guard:
+    """Fork, and return in the child alone, which becomes the supervisor. This process becomes the guard.
+
+    The guard is the parent, so that it inherits what the supervisor leaves behind, whatever the environment of these
+    processes is. Call this before any thread is started. `let_go`: descriptors of the run's lock, which the guard
+    must not keep.
     """
     reading, writing = os.pipe()
-    if os.fork():
+    guard, adopts = processes.identify(os.getpid()), adopt_orphans()
+    supervisor = os.fork()
+    if supervisor == 0:
         os.close(reading)
-        return writing
+        return Guard(process=guard, adopts=adopts, pipe=writing)
     try:
         os.close(writing)
-        os.close(let_go)
+        for descriptor in let_go:
+            os.close(descriptor)
         os.setsid()  # a signal to the supervisor's group, as at a shutdown, must not reach the guard
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        _stand(run_dir, reading)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel removes adopted orphans that have ended
+        _stand(
+            run_dir, reading, RunProcesses(run_id=run_dir.name, supervisor=supervisor, guard=guard if adopts else None)
+        )
     finally:
         os._exit(0)
 
 
-def dismiss(guard: int) -> None:
-    """Let the guard exit: nothing is left of the run."""
-    with contextlib.suppress(BrokenPipeError):
-        os.write(guard, b".")
-    os.close(guard)
-
-
-def set_off(guard: int) -> None:
-    """Let the guard act: the supervisor could not end all processes of the run."""
-    os.close(guard)
-
-
-def _stand(run_dir: Path, reading: int) -> None:
+def _stand(run_dir: Path, reading: int, own: RunProcesses) -> None:
     """Wait for a byte, which dismisses the guard, or for the end of the pipe, which sets it off."""
     if not os.read(reading, 1):
-        killed = _kill_all(run_dir.name)
+        killed = _kill_all(own)
         with contextlib.suppress(OSError):  # the folder is gone or the disk is full: the processes have ended anyway
             _record(run_dir, killed)
     remove_sockets(run_dir)
 
 
-def _kill_all(run_id: str) -> list[TerminatedProcess]:
-    """Kill all processes with the run's tag until no new one is found and all have ended; return those that ended.
+def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
+    """Kill all processes of the run until no new one is found and all have ended; return those that ended.
 
     This is not `core.system.terminate`: without a supervisor there is nothing to be gentle for, processes that fork
     are outrun by searching ten times as often, and the search goes on for a while after the last process has ended.
@@ -90,10 +111,10 @@ def _kill_all(run_id: str) -> list[TerminatedProcess]:
     killed: set[ProcessId] = set()
     begun = quiet_since = time.monotonic()
     while (now := time.monotonic()) - quiet_since < QUIET_S and now - begun < MAX_S:
-        found = [process for process in processes.tagged(run_id) if process not in killed]
+        found = [process for process in own.find() if process not in killed]
         for process in found:
             seen.setdefault(process, process_info.describe(process.pid))
-        killed |= {process for process in found if processes.send_tagged(process, run_id, signal.SIGKILL)}
+        killed |= {process for process in found if own.send(process, signal.SIGKILL)}
         if found or any(map(_is_ending, killed)):  # a process that gives up much memory has lost its tag meanwhile
             quiet_since = time.monotonic()
         time.sleep(SCAN_S)

@@ -13,7 +13,6 @@ from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.verdicts import release_fields
 from core.supervisor.stall import StallWatch
 from core.supervisor.unticked_devices import UntickedDeviceWatch
-from core.system import processes
 from core.system.process_info import ended_fields
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from core.supervisor.device_log import DeviceLog
     from core.system.process_info import ProcessInfo
     from core.system.processes import ProcessId
+    from core.system.run_processes import RunProcesses
 
 ABORTED_WAIT_S = 10.0
 """Maximum seconds to wait for device memory after a run that cannot go on."""
@@ -37,14 +37,17 @@ class RunMonitor:
     """The watches over one start of a run, from its first process to the release of its devices."""
 
     def __init__(
-        self, run_id: str, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *, readings: DeviceLog,
-        write: Callable[..., None],
+        self, own: RunProcesses, spec: RunSpec, devices: Sequence[Device], before: Iterable[Sample], *,
+        readings: DeviceLog, write: Callable[..., None],
     ) -> None:  # fmt: skip
-        """`before`: readings from before the first process. `write`: writes an event of a kind, with its fields."""
+        """`own`: the processes of the run. `before`: readings from before the first process.
+
+        `write`: writes an event of a kind, with its fields.
+        """
         self._readings, self._write = readings, write
-        self._watch = MemoryWatch(run_id, devices, spec.release, HostProcesses(run_id))
+        self._watch = MemoryWatch(own.run_id, devices, spec.release, HostProcesses(own))
         self._watch.begin(before)
-        self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in processes.tagged(run_id)])
+        self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in own.find()])
         self._stall = StallWatch(spec.devices)
 
     def poll(self, step: int | None, *, trains: bool) -> None:

@@ -28,6 +28,7 @@ from core.supervisor.device_log import DeviceLog
 from core.supervisor.stop_escalation import StopEscalation
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
+from core.system.run_processes import RunProcesses
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from core.devices.sampler import Sampler
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
+    from core.supervisor.guard import Guard
     from core.supervisor.jobs import Job
     from core.supervisor.monitor import RunMonitor
     from core.supervisor.workers import Worker
@@ -61,11 +63,20 @@ NO_PROC = (
 class Supervisor:
     """Takes one run from STARTING to its end. `facts`: what is known of a run that is resumed."""
 
-    def __init__(self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None) -> None:
+    def __init__(
+        self, run_dir: Path, spec: RunSpec, sampler: Sampler, job: Job, facts: RunFacts | None = None, *,
+        guard: Guard | None = None,
+    ) -> None:  # fmt: skip
         self._run_dir, self._spec, self._job = run_dir, spec, job
         self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
         self._readings = DeviceLog(run_dir, sampler, spec.devices)
         self._requests = Requests(run_dir)
+        self._guard = guard.process if guard is not None else None
+        self._processes = RunProcesses(
+            run_id=run_dir.name,
+            supervisor=os.getpid(),
+            guard=self._guard if guard is not None and guard.adopts else None,
+        )
         self._workers = WorkerGroup(run_dir)
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
@@ -105,7 +116,8 @@ class Supervisor:
         me = processes.identify(os.getpid())
         if me is None:
             raise RunError(NO_PROC)
-        self._record("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()))
+        guard = {} if self._guard is None else {"guard": asdict(self._guard)}
+        self._record("supervisor", pid=me.pid, created=me.created, **asdict(processes.here()), **guard)
         self._enter(RunState.STARTING)
 
     def _start(self) -> None:
@@ -139,7 +151,7 @@ class Supervisor:
         from core.supervisor.monitor import RunMonitor  # imported here, so that a user's program does not wait for it
 
         self._monitor = RunMonitor(
-            self._run_dir.name, self._spec, devices, before, readings=self._readings, write=self._record
+            self._processes, self._spec, devices, before, readings=self._readings, write=self._record
         )
 
     def _launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -224,7 +236,7 @@ class Supervisor:
     def _send(self, number: signal.Signals) -> None:
         """Signal the workers. Processes that SIGKILL ends together with a worker are tracked, and named at the end."""
         if number is signal.SIGKILL and self._monitor is not None:
-            self._monitor.adopt(self._workers.in_their_groups(processes.tagged(self._run_dir.name)))
+            self._monitor.adopt(self._workers.in_their_groups(self._processes.find()))
         self._workers.send(number)
 
     def _record_step(self, name: str, timeout_s: float | None) -> None:
@@ -271,12 +283,12 @@ class Supervisor:
             print(f"{sentence} {error}", file=sys.stderr)  # noqa: T201 (into log.txt: readers find the run LOST)
 
     def _kill_all(self) -> None:
-        found = processes.tagged(self._run_dir.name)
+        found = self._processes.find()
         if self._monitor is not None:
             workers = {worker.process.pid for worker in self._workers.members}
             self._monitor.adopt(each for each in found if each.pid not in workers)
         self._workers.send(signal.SIGKILL)
-        processes.end_tagged(self._run_dir.name, signal.SIGKILL)
+        self._processes.end(signal.SIGKILL)
 
     def _release_after_abort(self, monitor: RunMonitor) -> None:
         """Release the devices of a run that cannot go on. What broke the run may raise here again, and is ignored."""

@@ -35,9 +35,12 @@ def is_alive(process: ProcessId, proc: Path = PROC) -> bool:
     return identify(process.pid, proc) == process
 
 
-def send(process: ProcessId, number: signal.Signals) -> bool:
-    """Signal this process, never another with its pid. Return False if it is gone or cannot be signalled."""
-    return _send(process, number, lambda: is_alive(process))
+def send(process: ProcessId, number: signal.Signals, *, only_if: Callable[[], bool] = lambda: True) -> bool:
+    """Signal this process, never another with its pid. Return False if it is gone or cannot be signalled.
+
+    `only_if` is asked right before the signal, while the process can have no successor with its pid.
+    """
+    return _send(process, number, lambda: is_alive(process) and only_if())
 
 
 def send_tagged(process: ProcessId, run_id: str | None, number: signal.Signals, proc: Path = PROC) -> bool:

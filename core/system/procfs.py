@@ -84,6 +84,19 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
     )
 
 
+def children(pid: int, proc: Path = PROC) -> list[int]:
+    """Return the pids of the children of a process."""
+    try:
+        threads = os.listdir(proc / str(pid) / "task")  # noqa: PTH208 (names only)
+        return [
+            int(each)
+            for thread in threads
+            for each in (proc / str(pid) / "task" / thread / "children").read_text().split()
+        ]
+    except OSError:  # the kernel was built without these lists (CONFIG_PROC_CHILDREN), or a thread has ended
+        return [each for each in pids(proc) if (found := stat(each, proc)) is not None and found.parent == pid]
+
+
 def memory(pid: int, proc: Path = PROC) -> Memory | None:
     """Return the memory of a process."""
     pages = _read(proc, pid, "statm").split()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.supervisor import guard
 from core.system import process_info, processes
+from core.system.run_processes import RunProcesses
 from core.worker import deadman
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ def test_guard_waits_for_slow_exit_and_reports_it(monkeypatch: pytest.MonkeyPatc
         known = process_info.glance
         clock = itertools.count(step=guard.SCAN_S)
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
-        monkeypatch.setattr(processes, "tagged", lambda _: found.pop() if found else [])
+        monkeypatch.setattr(processes, "tagged", lambda *_: found.pop() if found else [])
         monkeypatch.setattr(processes, "send_tagged", lambda *_: True)
         monkeypatch.setattr(process_info, "glance", glance)
-        (ended,) = guard._kill_all("run-1")
+        (ended,) = guard._kill_all(RunProcesses(run_id="run-1"))
         assert (ended.pid, ended.name, ended.signal, ended.by) == (process.pid, "sleep", "SIGKILL", "guard")
 
 
@@ -65,9 +66,9 @@ def test_guard_reports_processes_killed_with_their_group(monkeypatch: pytest.Mon
 
         clock = itertools.count(step=guard.SCAN_S)
         monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
-        monkeypatch.setattr(processes, "tagged", lambda _: [each for each in identities if processes.is_alive(each)])
+        monkeypatch.setattr(processes, "tagged", lambda *_: [each for each in identities if processes.is_alive(each)])
         monkeypatch.setattr(processes, "send_tagged", send)
-        ended = guard._kill_all("run-1")
+        ended = guard._kill_all(RunProcesses(run_id="run-1"))
         assert [(each.pid, each.name) for each in ended] == [(each.pid, "sleep") for each in both]
 
 

@@ -58,15 +58,13 @@ def played(
 
 
 def guards(run: Run) -> list[psutil.Process]:
-    """Return the guard of a run with a live supervisor, in a list. Its command line equals the supervisor's."""
-    supervisor = run.facts.supervisor
-    if supervisor is None:
+    """Return the live guard of a run with a live supervisor, whose parent it is, in a list."""
+    facts = run.facts
+    if facts.supervisor is None or facts.guard is None or not processes.is_alive(facts.guard):
         return []
     try:
-        children = psutil.Process(supervisor.pid).children()
-        alike = [child for child in children if "core.supervisor" in child.cmdline()]
-        # The oldest: a later child looks the same until it calls exec.
-        return sorted(alike, key=lambda child: child.create_time())[:1]
+        assert psutil.Process(facts.supervisor.pid).ppid() == facts.guard.pid
+        return [psutil.Process(facts.guard.pid)]
     except psutil.NoSuchProcess:
         return []
 
@@ -81,9 +79,10 @@ def kill_supervisor(followed: Followed) -> None:
 
 def abandon(followed: Followed) -> Followed:
     """Kill guard and supervisor, so that no process cleans up. Return once the run is lost and its workers exited."""
-    (guard,) = guards(followed.run)
-    guard.kill()
-    wait_until(lambda: guard.status() == psutil.STATUS_ZOMBIE, what="the guard to be gone")
+    guard = followed.run.facts.guard
+    assert guard
+    assert processes.send(guard, signal.SIGKILL)
+    wait_until(lambda: not processes.is_alive(guard), what="the guard to be gone")
     kill_supervisor(followed)
     followed.until_over(20)
     workers = [worker.process for worker in followed.run.facts.workers.values()]

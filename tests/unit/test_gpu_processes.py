@@ -22,6 +22,7 @@ from core.memory_watch.watch import HostProcesses
 from core.system import processes, procfs
 from core.system.process_info import ProcessInfo, describe
 from core.system.processes import ProcessId
+from core.system.run_processes import RunProcesses
 from tests.support.fake_proc import add_process
 from tests.support.waiting import wait_until
 
@@ -119,10 +120,10 @@ def test_without_proc_only_driver_lists_are_known_with_a_notice(tmp_path: Path) 
     assert result.blind
     assert result.trouble == f"There is no {nowhere}: only processes on the driver's lists are known."
     assert processes.tagged("run-1", nowhere) == []
-    assert HostProcesses("run-1", nowhere).tagged() is None
+    assert HostProcesses(RunProcesses(run_id="run-1", proc=nowhere)).tagged() is None
     nowhere.mkdir()  # an empty folder, as where /proc is not mounted
     assert scan(GPUS, {}, nowhere).blind
-    assert HostProcesses("run-1", nowhere).tagged() is None
+    assert HostProcesses(RunProcesses(run_id="run-1", proc=nowhere)).tagged() is None
 
 
 UNPRIVILEGED = """
@@ -201,7 +202,7 @@ def test_process_of_another_user_is_never_signalled(proc: Path, sleeper: subproc
     """It has the tag, pid and start time of one of our processes, as a user namespace may show it."""
     own = identity_of(sleeper)
     add_process(proc, own.pid, uid=os.getuid() + 1, run_id=OWN_RUN, created=own.created)
-    machine = HostProcesses(OWN_RUN, proc)
+    machine = HostProcesses(RunProcesses(run_id=OWN_RUN, proc=proc))
     assert machine.tagged() == []
     assert machine.inspect(own) is not None
     assert not machine.send(own, signal.SIGKILL)
@@ -211,26 +212,28 @@ def test_process_of_another_user_is_never_signalled(proc: Path, sleeper: subproc
 def test_recycled_pid_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     own = identity_of(sleeper)
     add_process(proc, own.pid, run_id=OWN_RUN, created=own.created + 1)
-    machine = HostProcesses(OWN_RUN, proc)
+    machine = HostProcesses(RunProcesses(run_id=OWN_RUN, proc=proc))
     assert machine.inspect(own) is None
     assert not machine.send(own, signal.SIGKILL)
-    assert not HostProcesses(OWN_RUN).send(ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL)
+    assert not HostProcesses(RunProcesses(run_id=OWN_RUN)).send(
+        ProcessId(pid=own.pid, created=own.created - 1), signal.SIGKILL
+    )
     assert sleeper.poll() is None
 
 
 def test_similar_command_line_is_never_signalled(proc: Path, sleeper: subprocess.Popen[bytes]) -> None:
     own = identity_of(sleeper)
     add_process(proc, own.pid, command=["python", f"TRAINYARD_RUN={OWN_RUN}", "train.py"], created=own.created)
-    machine = HostProcesses(OWN_RUN, proc)
+    machine = HostProcesses(RunProcesses(run_id=OWN_RUN, proc=proc))
     assert machine.tagged() == []
     assert not machine.send(own, signal.SIGKILL)
-    assert not HostProcesses(f"{OWN_RUN}0").send(own, signal.SIGKILL)  # the tag of another run
+    assert not HostProcesses(RunProcesses(run_id=f"{OWN_RUN}0")).send(own, signal.SIGKILL)  # the tag of another run
     assert sleeper.poll() is None
 
 
 def test_living_child_of_a_zombie_is_found_and_signalled_but_not_the_zombie() -> None:
     """The worker has exited but is not reaped, and its child still holds the device."""
-    machine = HostProcesses(OWN_RUN)
+    machine = HostProcesses(RunProcesses(run_id=OWN_RUN))
     tag = {**os.environ, processes.TAG: OWN_RUN}
     parent = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!"], env=tag, stdout=subprocess.PIPE)
     try:
@@ -251,7 +254,7 @@ def test_living_child_of_a_zombie_is_found_and_signalled_but_not_the_zombie() ->
 
 
 def test_own_process_is_signalled(sleeper: subprocess.Popen[bytes]) -> None:
-    machine = HostProcesses(OWN_RUN)
+    machine = HostProcesses(RunProcesses(run_id=OWN_RUN))
     own = identity_of(sleeper)
     assert machine.tagged() == [own]
     seen = machine.inspect(own)
