@@ -9,7 +9,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QLabel,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
@@ -21,6 +20,7 @@ from gui.plots.items.end_mark import ENDED, EndMark
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import ColouredLabel, PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -213,8 +213,7 @@ class Plot(QFrame):
             self._mark_end(run_series)
             self._fit_y()
             self.end.place()
-            newest = (row.html(self.theme) for row in self._readout(run_series))
-            self._values.setText("&nbsp;&nbsp;&nbsp; ".join(newest))
+            self._values.show_groups(row.spans(self.theme) for row in self._readout(run_series))
             self.hover.refresh()
             # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
             self.canvas.scene().prepareForPaint()
@@ -228,7 +227,7 @@ class Plot(QFrame):
     def _show_empty(self) -> None:
         for line in self.lines().values():
             line.clear()
-        self._values.setText("")
+        self._values.show_groups(())
         self.empty.setText(self._empty_text())
         self._stack.setCurrentWidget(self.empty)
 
@@ -269,12 +268,14 @@ class Plot(QFrame):
     # Layout.
 
     def _build(self, title: str) -> None:
-        self.title = QLabel(f"{title}  {self.unit}".rstrip())
+        self.title = PlainLabel(f"{title}  {self.unit}".rstrip())
         self.title.setProperty("role", "title")
-        self._values = _prepare_side_label(ReadoutLabel())
-        self._note = _prepare_side_label(ElidedLabel())  # text may be cut, numbers may not
+        self._values, self._note = ReadoutLabel(), ElidedLabel()  # text may be cut, numbers may not
+        for side_label in (self._values, self._note):
+            side_label.setProperty("role", "muted")
+            side_label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._note.hide()
-        self.empty = QLabel(self.no_run)
+        self.empty = PlainLabel(self.no_run)
         self.empty.setProperty("role", "empty")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
@@ -308,13 +309,7 @@ class Plot(QFrame):
         return button
 
 
-def _prepare_side_label(label: QLabel) -> QLabel:
-    label.setProperty("role", "muted")
-    label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-    return label
-
-
-class ReadoutLabel(QLabel):
+class ReadoutLabel(ColouredLabel):
     """A label that never widens its card. If it lacks room it is blank: half a number is a wrong number."""
 
     def __init__(self) -> None:

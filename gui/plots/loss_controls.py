@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QStyle, QStyleOptionComboBox, QWidget
 
 from gui.widgets.forms.fields import select
+from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,7 +79,7 @@ class LossControls(QWidget):
         self.metric_box.clear()
         for family in families:
             self.metric_box.addItem(family.replace("_", " ").upper(), family)
-            self.metric_box.setItemData(self.metric_box.count() - 1, family, Qt.ItemDataRole.ToolTipRole)
+            self.metric_box.setItemData(self.metric_box.count() - 1, verbatim(family), Qt.ItemDataRole.ToolTipRole)
         self.metric_box.setCurrentIndex(max(self.metric_box.findData(self._wanted), 0))
         self.metric_box.blockSignals(False)
         self.metric_box.setVisible(families != ["loss"])
@@ -119,7 +120,7 @@ class LossControls(QWidget):
 def _prepare(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
     box.setObjectName(name)
     box.setAccessibleName(accessible)
-    box.setToolTip(tip)
+    box.setToolTip(verbatim(tip))
     box.setProperty("compact", True)
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
     return box

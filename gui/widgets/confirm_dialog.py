@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QVBoxLayout, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,9 +65,8 @@ def ask(
         dialog.open()
 
 
-def _label(text: str, role: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
+def _label(text: str, role: str) -> PlainLabel:
+    label = PlainLabel(text)
     label.setWordWrap(True)
     label.setMinimumWidth(WIDTH_PX)
     label.setMaximumWidth(WIDTH_PX + 200)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import PlainLabel
 
 from .painting import paint_card
 
@@ -40,8 +42,8 @@ class Dock(QDockWidget):
         paint_card(self, self._theme.panel, self._theme.panel_border)
 
 
-def _title(text: str) -> QLabel:
-    label = QLabel(text.upper())
+def _title(text: str) -> PlainLabel:
+    label = PlainLabel(text.upper())
     label.setProperty("role", "title")
     return label
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
+
+from gui.widgets.plain_text import PlainLabel, verbatim
 
 MIN_WIDTH_PX = 24
 MIN_LETTERS = 5
 """Minimum letters of a cut text; with fewer the label stays blank."""
 
 
-class ElidedLabel(QLabel):
+class ElidedLabel(PlainLabel):
     """One line of plain text that shrinks below its text width."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None, *, min_px: int = MIN_WIDTH_PX) -> None:
         super().__init__(text, parent)
         self._min_px = min_px
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
@@ -27,7 +28,7 @@ class ElidedLabel(QLabel):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the text that fits."""
         shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width())
-        self.setToolTip("" if shown == self.text() else self.text())
+        self.setToolTip("" if shown == self.text() else verbatim(self.text()))
         if shown != self.text() and len(shown) <= MIN_LETTERS:
             return
         painter = QPainter(self)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
 
 from gui.style.icons import glyph
+from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .painting import paint_card
 
@@ -38,9 +39,8 @@ class MessageStrip(QFrame):
         self._passing.setSingleShot(True)
         self._passing.setInterval(PASSING_MS)
         self._passing.timeout.connect(lambda: self.show_message(""))
-        self._text = QLabel()
+        self._text = PlainLabel()
         self._text.setWordWrap(True)
-        self._text.setTextFormat(Qt.TextFormat.PlainText)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._text.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._details = QPushButton("Details")
@@ -72,7 +72,7 @@ class MessageStrip(QFrame):
         self._whole, self._tone, self._has_details = text, tone, details
         short = " ".join(text.split())
         self._text.setText(short if len(short) <= MAX_CHARACTERS else short[:MAX_CHARACTERS] + " …")
-        self._text.setToolTip(text if len(short) > MAX_CHARACTERS else "")
+        self._text.setToolTip(verbatim(text) if len(short) > MAX_CHARACTERS else "")
         self.setAccessibleName(short)
         self._details.setVisible(details)
         self.setVisible(bool(text) and (is_new or not self.isHidden()))

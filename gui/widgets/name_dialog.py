@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,13 +29,13 @@ class NameDialog(QDialog):
         self.setObjectName("nameDialog")
         self.setWindowTitle("Trainyard")
         self._judge = judge
-        heading = QLabel(question)
+        heading = PlainLabel(question)
         heading.setProperty("role", "heading")
         self.edit = QLineEdit(name)
         self.edit.setObjectName("nameEdit")
         self.edit.setAccessibleName(question)
         self.edit.setMinimumWidth(WIDTH_PX)
-        self.notice = QLabel()
+        self.notice = PlainLabel()
         self.notice.setWordWrap(True)
         self.yes = QPushButton(yes)
         self.yes.setObjectName("yesButton")

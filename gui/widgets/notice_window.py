@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialogButtonBox, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import PlainLabel
 
 
 class NoticeWindow(QWidget):
@@ -14,7 +16,7 @@ class NoticeWindow(QWidget):
         self.setObjectName("farewell")
         self.setWindowTitle("Trainyard")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._text = QLabel(sentence)
+        self._text = PlainLabel(sentence)
         self._text.setWordWrap(True)
         self._text.setMinimumWidth(380)
         self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.plain_text import PlainLabel, verbatim
 
 
 class SearchBar(QWidget):
@@ -27,7 +28,7 @@ class SearchBar(QWidget):
         self.field.setClearButtonEnabled(True)
         self.field.installEventFilter(self)
         self.field.textChanged.connect(self.changed)
-        self.count = QLabel()
+        self.count = PlainLabel()
         self.count.setObjectName("searchCount")
         self.count.setProperty("role", "small")
         self.previous = _button("Previous", "Previous match (Shift+Enter)")
@@ -87,6 +88,6 @@ def _button(text: str, tip: str) -> QPushButton:
     button = QPushButton(text)
     button.setProperty("role", "flat")
     button.setProperty("compact", True)
-    button.setToolTip(tip)
+    button.setToolTip(verbatim(tip))
     button.setAutoDefault(False)
     return button

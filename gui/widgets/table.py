@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractItemView, QLabel, QTableWidget, QTableWidgetItem
+from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem
+
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,11 +49,10 @@ def text_item(text: str = "", *, right: bool = False) -> QTableWidgetItem:
     return item
 
 
-def empty_label(text: str = "") -> QLabel:
+def empty_label(text: str = "") -> PlainLabel:
     """Return a wrapping label for an empty table."""
-    label = QLabel(text)
+    label = PlainLabel(text)
     label.setProperty("role", "empty")
-    label.setTextFormat(Qt.TextFormat.PlainText)
     label.setWordWrap(True)
     label.setContentsMargins(8, 6, 8, 6)
     return label

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .device_table import DeviceTable
 
@@ -24,10 +26,11 @@ class DevicePanel(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.table = DeviceTable(theme)
-        self.banner = QLabel()
+        self._whole = ""
+        """The whole text of the banner."""
+        self.banner = PlainLabel()
         self.banner.setObjectName("driverBanner")
         self.banner.setProperty("tone", "warn")
-        self.banner.setTextFormat(Qt.TextFormat.PlainText)
         self.banner.setWordWrap(True)
         self.banner.setContentsMargins(8, 0, 8, 6)
         self.banner.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
@@ -48,10 +51,11 @@ class DevicePanel(QWidget):
     def show_banner(self, sentence: str | None) -> None:
         """Show a text in the banner; None hides it."""
         whole = sentence or ""
-        if whole == self.banner.toolTip():
+        if whole == self._whole:
             return
+        self._whole = whole
         self.banner.setText(digest(whole))
-        self.banner.setToolTip(whole)
+        self.banner.setToolTip(verbatim(whole))
         self.banner.setVisible(bool(whole))
 
 

@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
 from gui.viewmodels.devices.device_rows import obstacles
+from gui.widgets.plain_text import verbatim
 
 from .device_delegate import OBSTACLE, ROW, DeviceDelegate
 
@@ -141,7 +142,7 @@ class DeviceTable(QTableWidget):
         first.setFlags(flags)
         first.setData(OBSTACLE, obstacle)
         more = "" if not obstacle or obstacle in row.tip else f"\n{obstacle}"
-        first.setToolTip(row.tip + more)
+        first.setToolTip(verbatim(row.tip + more))
         first.setData(Qt.ItemDataRole.AccessibleTextRole, f"{row.accessible_text}{more.replace(chr(10), ', ')}")
 
     def _show_obstacles(self) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPushButton
 
 from gui.widgets.message_strip import MessageStrip
+from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
@@ -31,6 +32,6 @@ class LeftoversStrip(MessageStrip):
         button.setObjectName(name)
         button.setProperty("compact", True)
         button.setAccessibleName(tip)
-        button.setToolTip(tip)
+        button.setToolTip(verbatim(tip))
         self.add_button(button)
         return button

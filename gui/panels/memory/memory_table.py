@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
 
 from gui.style.formatting import fine_gigabytes, gigabytes
 from gui.viewmodels.devices.memory_bars import FREE, PARTS, TIPS, UNCLAIMED
+from gui.widgets.plain_text import verbatim
 from gui.widgets.table import HEADING_PX, ROW_PX, cell, plain_table, text_item
 
 from .memory_bar import ROW, MemoryBarDelegate, part_brushes, swatch
@@ -53,7 +54,7 @@ class MemoryTable(QTableWidget):
         for number, tip in enumerate(TIPS):
             heading = self.horizontalHeaderItem(FIRST_PART + number)
             if heading is not None:
-                heading.setToolTip(tip)
+                heading.setToolTip(verbatim(tip))
                 heading.setFont(measured)
 
     @property
@@ -103,15 +104,15 @@ class MemoryTable(QTableWidget):
         total = "" if row.total_bytes is None else f", {gigabytes(row.total_bytes)} GB in total"
         device = cell(self, number, DEVICE)
         device.setText(row.label)
-        device.setToolTip(f"{row.id}{total}")
+        device.setToolTip(verbatim(f"{row.id}{total}"))
         bar = cell(self, number, BAR)
         bar.setData(ROW, row)
-        bar.setToolTip(_accessible_text(row))
+        bar.setToolTip(verbatim(_accessible_text(row)))
         bar.setData(Qt.ItemDataRole.AccessibleTextRole, _accessible_text(row))
         for index, (part, brush) in enumerate(zip(row.parts, brushes, strict=True)):
             item = cell(self, number, FIRST_PART + index)
             item.setText(fine_gigabytes(part))
-            item.setToolTip(TIPS[index])
+            item.setToolTip(verbatim(TIPS[index]))
             border = self._theme.field_border if index == FREE else brush.color().name()
             item.setData(
                 Qt.ItemDataRole.DecorationRole,

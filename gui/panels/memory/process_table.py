@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHeaderView, QTableWidget
 
 from gui.viewmodels.devices.process_rows import AGE, COLUMNS, COMMAND, DEVICE, MEMORY, NAME, PID, RUN, USER, ordered
+from gui.widgets.plain_text import verbatim
 from gui.widgets.table import cell, plain_table, text_item
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class ProcessTable(QTableWidget):
         for column, text in enumerate(row.texts):
             item = cell(self, number, column)
             item.setText(text)
-            item.setToolTip("\n".join(filter(None, dict.fromkeys((text, row.texts[RUN], row.why_not)))))
+            item.setToolTip(verbatim("\n".join(filter(None, dict.fromkeys((text, row.texts[RUN], row.why_not))))))
             font = item.font()
             font.setBold(row.of_this_run)
             item.setFont(font)

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QVBoxLayout
 
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import verbatim
 from gui.widgets.table import empty_label
 
 from .process_table import ProcessTable
@@ -82,7 +83,7 @@ class ProcessesTab(QFrame):
         why_not = NONE_CHOSEN if row is None else row.why_not
         self.end_button.setEnabled(not why_not)
         name = "" if row is None else f"End {row.info.name} (pid {row.info.pid}); asks first (Delete)"
-        self.end_button.setToolTip(why_not or name)
+        self.end_button.setToolTip(verbatim(why_not or name))
         chosen = "" if row is None else row.why_not
         text = " ".join(part for part in (chosen, self._problem) if part)
         if text != self.words.text():

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.plain_text import ColouredLabel, PlainLabel, Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +68,9 @@ class VerdictTable(QWidget):
             grid.addWidget(_sentence(finding), 2 * number + 2, USAGE, 1, len(COLUMNS) - USAGE)
 
 
-def _labels(finding: VerdictRow) -> tuple[QLabel, ...]:
-    device = QLabel(f'<span style="color:{finding.colour}">\u25a0</span>&nbsp; {finding.label}')
+def _labels(finding: VerdictRow) -> tuple[QWidget, ...]:
+    device = ColouredLabel()
+    device.show_groups([(Span("\u25a0  ", finding.colour), Span(finding.label))])
     usage, took, verdict = (_label(text, "") for text in (finding.usage, finding.took, finding.verdict))
     mark(verdict, tone=finding.tone)
     for label in (usage, took, verdict):
@@ -76,16 +78,15 @@ def _labels(finding: VerdictRow) -> tuple[QLabel, ...]:
     return device, usage, took, verdict
 
 
-def _sentence(finding: VerdictRow) -> QLabel:
+def _sentence(finding: VerdictRow) -> PlainLabel:
     """Return the sentence, which spans all columns except the first."""
     label = _label(finding.sentence, "")
     label.setMinimumWidth(MIN_PX)
     return label
 
 
-def _label(text: str, role: str) -> QLabel:
-    label = QLabel(text)
-    label.setTextFormat(Qt.TextFormat.PlainText)
+def _label(text: str, role: str) -> PlainLabel:
+    label = PlainLabel(text)
     label.setProperty("role", role)
     label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

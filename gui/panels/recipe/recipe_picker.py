@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QWidget
 
 from core.catalog import recipes
 from gui.widgets.forms.fields import browse_button, choice, select
+from gui.widgets.plain_text import verbatim
 
 DEFAULT = "digits_cnn"
 """Selected at first: its data are included and it trains in seconds."""
@@ -75,7 +76,7 @@ class RecipePicker(QWidget):
 
     def _add(self, title: str, reference: str, tip: str) -> None:
         self.box.addItem(title, reference)
-        self.box.setItemData(self.box.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        self.box.setItemData(self.box.count() - 1, verbatim(tip), Qt.ItemDataRole.ToolTipRole)
 
     def _browse(self) -> None:
         dialog = QFileDialog(self, "Open a recipe", "", "Python files (*.py);;All files (*)")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_text import PlainLabel, title_text, verbatim
 
 from .progress import ProgressLine
 from .run_buttons import RunButtons
@@ -31,7 +32,7 @@ class HeaderPanel(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.buttons = RunButtons(theme)
-        self._state = QLabel()
+        self._state = PlainLabel()
         self._state.setObjectName("stateLabel")
         self._state.setProperty("role", "pill")
         self._name = ElidedLabel(min_px=MIN_NAME_PX)
@@ -41,7 +42,7 @@ class HeaderPanel(QWidget):
         self._what.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
         self.again = RunMenuButton(theme)
-        self._released = QLabel()
+        self._released = PlainLabel()
         self._released.setObjectName("releasedLabel")
         self._released.setAccessibleName("Memory after training")
         self._shown: RunHeader | None = None
@@ -53,7 +54,7 @@ class HeaderPanel(QWidget):
         if header == self._shown:
             return
         if self._shown is None or header.name != self._shown.name:
-            self.heading_changed.emit(header.name)
+            self.heading_changed.emit(title_text(header.name))
         self._shown = header
         self._show_state(header)
         self._name.setText(header.name)
@@ -64,7 +65,7 @@ class HeaderPanel(QWidget):
         urgent = header.can_force and header.stopping is Forcing.WORKERS
         self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)
         self._show_released(header)
-        self.progress.setToolTip(header.saved)
+        self.progress.setToolTip(verbatim(header.saved))
         self.buttons.pause.show_state(header.pause)
         self.buttons.save.show_save(
             can_save=header.can_save, saving=header.saving, saved=header.saved, refusal=header.save_refusal
@@ -80,7 +81,7 @@ class HeaderPanel(QWidget):
         if self._state.text() == header.label and self._state.property("tone") == header.tone:
             return
         self._state.setText(header.label)
-        self._state.setToolTip(header.sentence)
+        self._state.setToolTip(verbatim(header.sentence))
         self._state.setAccessibleName("State of the run")
         self._state.setAccessibleDescription(header.sentence)
         mark(self._state, tone=header.tone)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.plain_text import PlainLabel
 
 BAR_PARTS = 1000
 MAX_KEPT_PX = 190
@@ -18,7 +19,7 @@ class ProgressLine(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.epoch = QLabel()
+        self.epoch = PlainLabel()
         self.bar = QProgressBar()
         self.bar.setRange(0, BAR_PARTS)
         self.bar.setTextVisible(False)
@@ -26,7 +27,7 @@ class ProgressLine(QWidget):
         self.bar.setMinimumWidth(50)
         self.bar.setMaximumWidth(170)
         self.bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # takes the rest of the space
-        self.detail = QLabel()
+        self.detail = PlainLabel()
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
         self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 from gui.style.icons import GAP_PX, SIDE_PX, glyph
 from gui.viewmodels.run.pause_button import NO_RUN
 from gui.viewmodels.run.run_header import Forcing
+from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
@@ -64,7 +65,7 @@ class RunButtons(QWidget):
     def allow_start(self, why_not: str) -> None:
         """Enable Start, or disable it for a reason."""
         self.start.setEnabled(not why_not)
-        self.start.setToolTip(why_not or f"Start this training ({START_KEYS})")
+        self.start.setToolTip(verbatim(why_not or f"Start this training ({START_KEYS})"))
 
     def show_stop(self, *, can_stop: bool, can_force: bool, stopping: Forcing | None) -> None:
         """Set what the stop button does; `stopping`: what it forces instead of stopping."""
@@ -74,7 +75,7 @@ class RunButtons(QWidget):
         self.stop.setEnabled(can_force if stopping else can_stop)
         self.stop.setShortcut(QKeySequence(STOP_KEYS))  # setText removes the shortcut
         if stopping:
-            self.stop.setToolTip(f"{tip} ({STOP_KEYS})")
+            self.stop.setToolTip(verbatim(f"{tip} ({STOP_KEYS})"))
         elif can_stop:
             self.stop.setToolTip(f"Stop this run (graceful first, then forced) ({STOP_KEYS})")
         else:
@@ -122,7 +123,7 @@ class PauseButton(QPushButton):
             self.setText(state.text)
             self.setShortcut(QKeySequence(PAUSE_KEYS))  # setText removes the shortcut
         self.setEnabled(state.enabled)
-        self.setToolTip(f"{state.tip} ({PAUSE_KEYS})" if state.enabled else state.tip)
+        self.setToolTip(verbatim(f"{state.tip} ({PAUSE_KEYS})" if state.enabled else state.tip))
         if state.resumes is not self._resumes:
             self._resumes = state.resumes
             self._update_icon()
@@ -173,7 +174,7 @@ class SaveButton(QPushButton):
             what = "Writing a checkpoint"
         else:
             what = f"Save now: write a checkpoint and continue ({SAVE_KEYS})" if can_save else CANNOT_SAVE
-        self.setToolTip(f"{what}\n{saved}" if saved else what)
+        self.setToolTip(verbatim(f"{what}\n{saved}" if saved else what))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -9,6 +9,7 @@ from PySide6.QtGui import QColor, QContextMenuEvent, QPainter
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
+from gui.widgets.plain_text import verbatim
 
 from .run_menu import RunMenu
 
@@ -119,7 +120,7 @@ def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setText(f"{row.title}\n{row.outcome}")
     item.setData(Qt.ItemDataRole.UserRole, str(row.dir))
     item.setData(TONE, row.tone)
-    item.setToolTip(row.tip)
+    item.setToolTip(verbatim(row.tip))
 
 
 class RunDelegate(QStyledItemDelegate):

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from gui.style.icons import glyph
+from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,7 @@ class RunMenu(QMenu):
             if signal is self.remove_asked:
                 self.addSeparator()  # set off: it cannot be undone
             action = self.addAction(text)
-            action.setToolTip(tip)
+            action.setToolTip(verbatim(tip))
             action.triggered.connect(lambda _, signal=signal: signal.emit(self._run_dir))
 
     def show_run(self, run_dir: Path | str) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QToolButton
 
 from core.config import presets
+from gui.widgets.plain_text import menu_text, verbatim
 
 if TYPE_CHECKING:
     from PySide6.QtCore import SignalInstance
@@ -62,14 +63,14 @@ class PresetsButton(QToolButton):
 
     @staticmethod
     def _offer(menu: QMenu, text: str, preset: Preset, signal: SignalInstance) -> QAction:
-        action = menu.addAction(text)
+        action = menu.addAction(menu_text(text))
         action.triggered.connect(lambda: signal.emit(str(preset.path)))
         return action
 
 
 def _describe(action: QAction, preset: Preset) -> None:
     action.setEnabled(preset.spec is not None)
-    action.setToolTip(preset.problem if preset.spec is None else summary(preset))
+    action.setToolTip(verbatim(preset.problem if preset.spec is None else summary(preset)))
 
 
 def summary(preset: Preset) -> str:

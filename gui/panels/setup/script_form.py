@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QFileDialog, QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
 from gui.viewmodels.setup.python_rows import python_rows
@@ -14,6 +14,7 @@ from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
 from gui.widgets.forms.fields import browse_button, field, form, label, line, with_button
 from gui.widgets.forms.strategy_box import StrategyBox
+from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ class ScriptForm(QWidget):
             "Regular expression whose named groups are metrics: (?P<step>\\d+) (?P<loss>[\\d.]+)",
         )  # fmt: skip
         self._expression.setPlaceholderText("automatic")
-        self._trial = QLabel()
+        self._trial = PlainLabel()
         self._trial.setObjectName("expressionTrial")
         self._trial.setProperty("role", "small")
         self._trial.setWordWrap(True)
@@ -189,7 +190,7 @@ class ScriptForm(QWidget):
 
     def _on_script_edited(self) -> None:
         """Set the folder to the script's, unless the user chose one, and drop the suggested launch mode."""
-        self._script.setToolTip(self.script or SCRIPT_TIP)
+        self._script.setToolTip(verbatim(self.script or SCRIPT_TIP))
         untouched = self._folder.text().strip() in {"", self._default_folder}
         self._default_folder = folder_of(self.script)
         if untouched:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from gui.viewmodels.setup.start_check import StartCheck
@@ -40,10 +41,9 @@ class StartStatus(QWidget):
             mark(self.sentences, tone="warn" if warns else "good")
 
 
-def _label(name: str) -> QLabel:
-    label = QLabel()
+def _label(name: str) -> PlainLabel:
+    label = PlainLabel()
     label.setObjectName(name)
     label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label

@@ -5,6 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
+from gui.widgets.plain_text import verbatim
+
 from .presets_button import PresetsButton
 
 
@@ -46,7 +48,7 @@ class WorkloadSwitch(QWidget):
 def _segment(name: str, text: str, tip: str) -> QPushButton:
     button = QPushButton(text)
     button.setObjectName(name)
-    button.setToolTip(tip)
+    button.setToolTip(verbatim(tip))
     button.setCheckable(True)
     button.setProperty("role", "segment")
     return button

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel
+
+from gui.widgets.plain_text import ColouredLabel, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,12 +32,11 @@ class HoverRow:
         """Label and value as plain text."""
         return f"{self.label} {self.value}".strip()
 
-    def html(self, theme: Theme) -> str:
-        """Return label and value as rich text, with a square in the colour of the line."""
-        mark = f'<span style="color:{self.colour}">\u25a0</span>&nbsp;' if self.colour else ""
-        label = f'<span style="color:{theme.muted}">{escape(self.label)}</span>'
-        value = f'&nbsp;&nbsp;<span style="color:{theme.text}">{escape(self.value)}</span>'
-        return mark + label + (value if self.value else "")
+    def spans(self, theme: Theme) -> list[Span]:
+        """Return a square in the colour of the line, the label, and the value."""
+        mark = [Span("\u25a0 ", self.colour)] if self.colour else []
+        value = [Span(f"  {self.value}", theme.text)] if self.value else []
+        return [*mark, Span(self.label, theme.muted), *value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class HoverReadout:
         self._line = pg.InfiniteLine(angle=90, movable=False)
         self._line.setZValue(20)
         canvas.addItem(self._line, ignoreBounds=True)
-        self.label = QLabel(canvas)
+        self.label = ColouredLabel(canvas)
         self.label.setProperty("role", "readout")
         self.label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._hide()
@@ -88,7 +87,7 @@ class HoverReadout:
             return
         self._line.setValue(reading.x)
         self._line.show()
-        self.label.setText("<br>".join(row.html(self._theme) for row in reading.rows))
+        self.label.show_groups((row.spans(self._theme) for row in reading.rows), in_lines=True)
         self.label.adjustSize()
         self._place(reading.x)
         self.label.show()

@@ -20,6 +20,8 @@ COLUMNS = ("PID", "User", "Name", "Command", "Age", "Memory", "Device", "Run")
 PID, USER, NAME, COMMAND, AGE, MEMORY, DEVICE, RUN = range(len(COLUMNS))
 COMMAND_LENGTH, SHORT_COMMAND = 400, 90
 """Maximum characters of a command line in a question about one process, and about several."""
+MAX_COMMAND = 2000
+"""Maximum characters of a command line in the table: it may have megabytes, which Qt would lay out at every frame."""
 MAX_NAMES, MAX_LINES, MAX_REASONS = 3, 8, 4
 
 
@@ -142,7 +144,7 @@ def _texts(entry: ProcessEntry, labels: Mapping[str, str], runs: KnownRuns) -> t
 
 def _command(info: ProcessInfo) -> str:
     if info.command:
-        return " ".join(info.command.split())
+        return one_line(info.command, MAX_COMMAND)
     return DASH if info.name else "in a container, or already ended"
 
 

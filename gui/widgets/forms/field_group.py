@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
+
+from gui.widgets.plain_text import PlainLabel
 
 from .fields import form, label, side_by_side
 
@@ -27,7 +29,7 @@ class FieldGroup(QWidget):
         self._editors: dict[str, Editor] = {}
         self._hidden: set[str] = set()
         self._rows = form(self)
-        title = QLabel(heading)
+        title = PlainLabel(heading)
         title.setProperty("role", "small")
         title.setStyleSheet("font-weight: bold;")
         title.setMinimumHeight(HEADING_PX)

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QFormLayout,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QPushButton,
     QScrollArea,
@@ -23,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.style.theme import inset
+from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +51,7 @@ def field(widget: QWidget, name: str, accessible: str, tip: str) -> None:
     """Set the names, tooltip, size policy and wheel behaviour of a field."""
     widget.setObjectName(name)
     widget.setAccessibleName(accessible)
-    widget.setToolTip(tip)
+    widget.setToolTip(verbatim(tip))
     widget.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
     widget.setMinimumWidth(48)
     if isinstance(widget, (QComboBox, QAbstractSpinBox)):
@@ -112,14 +112,14 @@ def form(parent: QWidget) -> QFormLayout:
     return layout
 
 
-def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> QLabel:
+def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLabel:
     """Return the label of a field; Alt with the letter after `&` focuses the field."""
-    made = QLabel(text)
+    made = PlainLabel(text)
     made.setProperty("role", "small")
     made.setFixedWidth(width_px)
     made.setBuddy(buddy)
     made.setMinimumHeight(ROW_PX)
-    made.setToolTip(buddy.toolTip())
+    made.setToolTip(verbatim(buddy.toolTip()))
     return made
 
 
@@ -166,7 +166,7 @@ def browse_button(name: str, accessible: str, tip: str, browse: Callable[[], Non
     button = QPushButton("…")
     button.setObjectName(name)
     button.setAccessibleName(accessible)
-    button.setToolTip(tip)
+    button.setToolTip(verbatim(tip))
     button.setStyleSheet("QPushButton { padding: 4px 8px; }")
     button.clicked.connect(lambda _: browse())
     return button

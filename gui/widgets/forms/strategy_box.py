@@ -11,6 +11,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox
 
+from gui.widgets.plain_text import verbatim
+
 from .fields import field, select
 from .strategy_delegate import SECOND_LINE, WIDTH_PX, StrategyDelegate
 
@@ -76,7 +78,7 @@ class StrategyBox(QComboBox):
         self.addItem(row.title, row.strategy)
         index = self.count() - 1
         self.setItemData(index, row.obstacle or row.summary, SECOND_LINE)
-        self.setItemData(index, row.obstacle or row.summary, Qt.ItemDataRole.ToolTipRole)
+        self.setItemData(index, verbatim(row.obstacle or row.summary), Qt.ItemDataRole.ToolTipRole)
         spoken = f"{row.title}, not available: {row.obstacle}" if row.obstacle else f"{row.title}: {row.summary}"
         self.setItemData(index, spoken, Qt.ItemDataRole.AccessibleTextRole)
         model = self.model()
@@ -86,4 +88,4 @@ class StrategyBox(QComboBox):
     def _update_tooltip(self) -> None:
         """Describe the chosen row in the tooltip, because the box may cut its title."""
         row = next((row for row in self._rows if row.strategy == self.currentData()), None)
-        self.setToolTip(f"{row.title}: {row.obstacle or row.summary}" if row else self._tip)
+        self.setToolTip(verbatim(f"{row.title}: {row.obstacle or row.summary}" if row else self._tip))

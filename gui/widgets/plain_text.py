@@ -1,0 +1,78 @@
+"""Labels and tooltips that show data as they are. Qt would take some texts for HTML and open the files named in it.
+
+Names of processes, runs, metrics and devices come from programs and from other users. `tests/architecture` checks that
+no other module makes a label, writes HTML, or sets a computed tooltip without `verbatim`.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import Qt as GuiQt  # has the functions on rich text
+from PySide6.QtWidgets import QLabel, QWidget
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MAX_CHARACTERS = 4000
+"""Maximum characters of a tooltip: a command line may be megabytes, and Qt would lay out all of it."""
+GAP = "&nbsp;&nbsp;&nbsp; "
+
+
+def verbatim(text: str) -> str:
+    """Return what to give to `setToolTip` so that Qt shows this text as it is, cut at `MAX_CHARACTERS`.
+
+    Qt decides with `mightBeRichText` whether a tooltip is HTML. A text that it takes for HTML is escaped.
+    """
+    shown = text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
+    # In an unfinished comment or tag, Qt looks at all of the text: at most the characters kept above.
+    return GuiQt.convertFromPlainText(shown) if GuiQt.mightBeRichText(shown) else shown
+
+
+def menu_text(text: str) -> str:
+    """Return a text for a menu that shows `&` instead of underlining the letter after it."""
+    return text.replace("&", "&&")
+
+
+def title_text(text: str) -> str:
+    """Return a text for the title of a window; Qt would leave out a single `[*]`."""
+    return text.replace("[*]", "[*][*]")
+
+
+class PlainLabel(QLabel):
+    """A label that never interprets its text."""
+
+    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setText(text)
+
+
+class Span(NamedTuple):
+    """A text in a colour."""
+
+    text: str
+    colour: str = ""
+    """`#rrggbb`; the empty string for the colour of the label."""
+
+
+class ColouredLabel(QLabel):
+    """A label in several colours; the texts are not interpreted."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.RichText)
+
+    def show_groups(self, groups: Iterable[Sequence[Span]], *, in_lines: bool = False) -> None:
+        """Show groups of spans beside each other, or one per line."""
+        self.setText(("<br>" if in_lines else GAP).join(_html(group) for group in groups))
+
+
+def _html(spans: Sequence[Span]) -> str:
+    colours = (f" color:{escape(each.colour)}" if each.colour else "" for each in spans)
+    return "".join(
+        f'<span style="white-space:pre;{colour}">{escape(each.text)}</span>'
+        for colour, each in zip(colours, spans, strict=True)
+    )

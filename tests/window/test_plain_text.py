@@ -1,0 +1,172 @@
+"""Data that look like HTML are shown as they are, and no file that they name is opened."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QAction, QHelpEvent, QTextDocument
+from PySide6.QtGui import Qt as GuiQt
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QLabel, QTableWidget, QToolTip, QWidget
+
+from gui.widgets.plain_text import MAX_CHARACTERS, ColouredLabel, PlainLabel, Span, menu_text, title_text, verbatim
+from tests.support.recorded import GB, finding, recorded
+from tests.window.launching import WAITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LOOK_S = 0.02
+
+
+class WatchedFifo:
+    """A FIFO that nothing writes to: opening it for reading blocks until this object lets the reader go."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.image = f'<img src="{path.name}">'
+        """Without a slash, which a run's name cannot have."""
+        self.opened = False
+        os.mkfifo(path)
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._end.wait(LOOK_S):
+            with contextlib.suppress(OSError):  # ENXIO: nothing has it open
+                os.close(os.open(self.path, os.O_WRONLY | os.O_NONBLOCK))
+                self.opened = True
+
+    def close(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def fifo(tmp_path, monkeypatch) -> Iterator[WatchedFifo]:
+    monkeypatch.chdir(tmp_path)
+    watched = WatchedFifo(tmp_path / "f")
+    yield watched
+    QToolTip.hideText()
+    watched.close()
+
+
+def hover(widget: QWidget, at: QPoint) -> str:
+    """Ask for the tooltip at a position as the mouse would; return its text as a user reads it."""
+    QToolTip.hideText()
+    QApplication.sendEvent(widget, QHelpEvent(QEvent.Type.ToolTip, at, widget.mapToGlobal(at)))
+    return read(QToolTip.text()) if QToolTip.isVisible() else ""
+
+
+def read(text: str) -> str:
+    if not GuiQt.mightBeRichText(text):
+        return text
+    document = QTextDocument()
+    document.setHtml(text)
+    return document.toPlainText().replace("\xa0", " ")
+
+
+def hover_all(window: QWidget) -> set[str]:
+    """Hover over every widget, every cell and every heading. Return the tooltips."""
+    found = set()
+    for widget in [window, *window.findChildren(QWidget)]:
+        found.add(hover(widget, widget.rect().center()))
+        if isinstance(widget, QAbstractItemView):
+            columns = widget.columnCount() if isinstance(widget, QTableWidget) else 1
+            for row, column in product(range(widget.model().rowCount()), range(columns)):
+                cell = widget.visualRect(widget.model().index(row, column))
+                found.add(hover(widget.viewport(), cell.center()))
+    return found - {""}
+
+
+def shown_in(window: QWidget) -> str:
+    """Return the texts of all labels."""
+    labels = window.findChildren(QLabel)
+    is_plain = Qt.TextFormat.PlainText
+    return "\n".join(each.text() if each.textFormat() is is_plain else read(each.text()) for each in labels)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python train.py", "<b>bold</b> a  b", '<img src="/dev/zero">', "\n <i>x", "&lt;b&gt;", "a < b > c", "<!-- ",
+        "<?xml version='1'?><b>", "<!doctype html>", "<a href='x'>y</a>\n\n\nthird", "<table><tr><td>",
+    ],
+)  # fmt: skip
+def test_tooltip_shows_the_text_as_it_is(qtbot, text):
+    label = PlainLabel(text)
+    qtbot.addWidget(label)
+    label.setToolTip(verbatim(text))
+    assert hover(label, QPoint(1, 1)).strip("\n") == text.strip("\n")
+    assert label.text() == text
+    QToolTip.hideText()
+
+
+def test_coloured_label_shows_the_text_as_it_is(qtbot):
+    label = ColouredLabel()
+    qtbot.addWidget(label)
+    label.show_groups([(Span('<img src="x">  &amp;', '#fff"><img src="y'), Span("<b>"))])
+    assert read(label.text()) == '<img src="x">  &amp;<b>'
+    assert "<img" not in label.text()
+
+
+def test_menu_and_title_show_special_characters(qtbot):
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.setWindowTitle(title_text("a[*]b"))
+    window.show()
+    assert window.windowHandle().title() == "a[*]b"
+    assert QAction(menu_text("R&D")).iconText() == "R&D"
+
+
+def test_long_text_is_cut_in_a_tooltip():
+    assert len(verbatim("x" * 3_000_000)) == MAX_CHARACTERS
+    assert verbatim("x" * 3_000_000).endswith("x…")
+
+
+def test_names_from_elsewhere_are_neither_interpreted_nor_opened(drive, runs_root, nvml, launch, fifo):
+    """Two seconds: a window on a run and a process of which every name is an image."""
+    image = fifo.image
+    process = launch(command=["python3", "-c", WAITS, image])
+    nvml.write(gpus=1, gpu0={"name": image, "memory_used": 12 * GB, "compute": f"{process.pid}:{GB}"})
+    run_dir = recorded(
+        runs_root,
+        last="",
+        findings=(finding(image, sentence=image, verdict="unexplained"),),
+        more=(
+            {"kind": "notice", "text": image},
+            {"kind": "metrics", "first": 1, "values": {image: [1.0]}},
+            {"kind": "state", "state": "failed", "error": image, "traceback": image},
+        ),
+    )
+    spec = run_dir / "spec.json"
+    spec.write_text(spec.read_text().replace("digits_mlp", json.dumps(image)[1:-1]))
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window.controllers.run.attach_to(str(run_dir))
+    panel.until(lambda: image in shown_in(panel.window), "the name in the header")
+    table = panel.window.panels.details.processes.table
+    panel.open_tab("Processes")
+    panel.until(lambda: table.rowCount() > 0, "the process")
+    assert image in table.item(0, 3).text()
+    for tab in ("Processes", "Memory", "Error", "Log"):
+        panel.open_tab(tab)
+        tips = hover_all(panel.window)
+        assert any(image in tip for tip in tips), tab
+    for plot in panel.window.panels.plots.plots.values():
+        plot.redraw()
+        plot.hover.point(0.5)
+    ticks = []
+    panel.window.services.poll_timer.timeout.connect(lambda: ticks.append(1))
+    panel.until(lambda: len(ticks) > 2, "the event loop to go on")
+    assert not fifo.opened
+    labels = panel.window.findChildren(QLabel)
+    assert [each for each in labels if each.textFormat() is Qt.TextFormat.AutoText] == []
