@@ -117,7 +117,7 @@ def _framework_problems(spec: RunSpec) -> list[str]:
 
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
     by_id = {device.id: device for device in devices}
-    names = ", ".join(device.short_name for device in devices) or "none, since this machine shows no device"
+    names = ", ".join(device.short_name for device in devices) or "none (no device was found)"
     if unknown := [repr(name) for name in spec.devices if name not in by_id]:
         sentence = f"There is no device {join_names(unknown, 'or')} here. Choose from: {names}."
         return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=sentence)]
@@ -136,7 +136,7 @@ def _mig_problems(chosen: Sequence[Device]) -> list[str]:
     if len(chosen) == 1 or not any(device.is_mig for device in chosen):
         return []
     names = ", ".join(device.label for device in chosen)
-    return [f"A process can use only one MIG device and no other device; chosen are {names}. Choose one MIG device."]
+    return [f"A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG device."]
 
 
 def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:

@@ -254,7 +254,7 @@ class HelperSource:
         process.close()
         self._process = None
         if self._hung:
-            self._fail("did not answer and was ended", now)
+            self._fail("did not answer and was terminated", now)
         elif ending:
             self._fail(f"ended with {ending}", now)
         else:  # it has answered all there is

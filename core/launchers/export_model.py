@@ -69,13 +69,13 @@ def export_model(
 
 def _format(spec: RunSpec, wanted: str | None) -> str:
     if spec.script is not None:
-        raise ValueError("The model of a script cannot be exported: it is where the script has written it.")
+        raise ValueError("The model of a script cannot be exported. Look for it where the script saves it.")
     known = FORMATS[spec.framework]
     if wanted is None:
         return known[0]
     if wanted not in known:
         title = frameworks.framework(spec.framework).title
-        raise ValueError(f"A {title} model is not exported as {wanted}. Choose {' or '.join(known)}.")
+        raise ValueError(f"A {title} model cannot be exported as {wanted}. Choose {' or '.join(known)}.")
     return wanted
 
 
@@ -111,7 +111,9 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
         try:
             answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            raise RunError(f"The export ended without an answer. {_last_line(output)}".strip()) from None
+            raise RunError(
+                f"The model could not be exported: the process that reads it exited early. {_last_line(output)}".strip()
+            ) from None
     if answer.get("full"):
         raise RunError(disk_full(folder.parent, IF_FULL))
     if "error" in answer:
@@ -139,4 +141,4 @@ def _run(spec: RunSpec, request: str) -> str:
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return f"It printed last: {lines[-1]}" if lines else ""
+    return f"Its last line of output: {lines[-1]}" if lines else ""

@@ -98,7 +98,7 @@ def problems(script: Script, launch_mode: str) -> list[str]:
     """Return a sentence for each variable of a script that contradicts the ticked devices or cannot be used."""
     fixed = FROM_DEVICES | PER_DEVICE if launch_mode == "per-device" else FROM_DEVICES
     sentences = [
-        f"{name} cannot be given to the script, since it follows from {what}. Leave it out."
+        f"{name} cannot be set for a script: Trainyard sets it from {what}. Leave it out."
         for names, what in ((fixed, "the chosen devices"), (FROM_RUN, "the run"))
         for name in sorted(names & script.environment.keys())
     ]

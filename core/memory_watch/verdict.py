@@ -88,7 +88,7 @@ def judge(evidence: MemoryEvidence) -> Judgement | None:
     return _judge_change(evidence, compare_usage(evidence))
 
 
-BLIND = "remaining processes of the run could not be searched, since this machine has no /proc."
+BLIND = "it is not known whether processes of the run are left, since this machine has no /proc."
 
 
 def _unreadable(evidence: MemoryEvidence) -> str | None:
@@ -101,19 +101,18 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
         )
     if evidence.asleep:
         return (
-            f"{label} sleeps, so nothing uses it any more; it was not woken up to read its memory, and whether all of "
-            "it came back is not known."
+            f"{label} is asleep, so no process uses it any more. It was not woken up to read its memory, so it is not "
+            "known whether all of it came back."
         )
     if evidence.lost is not None and (evidence.due or not evidence.patient):
-        sentence = f"{label} has not answered since the run's end, so whether its memory came back is not known."
+        sentence = f"{label} has not answered since the run's end, so it is not known whether its memory came back."
         return f"{sentence} {evidence.lost}"
     if evidence.after is None and (evidence.due or not evidence.patient):
-        wait = _waited(evidence)
-        return f"The memory of {label} could not be read after the run's end{wait}: whether it came back is not known."
+        return f"The memory of {label} could not be read {_waited(evidence)}, so it is not known whether it came back."
     if evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
         return (
-            f"The memory of {label} could not be read before the run: {size(evidence.after)} are used now, and whether "
-            "they were before is not known."
+            f"The memory of {label} could not be read before the run. {size(evidence.after)} are used now, and it is "
+            "not known whether they were used before."
         )
     return None
 
@@ -157,14 +156,13 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
     left = [*((process, taken) for process, taken in delta.left), *((process, None) for process in delta.vanished)]
     names = enumerated(f"{process.words}, {size(taken)}" for process, taken in left)
     if evidence.excess <= evidence.tolerance_bytes:
-        used = f"{evidence.label} uses {size(evidence.after)}, no more than the {size(evidence.before)} before the run"
-        what = f"{used}; but of these"
+        used = f"{evidence.label} uses {size(evidence.after)}, no more than the {size(evidence.before)} before the run."
     else:
         took = enumerated(_with_run(process) for process, _ in delta.grown)
-        what = f"{_excess(evidence)}, which others have: {took}; but of what was used before"
+        used = f"{_excess(evidence)}, which other processes have: {took}."
     return (
-        f"{what} some belonged to processes that seem to have released it ({names}): whether all of this run's memory "
-        "came back is not known."
+        f"{used} But processes that used memory before the run seem to have released it ({names}), so it is not known "
+        "whether all of this run's memory came back."
     )
 
 
@@ -220,7 +218,7 @@ def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Jud
     have = "has" if len(partly) == 1 else "have"
     others = f"{enumerated(map(_with_run, partly))} {have} a part of it." if partly else None
     dead = enumerated(_with_size(process) for process in evidence.gone)
-    books = f"The driver attributes it to {dead}, of this run, which ended." if dead else None
+    owner = f"The driver attributes it to {dead}, of this run, which ended." if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
     remedies = (
         "What to do, mildest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
@@ -228,7 +226,7 @@ def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Jud
         "reboot. Trainyard does none of these by itself."
     )
     nothing = f"{_excess(evidence)}, and no process was found that holds {what}."
-    return Verdict.UNEXPLAINED, _joined(nothing, others, books, _ended(evidence), evidence.trouble, remedies)
+    return Verdict.UNEXPLAINED, _joined(nothing, others, owner, _ended(evidence), evidence.trouble, remedies)
 
 
 # -- processes of the run that are left ---------------------------------------------------------
@@ -281,9 +279,10 @@ def waiting(evidence: MemoryEvidence) -> str:
         return f"The memory of {evidence.label} has not been read since the end; waiting for a reading."
     if evidence.excess <= evidence.tolerance_bytes:
         return (
-            f"{evidence.label} uses no more than before the run, but others have released memory since; waiting for it."
+            f"{evidence.label} uses no more than before the run, but other processes have released memory since; "
+            "waiting until this run's memory is released."
         )
-    return f"{_excess(evidence)}; waiting for it."
+    return f"{_excess(evidence)}; waiting until it is released."
 
 
 def _doing(process: ProcessInfo) -> str:
@@ -304,10 +303,10 @@ def _when(evidence: MemoryEvidence) -> str:
 
 
 def _waited(evidence: MemoryEvidence) -> str:
-    """Word how long the watch waited for a reading."""
+    """Word when the watch tried to read the memory."""
     if evidence.hurried:
-        return ", as the waiting was cut short"
-    return f", in {evidence.seconds:.0f} s" if evidence.seconds >= 1.5 else ""
+        return "after the run's end, as the waiting was cut short"
+    return f"within {evidence.seconds:.0f} s after the run's end" if evidence.seconds >= 1.5 else "after the run's end"
 
 
 def _ended(evidence: MemoryEvidence) -> str | None:

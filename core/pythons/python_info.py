@@ -134,7 +134,7 @@ class PythonProbe:
         except ValueError:
             self.close()
             raise ValueError(
-                f"{self.python} is not a Python interpreter: asked for its version, it did not stop printing. {REMEDY}"
+                f"{self.python} is not a Python interpreter: it printed without end instead of its version. {REMEDY}"
             ) from None
         if ended:
             self.close()
@@ -142,7 +142,7 @@ class PythonProbe:
         if time.monotonic() > self._deadline:
             self.close()
             raise ValueError(
-                f"{self.python} did not say within {self._timeout_s:g} s which Python it is. "
+                f"{self.python} did not report its version within {self._timeout_s:g} s. "
                 "Start it in a terminal to see what it waits for, or choose another; "
                 "`trainyard pythons` lists those of this machine."
             )
@@ -170,11 +170,10 @@ class PythonProbe:
             printed = f" and printed “{words}”" if words else ""
             if how:
                 raise ValueError(
-                    f"{self.python} cannot be used: asked for its version, it ended with {how}{printed}. {REMEDY}"
+                    f"{self.python} cannot be used: it ended with {how}{printed} instead of its version. {REMEDY}"
                 )
             raise ValueError(
-                f"{self.python} is not a Python interpreter: asked for its version, it ended"
-                f"{printed or ' without output'}. {REMEDY}"
+                f"{self.python} is not a Python interpreter: it ended without reporting its version{printed}. {REMEDY}"
             )
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(

@@ -83,7 +83,7 @@ def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError)
         if not above.is_dir():
             return f"{runs_root} cannot be a folder of runs, since {above} is a file. {ELSEWHERE}"
         if error.errno not in FULL:
-            return f"{runs_root} could not be made in {above}: {error.strerror}. {ELSEWHERE}"
+            return f"{runs_root} could not be created in {above}: {error.strerror}. {ELSEWHERE}"
     return cannot_start(runs_root, error)
 
 

@@ -318,9 +318,9 @@ def _ended_sentence(ended: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
     """Return a notice on processes terminated while resuming; nothing if there were none."""
     if not ended:
         return ()
-    what = "A process that was left of the run was" if len(ended) == 1 else "Processes that were left of the run were"
+    some, was = ("A process", "was") if len(ended) == 1 else ("Processes", "were")
     names = ", ".join(f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in ended)
-    return (f"{what} terminated before it was resumed: {names}.",)
+    return (f"{some} of the run {was} still running and {was} terminated before the run was resumed: {names}.",)
 
 
 def _cut(text: str | None) -> str | None:

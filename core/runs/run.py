@@ -237,7 +237,9 @@ class Run:
         if not left:
             return "; none of its processes is left"
         pids = ", ".join(str(each.pid) for each in left)
-        return f"; these of its processes were still there: pid {pids}. `trainyard sweep` ends those that stay"
+        return (
+            f"; processes of it were still running (pid {pids}), and `trainyard sweep` terminates those that are left"
+        )
 
 
 def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:

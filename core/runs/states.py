@@ -43,27 +43,27 @@ class StateInfo:
 
 STATES = (
     StateInfo(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
-             sentence="The run directory is there; its supervisor is starting."),
+             sentence="The run directory was created; its supervisor is starting."),
     StateInfo(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="The workers are loading their framework and the recipe."),
     StateInfo(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="Training is running."),
     StateInfo(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
              forcing="Forcing the end of the workers.",
-             sentence="The workers were asked to stop; they are forced to if they do not."),
+             sentence="The workers were asked to stop. Those that do not stop are terminated."),
     StateInfo(state=RunState.RELEASING, label="Releasing", colour="warn", can_force=True,
              forcing="Not waiting any longer for the devices' memory.",
              sentence="Training has ended. The devices are watched until their memory is back."),
     StateInfo(state=RunState.FINISHED, label="Finished", colour="good", over=True,
              sentence="Training was completed."),
     StateInfo(state=RunState.STOPPED, label="Stopped", colour="warn", over=True, can_resume=True,
-             sentence="Training was stopped on request. It can be resumed from its last checkpoint."),
+             sentence="Training was stopped on request."),
     StateInfo(state=RunState.PAUSED, label="Paused", colour="warn", over=True, can_resume=True,
-             sentence="Training was saved and its devices are free. It continues here when it is resumed."),
+             sentence="Training was saved and its devices are free. Resume continues from there."),
     StateInfo(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
-             sentence="Training ended with an error. It can be resumed from its last checkpoint."),
+             sentence="Training ended with an error."),
     StateInfo(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
-             sentence="The supervisor exited unexpectedly. The run can be resumed from its last checkpoint."),
+             sentence="The run's supervisor exited unexpectedly."),
 )  # fmt: skip
 
 TRANSITIONS = frozenset({

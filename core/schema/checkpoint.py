@@ -192,7 +192,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, AssertionError) as error:
         if isinstance(error, BrokenCheckpointError):
             raise
-        raise BrokenCheckpointError(f"{MANIFEST} is not what was written") from error
+        raise BrokenCheckpointError(f"{MANIFEST} was changed or damaged") from error
     return manifest
 
 
@@ -213,9 +213,9 @@ def _check(path: Path, facts: Mapping[str, int]) -> None:
     try:
         size = path.stat().st_size
         if size != facts["bytes"]:
-            raise BrokenCheckpointError(f"{path.name} has {size} bytes where {facts['bytes']} were written")
+            raise BrokenCheckpointError(f"{path.name} has {size} bytes instead of {facts['bytes']}")
         if _crc32(path) != facts["crc32"]:
-            raise BrokenCheckpointError(f"the content of {path.name} is not what was written")
+            raise BrokenCheckpointError(f"{path.name} was changed or damaged")
     except OSError as error:
         raise BrokenCheckpointError(f"{path.name} could not be read: {error.strerror}") from error
 

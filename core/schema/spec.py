@@ -138,7 +138,7 @@ def _part(kind: type[Part], data: dict[str, Any], within: str = "") -> Part:
     items = fields(kind)  # type: ignore[arg-type]  # always one of our dataclasses
     needed = [item for item in items if item.default is MISSING and item.default_factory is MISSING]
     if missing := [f"{within}{item.name}" for item in needed if item.name not in data]:
-        raise ValueError(f"It is not complete: {', '.join(missing)} is not there.")
+        raise ValueError(f"It lacks {', '.join(missing)}.")
     known = [item for item in items if item.name in data]
     return kind(**{item.name: _value(str(item.type), data[item.name], within + item.name) for item in known})
 

@@ -44,7 +44,7 @@ class DeviceLog:
         if gone and self._clock() >= deadline:  # the survey returns early once all readers have listed their devices
             raise RunError(_not_listed(gone, survey.banner))
         if gone:
-            reason = survey.banner or "It was found when it was chosen. Check its power and its driver."
+            reason = survey.banner or "It was there when it was chosen: check its power and its driver."
             raise RunError(f"Device {', '.join(gone)} is not on this machine any more. {reason}")
         blocked = [by_id[name].blocked for name in self._device_ids if by_id[name].blocked]
         if blocked:

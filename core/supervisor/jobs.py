@@ -150,7 +150,7 @@ class ScriptJob(Job):
         which = f" ({worker.name})" if worker.assignment.world_size > 1 else ""
         error = (trace or "").rstrip().rpartition("\n")[2].strip().rstrip(".")
         last = printed.rstrip().rpartition("\n")[2].strip()[:MAX_LINE].rstrip(".")
-        why = f": {error}." if error else f". It printed last: {last}." if last else ", and printed nothing."
+        why = f": {error}." if error else f". Its last line of output: {last}." if last else ". It printed nothing."
         return f"{self._name}{which} ended with exit code {worker.exit_code}{why}", trace
 
     def close(self) -> None:

@@ -66,6 +66,6 @@ def _sentence(step: int | None, still_s: float, busy: str) -> str:
     which = f"since step {step} at {since}" if step is not None else f"since training began at {since}"
     devices = f" ({busy})" if busy else ""
     return (
-        f"No step has been reported {which}, although all processes live{devices}. A process may wait for data, "
-        "or for another one that hangs; a long validation looks the same. If training does not go on, stop the run."
+        f"No step has been reported {which}, but all processes are running{devices}. A process may be waiting for data "
+        "or for another process; a long validation looks the same. If training does not continue, stop the run."
     )

@@ -213,7 +213,8 @@ class Supervisor:
             self._done_since = float("inf")
             pids = ", ".join(str(worker.process.pid) for worker in self._workers.working if not worker.serves)
             self._events.write(
-                "notice", text=f"Training is done but its processes did not end, and are terminated: {pids}."
+                "notice",
+                text=f"Training is done, but these processes did not exit and are being terminated: pid {pids}.",
             )
             self._escalation.begin("SIGTERM")
 

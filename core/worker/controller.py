@@ -304,8 +304,8 @@ class TrainingController:
     def _report_early_stop(self) -> None:
         if self._context.rank == 0:
             self._context.notice(
-                f"Early stopping after epoch {self.epoch}: none of the last {self._since_best} was better than "
-                f"{self._best:.6g}."
+                f"Early stopping after epoch {self.epoch}: the loss has not been better than {self._best:.6g} for "
+                f"{self._since_best} {'epoch' if self._since_best == 1 else 'epochs'}."
                 if math.isfinite(self._best)
                 else f"Early stopping after epoch {self.epoch}: no epoch so far had a finite loss."
             )

@@ -88,8 +88,8 @@ def _check_call(name: str, function: Callable[..., Any], arguments: tuple[object
 
 
 WHAT_TO_RETURN = {
-    "loss": "Return the function of (output, target) instead of being it.",
-    "metrics": "Return a dict of names and functions of (output, target).",
+    "loss": "It must return the loss function, which takes (output, target).",
+    "metrics": "It must return a dict of names and functions of (output, target).",
 }
 
 

@@ -75,7 +75,7 @@ class RemovalController(QObject):
             question=f"Delete the run {run_title(chosen, time.time())}?",
             words=f"It is {state_info(chosen.state).label.lower()} and takes {disk(check.size_bytes)} of disk. Its "
             f"folder is deleted, with its curves, its log and its checkpoints:\n{chosen.dir}\n\n"
-            "This cannot be taken back.",
+            "This cannot be undone.",
             yes="Delete it",
         )
 

@@ -128,4 +128,4 @@ def _judge(name: str) -> tuple[str, str]:
         path = _path_of(name)
     except ValueError as error:
         return str(error), ""
-    return "", "There is one of this name: it will be replaced." if path.exists() else ""
+    return "", "A preset with this name exists and will be replaced." if path.exists() else ""

@@ -57,4 +57,4 @@ def _tried(expression: str, run_dir: Path) -> str:
 
 
 def _failed(error: Exception) -> str:
-    return f"It could not be tried: {reason(error)}."
+    return f"The expression could not be tested: {reason(error)}."

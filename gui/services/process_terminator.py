@@ -85,7 +85,7 @@ def end_one(holder: ProcessInfo, grace_s: float = GRACE_S) -> tuple[str, str]:
     alone = ProcessTarget(process=ProcessId(pid=holder.pid, created=holder.created), run_id=holder.run_id)
     outcome = terminate(lambda: [alone], grace_s=grace_s)
     if outcome.left:
-        return f"{name} is still there. {outcome.left[0].why}", "bad"
+        return f"{name} is still running. {outcome.left[0].why}", "bad"
     if not outcome.ended:
         return f"{name} has ended.", "good"
     return f"{name} was ended ({outcome.ended[0].signal}).", "good"

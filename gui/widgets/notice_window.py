@@ -33,7 +33,7 @@ class NoticeWindow(QWidget):
 def notice_sentence(names: list[str], run_ids: list[str]) -> str:
     """Return the sentence about the runs that continue."""
     one = len(names) == 1
-    what = f"{names[0]} goes on" if one else f"{len(names)} runs go on"
+    what = f"{names[0]} continues" if one else f"{len(names)} runs continue"
     which = run_ids[0] if one else "RUN"
     return (
         f"{what} in the background. Open Trainyard again to see {'it' if one else 'them'}, "

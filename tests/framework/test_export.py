@@ -122,7 +122,7 @@ def test_export_errors_describe_the_cause(runs_root: Path, tmp_path: Path) -> No
     first, *_ = every = listed(run.dir)
     names = ", ".join(each.path.name for each in every)
 
-    with pytest.raises(ValueError, match="PyTorch model is not exported as keras"):
+    with pytest.raises(ValueError, match="PyTorch model cannot be exported as keras"):
         export_model(run.dir, folder, format_name="keras")
     with pytest.raises(ValueError, match=f"has no checkpoint 'step-7'. Choose from: {names}"):
         export_model(run.dir, folder, checkpoint_name="step-7")
@@ -135,7 +135,7 @@ def test_export_errors_describe_the_cause(runs_root: Path, tmp_path: Path) -> No
     with pytest.raises(RunError, match="could not be exported: RuntimeError: not today"):
         export_model(run.dir, folder)
     source.write_text(f"{LONG_PYTORCH}\nimport os\nprint('a last word', flush=True)\nos._exit(3)\n")
-    with pytest.raises(RunError, match="It printed last: a last word"):
+    with pytest.raises(RunError, match="Its last line of output: a last word"):
         export_model(run.dir, folder)
     with (first.path / "model.pt").open("ab") as file:
         file.write(b"more")

@@ -40,7 +40,7 @@ def test_every_worker_sees_only_the_selected_gpus(nvml: StandIn, tmp_path: Path,
     assert workers
     assert all(worker == expected for worker in workers)
     assert followed.states[-2:] == [RunState.RELEASING, RunState.FAILED]
-    assert f"This worker sees 0 CUDA devices where 2 were chosen ({ticked[0]}, {ticked[1]})" in str(
+    assert f"This worker sees 0 CUDA devices, but 2 were chosen ({ticked[0]}, {ticked[1]})" in str(
         followed.run.facts.error
     )
     assert [worker.devices for _, worker in sorted(followed.run.facts.workers.items())] == [(ticked[0],), (ticked[1],)]

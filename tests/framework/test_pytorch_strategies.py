@@ -291,7 +291,7 @@ def test_model_that_cannot_be_split_fails_with_the_reason(runs_root: Path, tmp_p
     recipe = write_recipe(tmp_path, AWKWARD.replace("nn.Linear(6, 16), nn.Tanh()", "nn.Tanh()").replace("(16,", "(6,"))
     followed = train(make_spec(recipe, strategy=strategy, devices=TWO, epochs=1, batch_size=16), runs_root)
     error = str(followed.run.facts.error)
-    assert "because it has no more than 1 part(s) with parameters to train, one after the other. Tick fewer" in error
+    assert "because it can be divided into at most 1 part with parameters to train. Tick fewer" in error
     assert ("stages()" if strategy == "pipeline" else "placed_model(devices)") in error
 
 
@@ -374,6 +374,9 @@ def test_untraceable_models_are_refused() -> None:
         def forward(self, inputs: torch.Tensor) -> torch.Tensor:
             return nn.functional.linear(self.second(self.first(inputs)), self.first.weight)
 
-    for model, words in ((Branching(), "torch.export cannot trace it"), (Sharing(), "2 stages would use first.weight")):
+    for model, words in (
+        (Branching(), "torch.export cannot trace it"),
+        (Sharing(), "2 stages would share the parameter first.weight"),
+    ):
         with pytest.raises(CannotSplitError, match=words):
             traced_stage(model, [torch.ones(2, 4)], ["second"], 0, torch.device("cpu"))

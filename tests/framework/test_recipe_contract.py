@@ -56,8 +56,8 @@ def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (data("(torch.zeros(8, 4),)"), "train_data() returned (Tensor). Return two or more tensors"),
         (data("(numpy.zeros((8, 4)), numpy.zeros(8))"), "torch.from_numpy() makes a tensor of an array."),
         (data("(torch.zeros(8, 4), torch.zeros(7).long())"), "returned tensors of [8, 7] items"),
-        (data("[torch.zeros(4)] * 8"), "The dataset's items came as Tensor."),
-        (data("[{'x': torch.zeros(4), 'y': 1}] * 8"), "The dataset's items came as dict."),
+        (data("[torch.zeros(4)] * 8"), "A batch of the dataset has the type Tensor."),
+        (data("[{'x': torch.zeros(4), 'y': 1}] * 8"), "A batch of the dataset has the type dict."),
         (data("[]"), "train_data() returned an empty list. There is nothing to train on."),
         (f"{LONG_PYTORCH}\ndef model():\n    return 5\n", "model() of wrong returned int. Return a torch.nn.Module."),
         (

@@ -96,7 +96,7 @@ def test_early_stopping_finishes_the_run(runs_root: Path, plain: str) -> None:
     best = losses.index(min(losses))
     assert len(losses) == best + 3 < 40
     assert any(
-        text.startswith(f"Early stopping after epoch {len(losses)}: none of the last 2")
+        text.startswith(f"Early stopping after epoch {len(losses)}: the loss has not been better than ")
         for text in followed.run.facts.notices
     )
 

@@ -284,7 +284,7 @@ def test_model_that_cannot_be_placed_fails_with_the_reason(runs_root: Path, tmp_
     recipe = write_recipe(tmp_path, AWKWARD.replace("keras.Sequential([", "Own([") + OWN, "own")
     followed = train(spec(recipe, "placement", epochs=1), runs_root)
     assert followed.state is RunState.FAILED
-    words = "cannot be placed on 2 devices because it is a Own, not a keras.Sequential."
+    words = "cannot be placed on 2 devices because its class is Own, not keras.Sequential."
     assert words in str(followed.run.facts.error)
 
 

@@ -80,7 +80,7 @@ def test_broken_checkpoint_is_skipped_with_a_notice(runs_root: Path, stepwise: F
     (run_dir / "checkpoints" / "step-00000006" / "state-0.json").unlink()
     again = resumed(run_dir)
     assert again.losses() == stepwise.losses()
-    assert "step-00000007 (the content of state-0.json is not what was written)" in notices(again)
+    assert "step-00000007 (state-0.json was changed or damaged)" in notices(again)
     assert "step-00000006 (state-0.json could not be read: No such file or directory)" in notices(again)
     assert "Training goes on from step 5." in notices(again)
 
@@ -91,7 +91,7 @@ def test_resume_without_usable_checkpoint_fails_and_keeps_metrics(runs_root: Pat
     manifest.write_text(manifest.read_text()[:-40])
     failed = resumed(run_dir)
     assert failed.state is RunState.FAILED
-    assert "All checkpoints of this run are broken: step-00000001 (checkpoint.json is not what was written)." in str(
+    assert "All checkpoints of this run are broken: step-00000001 (checkpoint.json was changed or damaged)." in str(
         failed.run.facts.error
     )
     assert failed.run_series.metrics["loss"].count == 15  # the recorded metrics are kept

@@ -236,7 +236,7 @@ def test_driver_trouble_is_mentioned_when_a_gpu_is_named() -> None:
         "There is no device 'cpu:7' here. Choose from: cpu:0, cpu:1."
     )
     assert refused(banner=trouble, listed=()) == (
-        f"No device is chosen. Choose at least one of: none, since this machine shows no device. {trouble}"
+        f"No device is chosen. Choose at least one of: none (no device was found). {trouble}"
     )
 
 

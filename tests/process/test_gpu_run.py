@@ -58,7 +58,7 @@ def test_gpu_hidden_from_cuda_is_refused_before_workers_start(nvml: StandIn, tmp
     spec = replace(make_spec(write_recipe(tmp_path / "recipes", REPORTING)), devices=(uuid(1),), strategy="single")
     followed = train(spec, runs_root)
     assert followed.states == [RunState.STARTING, RunState.FAILED]
-    assert f"chosen are {uuid(1)}, shown are none." in str(followed.run.facts.error)
+    assert f"chosen: {uuid(1)}; shown: none." in str(followed.run.facts.error)
     assert seen(tmp_path / "recipes") == []
 
 

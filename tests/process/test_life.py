@@ -375,7 +375,7 @@ def test_finished_worker_that_does_not_exit_is_terminated(
     )
     followed = train(make_spec(recipe, epochs=2), runs_root)
     assert followed.states == FINISHED
-    assert any("Training is done but its processes did not end" in notice for notice in followed.run.facts.notices)
+    assert any("Training is done, but these processes did not exit" in notice for notice in followed.run.facts.notices)
 
 
 def test_logout_stops_the_run(runs_root: Path, endless: str) -> None:

@@ -197,7 +197,9 @@ def test_lost_device_is_not_judged(stage: Stage) -> None:
     wait_until(lambda: '"lost"' in samples.read_text(), 30, "it to be lost")
     found = stage.end(followed)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert found.sentence.startswith("GPU 0 has not answered since the run's end, so whether its memory came back")
+    assert found.sentence.startswith(
+        "GPU 0 has not answered since the run's end, so it is not known whether its memory came back"
+    )
 
 
 def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:

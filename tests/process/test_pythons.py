@@ -221,12 +221,12 @@ class TestProbing:
     @pytest.mark.parametrize(
         ("text", "sentence"),
         [
-            ("#!/bin/sh\necho 'I am no sn'\n", "asked for its version, it ended and printed “I am no sn"),
-            ("#!/bin/sh\n", "is not a Python interpreter: asked for its version, it ended without output"),
+            ("#!/bin/sh\necho 'I am no sn'\n", "it ended without reporting its version and printed “I am no sn"),
+            ("#!/bin/sh\n", "is not a Python interpreter: it ended without reporting its version. "),
             ("#!/bin/sh\necho 'no encodings' >&2; exit 1\n", "it ended with exit status 1 and printed “no encodings”"),
             ("#!/bin/sh\nkill -SEGV $$\n", "it ended with signal SEGV"),
-            ("#!/bin/sh\nexec yes\n", "did not stop printing"),
-            ("#!/bin/sh\nsleep 1000\n", "did not say within 0.3 s which Python it is"),
+            ("#!/bin/sh\nexec yes\n", "it printed without end instead of its version"),
+            ("#!/bin/sh\nsleep 1000\n", "did not report its version within 0.3 s"),
             ("#!/nowhere/python\n", "cannot be started: No such file"),
             ("just a text\n", "cannot be started: Exec format error"),
             ("#!/bin/sh\necho 'trainyard-answer:{\"version\": [3, 11, 4]}'\n", "Python 3.11.4 started and then ended"),

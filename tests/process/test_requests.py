@@ -93,7 +93,7 @@ def test_run_that_cannot_be_saved_reports_an_error_and_continues(call: Call, run
     folder = followed.run.dir / "checkpoints"
     folder.rmdir()
     folder.write_text("a file where a folder should be")
-    for command, words in (("pause", "could not be paused and goes on."), ("save", "could not be saved.")):
+    for command, words in (("pause", "could not be paused and continues."), ("save", "could not be saved.")):
         code, out, err = call(command, followed.run.id)
         assert (code, out) == (2, "")
         assert f"Run {followed.run.id} {words} The checkpoint at step" in err

@@ -203,8 +203,9 @@ def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log)
     for run in (first, late):
         ((pid, signal_name, by),) = ((each.pid, each.signal, each.by) for each in run.facts.ended_processes)
         assert (pid, signal_name, by) == (left.pid, "SIGTERM", "supervisor")
+        ended = f"pid {pid} sleep (SIGTERM)"
         assert run.facts.notices == (
-            f"A process that was left of the run was terminated before it was resumed: pid {pid} sleep (SIGTERM).",
+            f"A process of the run was still running and was terminated before the run was resumed: {ended}.",
         )
     log.write("supervisor.jsonl", {"t": 2e9 + 5, "kind": "state", "state": "releasing"})
     log.write("supervisor.jsonl", {"t": 2e9 + 6, "kind": "state", "state": "paused"})

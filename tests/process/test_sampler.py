@@ -214,7 +214,8 @@ def test_hanging_driver_is_reported_and_its_helper_replaced(nvml, clock):
         clock.step(0.5)  # before the first restart
         survey = wait_for(sampler, lambda survey: survey.samples[0].time > replaced_at, "new readings")
         assert (
-            survey.banner == "The helper that reads NVIDIA devices did not answer and was ended; it is started again."
+            survey.banner
+            == "The helper that reads NVIDIA devices did not answer and was terminated; it is started again."
         )
 
 

@@ -163,7 +163,7 @@ def test_argparse_error_of_the_script_is_quoted(tmp_path: Path, runs_root: Path)
     ended = train(script_spec(tmp_path / "picky.py", cwd=tmp_path), runs_root)
 
     assert ended.run.facts.error == (
-        "picky.py ended with exit code 2. It printed last: "
+        "picky.py ended with exit code 2. Its last line of output: "
         "picky.py: error: the following arguments are required: --arch."
     )
 
@@ -251,7 +251,7 @@ def test_pause_and_save_of_a_script_are_refused_with_a_notice(
     for command, done in (("pause", "paused"), ("save", "saved")):
         assert main([command, followed.run.id, "--runs", str(runs_root)]) == 2
         said = capsys.readouterr().err
-        assert said == f"trainyard: Run {followed.run.id} goes on. A script cannot be {done} {in_a_way}\n"
+        assert said == f"trainyard: Run {followed.run.id} continues. A script cannot be {done} {in_a_way}\n"
 
     followed.run.request("stop")
     followed.until_over()

@@ -68,8 +68,8 @@ def test_stall_is_reported_once_and_cleared_when_steps_continue() -> None:
     assert sentence
     assert sentence.startswith("No step has been reported since step 2 at ")
     assert sentence.endswith(
-        ", although all processes live (GPU 0 at 100 %, GPU 1 at 0 %). A process may wait for data, or for another "
-        "one that hangs; a long validation looks the same. If training does not go on, stop the run."
+        ", but all processes are running (GPU 0 at 100 %, GPU 1 at 0 %). A process may be waiting for data or for "
+        "another process; a long validation looks the same. If training does not continue, stop the run."
     )
     assert stall.poll(2, SURVEY, 500.0) is None
     assert stall.poll(3, SURVEY, 501.0) == ""
@@ -83,7 +83,7 @@ def test_first_step_has_a_longer_stall_timeout() -> None:
     sentence = stall.poll(None, Survey(), 50.0 + FIRST_PATIENCE_S)
     assert sentence
     assert sentence.startswith("No step has been reported since training began at ")
-    assert ", although all processes live. A process" in sentence
+    assert ", but all processes are running. A process" in sentence
 
 
 def test_stall_timeout_grows_with_earlier_pauses() -> None:
@@ -116,7 +116,7 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
         wait_until(lambda: followed.poll().run.facts.stalled, 60, "the sentence")
         told = str(followed.run.facts.stalled)
         assert told.startswith("No step has been reported since step ")
-        assert ", although all processes live (CPU 0 at " in told
+        assert ", but all processes are running (CPU 0 at " in told
         gate.touch()
         wait_until(lambda: followed.poll().run.facts.stalled is None, 60, "that it goes on")
         assert followed.state is RunState.RUNNING

@@ -56,5 +56,5 @@ def test_driver_timeout_is_that_of_the_pre_flight_check(tmp_path: Path) -> None:
 
 
 def test_device_that_the_driver_does_not_list_is_reported_missing(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=r"^Device GPU-1 is not on this machine any more\. It was found when"):
+    with pytest.raises(RunError, match=r"^Device GPU-1 is not on this machine any more\. It was there when"):
         found(tmp_path, Slow(1))

@@ -355,8 +355,8 @@ def test_laptop_with_a_sleeping_gpu_lists_it_without_waking_it_up(nvml, reading,
     assert device["id"] == "PCI-0000:01:00.0"
     assert device["name"] == "NVIDIA AD106M [RTX 4070]"
     assert device["blocked"] == (
-        "GPU at 0000:01:00.0 sleeps, and was not woken up to be listed. "
-        "Wake it up to tick it: start anything that uses it, such as nvidia-smi."
+        "GPU at 0000:01:00.0 is asleep and was not woken up to be listed. "
+        "To use it, wake it up: start a program that uses it, such as nvidia-smi."
     )
     assert [samples[0][name] for name in ("asleep", "lost", "memory_used_bytes")] == [True, None, None]
     assert [one["id"] for one in awake] == [uuid(0)], "listed as soon as another program wakes it"

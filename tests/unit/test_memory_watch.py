@@ -56,7 +56,7 @@ def test_memory_that_falls_slowly_is_waited_for_with_a_notice(machine: FakeMachi
         assert read(watch, machine, reading(9 * GB)) == []
     assert watch.waiting() == (
         "GPU 0 uses 8.5 GB more than before the run (512 MB before, 9.0 GB at most, 9.0 GB 5 s after its end); "
-        "waiting for it."
+        "waiting until it is released."
     )
     assert watch.waiting() is None  # reported only once
     (found,) = read(watch, machine, reading(GB // 2))
@@ -81,7 +81,8 @@ def test_reading_from_before_the_end_does_not_count_as_release(machine: FakeMach
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert found.after_bytes is None
     assert found.sentence == (
-        "The memory of GPU 0 could not be read after the run's end, in 60 s: whether it came back is not known."
+        "The memory of GPU 0 could not be read within 60 s after the run's end, so it is not known whether it came "
+        "back."
     )
 
 
@@ -358,7 +359,7 @@ def test_lost_device_is_retried_and_then_not_judged(machine: FakeMachine) -> Non
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert found.seconds == 15
     assert found.sentence == (
-        "GPU 0 has not answered since the run's end, so whether its memory came back is not known. "
+        "GPU 0 has not answered since the run's end, so it is not known whether its memory came back. "
         "GPU 0 does not answer: “Unknown Error”."
     )
 
@@ -373,8 +374,8 @@ def test_missing_reading_from_before_the_run_cannot_be_judged(machine: FakeMachi
     found = read_until_verdict(trained(machine, before=None), machine, GB)
     assert (found[0].verdict, found[0].before_bytes) == (Verdict.CANNOT_BE_JUDGED, None)
     assert found[0].sentence == (
-        "The memory of GPU 0 could not be read before the run: 1.0 GB are used now, and whether they were before is "
-        "not known."
+        "The memory of GPU 0 could not be read before the run. 1.0 GB are used now, and it is not known whether they "
+        "were used before."
     )
 
 
@@ -390,7 +391,7 @@ def test_gpu_that_fell_asleep_is_not_woken_up_and_not_judged(machine: FakeMachin
     read(watch, machine, replace(reading(None), asleep=True))
     (found,) = read(watch, machine, replace(reading(None), asleep=True))
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert found.sentence.startswith("GPU 0 sleeps, so nothing uses it any more; it was not woken up")
+    assert found.sentence.startswith("GPU 0 is asleep, so no process uses it any more. It was not woken up")
 
 
 def test_driver_that_hangs_after_the_end_is_not_waited_for_forever(machine: FakeMachine) -> None:
@@ -453,7 +454,7 @@ def test_cpu_device_is_not_judged_without_proc(machine: FakeMachine) -> None:
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert (
         found.sentence
-        == "CPU 0: remaining processes of the run could not be searched, since this machine has no /proc."
+        == "CPU 0: it is not known whether processes of the run are left, since this machine has no /proc."
     )
 
 

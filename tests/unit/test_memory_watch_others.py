@@ -44,13 +44,15 @@ def test_process_that_exited_during_the_run_does_not_hide_a_leak(machine: FakeMa
     assert found == []
     machine.now += 2
     assert watch.waiting() == (
-        "GPU 0 uses no more than before the run, but others have released memory since; waiting for it."
+        "GPU 0 uses no more than before the run, but other processes have released memory since; "
+        "waiting until this run's memory is released."
     )
     (found,) = read(watch, machine, reading(4 * GB), seconds=60)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
     assert found.sentence == (
-        "GPU 0 uses 4.0 GB, no more than the 5.0 GB before the run; but of these some belonged to processes that seem "
-        "to have released it (pid 4711 blender (bob), 4.0 GB): whether all of this run's memory came back is not known."
+        "GPU 0 uses 4.0 GB, no more than the 5.0 GB before the run. But processes that used memory before the run seem "
+        "to have released it (pid 4711 blender (bob), 4.0 GB), so it is not known whether all of this run's memory "
+        "came back."
     )
 
 
@@ -68,10 +70,8 @@ def test_process_replaced_by_a_smaller_one_does_not_hide_a_leak(machine: FakeMac
     assert found == []
     (found,) = read(watch, machine, reading(8 * GB), seconds=60)
     assert found.verdict is Verdict.CANNOT_BE_JUDGED
-    assert (
-        "which others have: pid 812 blender (bob), 3.0 GB; but of what was used before some belonged" in found.sentence
-    )
-    assert "(pid 4711 blender (bob), 5.0 GB): whether all of this run's memory came back is not" in found.sentence
+    assert "which other processes have: pid 812 blender (bob), 3.0 GB. But processes that used" in found.sentence
+    assert "(pid 4711 blender (bob), 5.0 GB), so it is not known whether all of this run's memory" in found.sentence
 
 
 def test_process_replaced_by_an_equal_one_is_not_a_leak(machine: FakeMachine) -> None:

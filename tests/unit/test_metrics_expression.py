@@ -30,8 +30,8 @@ BROKEN = "missing ), unterminated subpattern at character 6. Correct it."
     ("text", "sentence"),
     [
         (r"cost (?P<loss>\S+", f"The expression is not a valid regular expression: {BROKEN}"),
-        (r"cost (\S+)", f"The expression has no named group, and so no metric. {NO_METRIC}"),
-        (r"(?P<step>\d+)", f"The expression names counters alone (step), and no metric. {NO_METRIC}"),
+        (r"cost (\S+)", f"The expression has no named group, so it names no metric. {NO_METRIC}"),
+        (r"(?P<step>\d+)", f"The expression names only counters (step) and no metric. {NO_METRIC}"),
     ],
 )
 def test_invalid_expression_is_refused_with_the_remedy(text: str, sentence: str) -> None:
@@ -53,8 +53,8 @@ def test_catastrophic_backtracking_is_reported_by_the_trial(text: str) -> None:
     line = "a" * 60
     tried = try_on(text, f"aab\n{line}\n".encode(), seconds=0.2)
     assert tried.problem == (
-        f"The expression needs more than 0.2 s for a line, '{line}', and is not used. "
-        "Repetitions within repetitions, such as (.*)* or (a+)+, do that: write it without them."
+        f"The expression needs more than 0.2 s for the line '{line}', so it is not used. "
+        "The cause is mostly a repetition within a repetition, such as (.*)* or (a+)+: write it without."
     )
 
 

@@ -233,7 +233,7 @@ def test_second_folder_with_the_same_metric_is_ignored_with_one_notice() -> None
         + merge.take(EVENTS, loss(3))
     )
     assert recorded(merged) == {"loss": [(1, 1.0), (2, 1.0), (3, 1.0)]}
-    assert merge.notices == ["/runs/b has a curve of loss, too. The window shows the curve in /runs/a."]
+    assert merge.notices == ["/runs/b has a curve of loss, too. Only the curve in /runs/a is shown."]
 
 
 def test_second_file_of_the_same_folder_continues_the_curve() -> None:

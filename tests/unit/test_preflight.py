@@ -46,20 +46,17 @@ def test_hidden_gpu_is_refused_with_selected_and_visible_lists(nvml: StandIn) ->
     nvml.write(gpus=3, gpu2={"cuda_hidden": 1})
     assert refusal([uuid(0), uuid(2)], env(uuid(0), uuid(2))) == (
         "The CUDA driver would not show this run the chosen GPUs: "
-        f"chosen are {uuid(0)}, {uuid(2)}, shown are {uuid(0)}. "
+        f"chosen: {uuid(0)}, {uuid(2)}; shown: {uuid(0)}. "
         "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a cluster "
         "(nvidia-smi -L lists them), or choose other GPUs."
     )
-    assert f"chosen are {uuid(2)}, shown are none." in refusal([uuid(2)], env(uuid(2)))
+    assert f"chosen: {uuid(2)}; shown: none." in refusal([uuid(2)], env(uuid(2)))
 
 
 def test_different_gpu_order_is_refused(nvml: StandIn) -> None:
     nvml.write(gpus=2)
     words = refusal([uuid(0), uuid(1)], env(uuid(1), uuid(0)))
-    assert (
-        f"the chosen GPUs in the chosen order: chosen are {uuid(0)}, {uuid(1)}, shown are {uuid(1)}, {uuid(0)}."
-        in words
-    )
+    assert f"the chosen GPUs in the chosen order: chosen: {uuid(0)}, {uuid(1)}; shown: {uuid(1)}, {uuid(0)}." in words
 
 
 def test_default_cuda_order_is_fastest_first(nvml: StandIn) -> None:
@@ -79,7 +76,7 @@ def test_integer_gpu_numbers_follow_the_pci_bus_order(nvml: StandIn) -> None:
 
 def test_gpu_without_a_number_is_named_in_the_error(nvml: StandIn) -> None:
     nvml.write(gpus=1)
-    with pytest.raises(RunError, match=f"{uuid(3)} is not numbered by the CUDA driver, which numbers {uuid(0)}"):
+    with pytest.raises(RunError, match=f"The CUDA driver has no number for {uuid(3)}, only for {uuid(0)}"):
         preflight.numbers([uuid(3)], os.environ)
 
 
@@ -87,7 +84,7 @@ def test_mig_device_is_identified_by_its_id_and_cuda_shows_only_one(nvml: StandI
     nvml.write(gpus=2, gpu1={"mig": 1, "mig_count": 2})
     preflight.check([mig_uuid(1, 1)], env(mig_uuid(1, 1)))
     both = [mig_uuid(1, 0), mig_uuid(1, 1)]
-    assert f"shown are {both[0]}. " in refusal(both, env(*both))
+    assert f"shown: {both[0]}. " in refusal(both, env(*both))
     assert preflight.visible(env(uuid(1))) == [both[0]]
 
 
@@ -186,7 +183,7 @@ def test_each_worker_is_checked_with_its_own_visible_gpus(nvml: StandIn) -> None
     nvml.write(gpus=2, gpu1={"cuda_hidden": 1})
     ticked = (uuid(0), uuid(1))
     workers = [placement(each, devices=ticked, addresses=("127.0.0.1:1",)) for each in ticked]
-    with pytest.raises(RunError, match=f"chosen are {uuid(1)}, shown are none"):
+    with pytest.raises(RunError, match=f"chosen: {uuid(1)}; shown: none"):
         local.check_visible_devices(make_spec("digits_mlp"), "run", workers)
 
 

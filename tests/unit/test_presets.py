@@ -137,7 +137,7 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
     assert said(capsys, "run", "--script", path, "--env", "A") == "--env 'A' is not of the form NAME=VALUE."
     assert "There is no folder" in said(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
     assert "'two' is not a launch mode of scripts" in said(capsys, "run", "--script", path, "--launch", "two")
-    assert "cannot be given to the script" in said(
+    assert "cannot be set for a script" in said(
         capsys, "run", "--script", path, "--devices", "cpu:0", "--env", "CUDA_VISIBLE_DEVICES=0"
     )  # fmt: skip
     assert "There is no Python called 'nopy'" in said(capsys, "run", "--script", path, "--python", "nopy")
@@ -155,7 +155,7 @@ def test_port_in_use_and_reserved_variables_are_refused(script: Path, capsys: py
         )
     assert said(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is in use or not a port")
     assert said(capsys, *words, "--env", "RANK=1") == (
-        "RANK cannot be given to the script, since it follows from the chosen devices. Leave it out."
+        "RANK cannot be set for a script: Trainyard sets it from the chosen devices. Leave it out."
     )
 
 

@@ -74,8 +74,9 @@ def test_lost_run_names_its_remaining_processes(lost_run: Path, monkeypatch: pyt
     left = [ProcessId(pid=4711, created=1.0)]
     monkeypatch.setattr(processes, "tagged", lambda _: left)
     run = read(lost_run)
-    assert "these of its processes were still there: pid 4711. `trainyard sweep` ends those that stay." in str(
-        run.facts.error
+    assert (
+        "processes of it were still running (pid 4711), and `trainyard sweep` terminates those that are left."
+        in str(run.facts.error)
     )
     left.clear()
     ended = [{"pid": 4711, "created": 1.0, "name": "python", "command": None, "signal": "SIGKILL"}]
@@ -166,6 +167,6 @@ def test_runs_root_that_cannot_be_created_is_reported_with_its_reason(tmp_path: 
 
 def test_runs_root_without_write_access_is_not_reported_as_missing() -> None:
     with pytest.raises(
-        RunError, match=r"^/proc/x could not be made in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"
+        RunError, match=r"^/proc/x could not be created in /proc: .*\. Keep runs elsewhere with --runs DIR\.$"
     ):
         Run.start(make_spec("digits_mlp"), Path("/proc/x"))

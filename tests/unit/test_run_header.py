@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from core.metrics.common.reading import IN_EPOCH
-from core.runs.facts import RunFacts, fold
+from core.runs.facts import Checkpoint, RunFacts, fold
 from core.runs.states import RunState
-from core.schema.settings import Script
+from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
 from gui.services.run_session import RunSession
-from gui.viewmodels.run.run_header import run_header
+from gui.viewmodels.run.run_header import RunSnapshot, run_header
 
 NOW = 1_700_000_000.0
 
@@ -63,6 +64,29 @@ def header(monkeypatch):
 )
 def test_header_names_how_the_script_was_started(header, spec, what):
     assert (header(at=1, spec=spec).name, header(at=1, spec=spec).what) == ("train", what)
+
+
+RECIPE_RUN = replace(
+    spec_of(), framework="pytorch", strategy="single", script=None, recipe=Recipe(name="cnn", path="/x/cnn.py")
+)
+CHECKPOINT = Checkpoint(step=7, name="step-00000007", time=NOW, reason="epoch")
+
+
+@pytest.mark.parametrize("state", [RunState.STOPPED, RunState.FAILED, RunState.LOST])
+@pytest.mark.parametrize(
+    ("spec", "checkpoint", "end"),
+    [
+        (RECIPE_RUN, CHECKPOINT, "It can be resumed from its last checkpoint."),
+        (RECIPE_RUN, None, "It has no checkpoint: Resume starts it over."),
+        (spec_of(), None, ""),
+        (None, None, ""),
+    ],
+)
+def test_header_mentions_the_last_checkpoint_only_if_there_is_one(state, spec, checkpoint, end):
+    facts = RunFacts(state=state, checkpoint=checkpoint)
+    sentence = run_header(RunSnapshot(id="a-run", facts=facts, spec=spec)).sentence
+    assert sentence.endswith(end or ".")
+    assert ("checkpoint" in sentence) == bool(end)
 
 
 def test_script_without_progress_has_no_progress_bar(header):

@@ -376,7 +376,7 @@ class TestRemembering:
         seen, cache = look(tmp_path, "import torch\n"), ProblemCache()
         for _ in range(2):
             (sentence,) = problems(seen, python=str(python), cwd=str(tmp_path), timeout_s=0.5, cache=cache)
-            assert "did not say within 0.5 s" in sentence
+            assert "did not report its version within 0.5 s" in sentence
         assert (tmp_path / "starts").read_text() == "started\n"
 
     def test_closing_a_python_probe_terminates_its_process(self, tmp_path: Path) -> None:

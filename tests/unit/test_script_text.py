@@ -58,7 +58,7 @@ def test_duplicate_environment_variable_is_refused():
     ("typed", "words"),
     [
         (TypedScript(script=""), "No script is chosen"),
-        (TypedScript(script="/x/train.py"), "No working folder is named"),
+        (TypedScript(script="/x/train.py"), "No working folder is given"),
     ],
 )
 def test_missing_script_or_working_folder_is_refused(typed, words):

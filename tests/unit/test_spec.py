@@ -57,7 +57,7 @@ def test_spec_without_memory_watch_gets_the_defaults(data: dict[str, Any]) -> No
     [
         ({"version": 2}, "written by a newer Trainyard (version 2; this one reads up to 1). Update Trainyard"),
         ({"recipe": 5}, "Its field recipe is 5 where an object is expected."),
-        ({"recipe": {"name": "x"}}, "It is not complete: recipe.path is not there."),
+        ({"recipe": {"name": "x"}}, "It lacks recipe.path."),
         ({"name": ""}, "The name is ''. Give a text that is not empty."),
         ({"devices": [1]}, "Its field devices is [1] where a list of texts is expected."),
         ({"devices": [""]}, "The device id is ''. Give a text that is not empty."),

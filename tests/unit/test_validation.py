@@ -78,7 +78,7 @@ def test_mig_device_cannot_be_combined_with_other_devices(ids: tuple[str, ...]) 
     spec = replace(make_spec("digits_mlp", devices="cpu:0"), strategy="ddp")
     (problem,) = validation.problems(replace(spec, devices=ids), [*GPUS, *migs])
     assert problem.sentence.startswith(
-        "A process can use only one MIG device and no other device; chosen are GPU 9 MIG 0, "
+        "A process can use only one MIG device and no other device. Chosen: GPU 9 MIG 0, "
     )
     assert validation.problems(replace(spec, devices=ids[:1], strategy="single"), [*GPUS, *migs]) == []
 

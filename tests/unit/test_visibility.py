@@ -156,7 +156,7 @@ def test_sleeping_gpu_is_not_woken_for_the_driver_query() -> None:
     assert inherited.blocked([], sure=False, asleep=True) == {}
     assert inherited.banner is None
     assert inherited.blocked(GPUS[:1], sure=False, asleep=True) == {}
-    assert "could not be determined: A GPU sleeps, and the CUDA driver would wake it up to answer." in str(
+    assert "could not be determined: A GPU is asleep, and the CUDA driver would wake it up to answer." in str(
         inherited.banner
     )
 

@@ -73,7 +73,7 @@ def save(options: Namespace) -> int:
 
 def _check_answers(run: Run, request: str) -> None:
     if why := unanswered(run.spec(), request):
-        raise ValueError(f"Run {run.id} goes on. {why}")
+        raise ValueError(f"Run {run.id} continues. {why}")
 
 
 def _live_run(options: Namespace) -> Run:
@@ -100,7 +100,7 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False) -> RunSta
                 force = False
             if request == "pause" and run.facts.state is RunState.RUNNING and not _is_pending(run, request):
                 run.poll()  # the reason is written before the request is taken back
-                raise RunError(f"Run {run.id} could not be paused and goes on. {_last_notice(run)}".strip())
+                raise RunError(f"Run {run.id} could not be paused and continues. {_last_notice(run)}".strip())
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         raise _interrupted(run, request) from None
@@ -109,7 +109,7 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False) -> RunSta
 
 def _interrupted(run: Run, request: str) -> RunError:
     return RunError(
-        f"Interrupted. The request to {request} run {run.id} stays; `trainyard attach {run.id}` follows it."
+        f"Interrupted. The run still carries out the request to {request}; `trainyard attach {run.id}` follows it."
     )
 
 

@@ -38,7 +38,7 @@ def export(options: Namespace) -> int:
         return _export_model(options, run)
     if options.format or options.checkpoint:
         raise ValueError(
-            "--format and --checkpoint are options of --model. Leave them out, or replace --csv by --model."
+            "--format and --checkpoint are options of --model. Leave them out, or use --model instead of --csv."
         )
     return _export_csv(options, run)
 

@@ -69,8 +69,8 @@ def unwoken(address: str, paths: PciPaths) -> Device:
         name=_model(address, paths) or "NVIDIA GPU",
         pci_bus_id=address,
         blocked=(
-            f"{label} sleeps, and was not woken up to be listed. "
-            "Wake it up to tick it: start anything that uses it, such as nvidia-smi."
+            f"{label} is asleep and was not woken up to be listed. "
+            "To use it, wake it up: start a program that uses it, such as nvidia-smi."
         ),
     )
 

@@ -40,7 +40,7 @@ def check(
     same = sorted(map(plain, shown)) == sorted(map(plain, ids))
     raise RunError(
         f"The CUDA driver would not show this run the chosen GPUs{' in the chosen order' * same}: "
-        f"chosen are {_list(ids)}, shown are {_list(shown)}. "
+        f"chosen: {_list(ids)}; shown: {_list(shown)}. "
         "Check what else selects GPUs here, such as a container, MIG mode or the scheduler of a "
         "cluster (nvidia-smi -L lists them), or choose other GPUs."
     )
@@ -65,7 +65,7 @@ def numbers(
     missing = [each for each in ids if plain(each) not in number_of]
     if missing:
         raise RunError(
-            f"{_list(missing)} is not numbered by the CUDA driver, which numbers {_list(found)}. "
+            f"The CUDA driver has no number for {_list(missing)}, only for {_list(found)}. "
             "Let the run name its GPUs by UUID, or choose other GPUs."
         )
     return {each: number_of[plain(each)] for each in ids}

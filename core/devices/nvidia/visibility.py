@@ -146,7 +146,7 @@ def _sentence(device: Device, value: str, bad_entry: str | None) -> str:
 
 
 def _let_sleep() -> NoReturn:
-    raise RunError("A GPU sleeps, and the CUDA driver would wake it up to answer.")
+    raise RunError("A GPU is asleep, and the CUDA driver would wake it up to answer.")
 
 
 def _ask(environment: Mapping[str, str]) -> list[str]:

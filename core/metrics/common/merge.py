@@ -227,7 +227,7 @@ class MetricMerger:
             return
         beginning = f"{_folder(source)} has a curve of"
         if not any(notice.startswith(beginning) for notice in self.notices):
-            self.notices.append(f"{beginning} {name}, too. The window shows the curve in {_folder(shown)}.")
+            self.notices.append(f"{beginning} {name}, too. Only the curve in {_folder(shown)} is shown.")
 
 
 def _joined(readings: list[MergedReading]) -> list[MergedReading]:

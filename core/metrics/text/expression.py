@@ -87,10 +87,10 @@ def compile_expression(text: str) -> Expression:
     except (OverflowError, RecursionError) as error:
         raise ValueError(f"The expression is too large to be used: {error}. Shorten it.") from error
     if not groups:
-        raise ValueError(f"The expression has no named group, and so no metric. {REMEDY}")
+        raise ValueError(f"The expression has no named group, so it names no metric. {REMEDY}")
     if not any(_is_metric(name) for name in groups):
         names = ", ".join(groups)
-        raise ValueError(f"The expression names counters alone ({names}), and no metric. {REMEDY}")
+        raise ValueError(f"The expression names only counters ({names}) and no metric. {REMEDY}")
     return Expression(text)
 
 
@@ -167,8 +167,8 @@ class Matcher:
         if self._slow >= self.slow_lines:
             shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
             self.problem = (
-                f"The expression needs more than {self.seconds:g} s for a line, {shown!r}, and is not used. "
-                "Repetitions within repetitions, such as (.*)* or (a+)+, do that: write it without them."
+                f"The expression needs more than {self.seconds:g} s for the line {shown!r}, so it is not used. "
+                "The cause is mostly a repetition within a repetition, such as (.*)* or (a+)+: write it without."
             )
 
 

@@ -141,13 +141,14 @@ def claim_device(context: Context) -> torch.device:
     context.record_seen(gpus=gpus, threads=torch.get_num_threads())
     if assignment.kind == "cpu":
         if gpus:
-            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were chosen. Please report this.")
+            raise RuntimeError(
+                f"This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this."
+            )
         return torch.device("cpu")
     if gpus != ticked:
         raise RuntimeError(
-            f"This worker sees {gpus} CUDA devices where {ticked} {'was' if ticked == 1 else 'were'} chosen "
-            f"({', '.join(assignment.devices)}). "
-            f"{_cuda_advice()}"
+            f"This worker sees {gpus} CUDA {'device' if gpus == 1 else 'devices'}, but {ticked} "
+            f"{'was' if ticked == 1 else 'were'} chosen ({', '.join(assignment.devices)}). {_cuda_advice()}"
         )
     device = torch.device("cuda", assignment.rank)
     torch.cuda.set_device(device)

@@ -71,7 +71,7 @@ def _checked(batch: object) -> Sequence[Tensor]:
         return batch
     kinds = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, (tuple, list)) else ""
     raise TypeError(
-        f"The dataset's items came as {type(batch).__name__}{kinds}. "
+        f"A batch of the dataset has the type {type(batch).__name__}{kinds}. "
         "Each item must be a tuple of two or more tensors or numbers: the model's inputs first, the target last."
     )
 

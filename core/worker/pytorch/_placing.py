@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..recipe import cannot_place
 from .stages.cost import tensors
-from .stages.cut import is_sequential, layers_of, split_evenly, split_points
+from .stages.cut import is_sequential, layers_of, split_evenly, split_points, too_few_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,13 @@ def place_in_order(model: nn.Module, devices: Sequence[torch.device], recipe: st
     Raises `ValueError` for a model that cannot be divided.
     """
     if not is_sequential(model):
-        raise cannot_place(recipe, len(devices), f"it is a {type(model).__name__}, not an nn.Sequential")
+        raise cannot_place(recipe, len(devices), f"its class is {type(model).__name__}, not nn.Sequential")
     layers = [layer for _, layer in layers_of(model)]
     allowed = split_points(layers)
     sizes = [sum(each.numel() for each in layer.parameters()) for layer in layers]
     begins = split_evenly(sizes, [[each] for each in allowed], len(devices))
     if begins is None:
-        reason = f"it has no more than {len(allowed) + 1} part(s) with parameters to train, one after the other"
-        raise cannot_place(recipe, len(devices), reason)
+        raise cannot_place(recipe, len(devices), too_few_parts(allowed))
     for device, begin, end in zip(devices, begins, [*begins[1:], len(layers)], strict=True):
         if begin != begins[0]:  # batches are on the first device already
             layers[begin].register_forward_pre_hook(_move_inputs(device))

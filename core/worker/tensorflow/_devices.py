@@ -51,11 +51,13 @@ def _check(gpus: int, context: Context) -> None:
     ticked = assignment.own if assignment.addresses else assignment.devices
     if assignment.kind == "cpu":
         if gpus:
-            raise RuntimeError(f"This worker sees {gpus} GPUs where only CPU devices were chosen. Please report this.")
+            raise RuntimeError(
+                f"This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this."
+            )
     elif gpus != len(ticked):
         raise RuntimeError(
-            f"This worker sees {gpus} CUDA devices where {len(ticked)} were chosen ({', '.join(ticked)}). "
-            f"{_cuda_advice()}"
+            f"This worker sees {gpus} CUDA {'device' if gpus == 1 else 'devices'}, but {len(ticked)} "
+            f"{'was' if len(ticked) == 1 else 'were'} chosen ({', '.join(ticked)}). {_cuda_advice()}"
         )
 
 

@@ -28,7 +28,7 @@ def placed_model(
     with tf.device(HOST):  # the whole model need not fit on any of the devices
         model = checked_model(recipe.call("model"), recipe, "model")
         if not isinstance(model, keras.Sequential):
-            reason = f"it is a {type(model).__name__}, not a keras.Sequential"
+            reason = f"its class is {type(model).__name__}, not keras.Sequential"
             raise cannot_place(recipe.name, len(devices), reason)
         call(model, inputs, training=False)
     seed_everything(context.training.seed)
@@ -58,7 +58,8 @@ def _cut(model: keras.Model, devices: Sequence[str], recipe: str) -> list[tuple[
     begins = split_evenly([layer.count_params() for layer in layers], len(devices))
     if begins is None:
         found = sum(layer.count_params() > 0 for layer in layers)
-        raise cannot_place(recipe, len(devices), f"its layers with parameters of their own are {found}")
+        have = "has" if found == 1 else "have"
+        raise cannot_place(recipe, len(devices), f"only {found} of its {len(layers)} layers {have} parameters")
     parts = []
     for device, begin, end in zip(devices, begins, [*begins[1:], len(layers)], strict=True):
         parts.append((device, [_copy(layer, device) for layer in layers[begin:end]]))

@@ -103,7 +103,7 @@ def _difference(saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, 
         if key not in saved:
             return f"it has no {name}"
         if key not in wanted:
-            return f"it has {name}, which this model has not"
+            return f"it has {name}, which this model does not have"
         if saved[key] != wanted[key]:
             return f"its {name} has the shape {saved[key]}, this model's {wanted[key]}"
     return ""

@@ -21,7 +21,7 @@ START_KEYS, PAUSE_KEYS, STOP_KEYS, SAVE_KEYS = "Ctrl+Return", "Ctrl+P", "Ctrl+."
 LONGEST_TEXT = "Pausing…"
 """Longest text of the pause button."""
 SAVE_ICON_PX = 15
-CANNOT_SAVE = "No run is active that could be saved"
+CANNOT_SAVE = "There is no active run to save"
 FORCE = {
     Forcing.WORKERS: ("Force", "Kill the processes of this run now"),
     Forcing.WAITING: ("Skip the check", "Stop waiting for the memory of the devices: training has ended"),
@@ -79,7 +79,7 @@ class RunButtons(QWidget):
         elif can_stop:
             self.stop.setToolTip(f"Stop this run (graceful first, then forced) ({STOP_KEYS})")
         else:
-            self.stop.setToolTip("No run is active that could be stopped")
+            self.stop.setToolTip("There is no active run to stop")
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

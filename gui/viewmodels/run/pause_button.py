@@ -23,7 +23,7 @@ class PauseButtonState:
     """True if pressing it resumes, False if it pauses."""
 
 
-NO_RUN = PauseButtonState(text="Pause", tip="No run is active that could be paused")
+NO_RUN = PauseButtonState(text="Pause", tip="There is no active run to pause")
 NOT_NOW = PauseButtonState(text="Pause", tip="This run cannot be paused now")
 
 

@@ -110,7 +110,7 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
     return RunHeader(
         label=state.label,
         tone=state.colour,
-        sentence=state_sentence(facts.state, is_script=run.is_script),
+        sentence=_sentence(run),
         name=run.spec.name if run.spec else run.id,
         what=_description(run.spec) if run.spec else "",
         epoch=_position(progress) if progress else "",
@@ -134,6 +134,17 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
         save_refusal=run.refusal("save"),
         saving=run.asked == "save",
     )
+
+
+def _sentence(run: RunSnapshot) -> str:
+    """Return the sentence for the state, and where training would be resumed after it stopped or failed."""
+    sentence = state_sentence(run.facts.state, is_script=run.is_script)
+    resumable = state_info(run.facts.state).can_resume and run.spec is not None and not run.is_script
+    if not resumable or run.facts.state is RunState.PAUSED:
+        return sentence
+    if run.facts.checkpoint is None:
+        return f"{sentence} It has no checkpoint: Resume starts it over."
+    return f"{sentence} It can be resumed from its last checkpoint."
 
 
 def _forcing(facts: RunFacts, now: float, *, asked: bool) -> Forcing | None:

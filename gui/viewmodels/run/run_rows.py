@@ -112,9 +112,8 @@ SCRIPT_SENTENCES = {
     RunState.FINISHED: "The script has finished.",
     RunState.STOPPED: "The script was stopped on request.",
     RunState.FAILED: "The script ended with an error.",
-    RunState.LOST: "The run's supervisor exited unexpectedly.",
 }
-"""Sentences that differ for a script, which cannot be resumed."""
+"""Sentences that differ for a script."""
 
 
 def state_sentence(state: RunState, *, is_script: bool) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from core.pythons.python_info import Package, PythonInfo
     from core.pythons.search import FoundPython
 
-ASKED = "It is being asked what it has …"
-AUTOMATIC = "That of the active environment, or the one beside the script; else Trainyard's own"
+ASKED = "Reading its version and packages …"
+AUTOMATIC = "The Python of the active environment or next to the script; otherwise Trainyard's own"
 
 
 def python_rows(entries: Sequence[FoundPython], chosen: str, usual: str) -> list[StrategyRow]:

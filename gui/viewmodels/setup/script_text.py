@@ -55,7 +55,7 @@ class TypedScript:
         if not self.script:
             raise ValueError("No script is chosen. Choose a Python program, or drop one on the window.")
         if not self.working_dir:
-            raise ValueError("No working folder is named. Name the one that the script is to run in.")
+            raise ValueError("No working folder is given. Choose the folder in which the script should run.")
         return ScriptChoices(
             script=self.path,
             module=self.module,

@@ -48,6 +48,12 @@ def split_points(layers: Sequence[nn.Module]) -> list[int]:
     return found
 
 
+def too_few_parts(allowed: Sequence[object]) -> str:
+    """Return the reason why a model with these split points cannot be divided into more parts."""
+    count = len(allowed) + 1
+    return f"it can be divided into at most {count} {'part' if count == 1 else 'parts'} with parameters to train"
+
+
 def with_layers_before(number: int, layers: Sequence[nn.Module]) -> list[int]:
     """Return a split point and the layers right before it that train nothing and may go with either part."""
     first = number

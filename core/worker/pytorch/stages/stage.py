@@ -17,7 +17,7 @@ from .._build import autocast_of, build_loss
 from .._distributed import broadcast_object
 from .._saver import does_not_fit, random_file, random_states, read, set_random_states, write
 from .cost import NOTHING, Call, calls, seconds, unchanged
-from .cut import CannotSplitError, split_evenly
+from .cut import CannotSplitError, split_evenly, too_few_parts
 from .sources import Source, source
 
 if TYPE_CHECKING:
@@ -110,9 +110,7 @@ def _cut(
         costs[-1] += max(0.0, seconds(loss, loss_call, raw.device, autocast) - nothing)
     begins = split_evenly(costs, allowed, context.world_size)
     if begins is None:
-        raise CannotSplitError(
-            f"it has no more than {len(allowed) + 1} part(s) with parameters to train, one after the other"
-        )
+        raise CannotSplitError(too_few_parts(allowed))
     return tuple(layers[each][0] for each in begins)
 
 
@@ -146,7 +144,7 @@ def _check(begins: Sequence[str], model: nn.Module) -> None:
     known = dict(model.named_modules())
     for name in begins:
         if name not in known:
-            raise CannotSplitError(f"the checkpoints of this run were cut at {name}, which it does not have")
+            raise CannotSplitError(f"the checkpoints of this run divide it at {name}, and it has no layer of that name")
 
 
 def _cannot(recipe: LoadedRecipe, stages: int, error: CannotSplitError) -> str:
@@ -278,5 +276,6 @@ class StageSaver:
         names, module = self._stage.names, self._stage.module
         if state.keys() != set(names.values()):
             other = sorted(state.keys() ^ set(names.values()))
-            raise ValueError(f"{other[0]} is in one of them only")
+            where = "checkpoint" if other[0] in state else "model"
+            raise ValueError(f"only the {where} has {other[0]}")
         module.load_state_dict({**module.state_dict(), **{name: state[full] for name, full in names.items()}})

@@ -72,7 +72,7 @@ def _cut(model: nn.Module, inputs: Sequence[Tensor], begins: Sequence[str]) -> G
     parts = [pipe.get_stage_module(number) for number in range(pipe.num_stages)]
     for name, uses in _uses(parts).items():
         if uses > 1:
-            raise CannotSplitError(f"{uses} stages would use {name}")
+            raise CannotSplitError(f"{uses} stages would share the parameter {name}")
     return pipe.split_gm
 
 
