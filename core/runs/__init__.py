@@ -8,6 +8,7 @@
 - `verdicts`: the findings of the memory watch
 - `requests`: the request files below `control`
 - `lock`: the lock that keeps a run from being started or resumed twice
+- `stopped`: name the processes of a run that are stopped (state T), and continue them
 - `checkpoints`: list and choose checkpoints
 - `index`: list the runs below a folder, and find one by name
 - `device_use`: find the runs and other programs that use each device

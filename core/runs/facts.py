@@ -134,6 +134,8 @@ class RunFacts:
     """A sentence on what the memory watch waits for; None unless it waits."""
     stalled: str | None = None
     """A sentence while the run is training but reports no step."""
+    stopped_processes: str | None = None
+    """Sentences while processes of the run are stopped (state T). No event: found by whoever reads the run."""
     releases: dict[str, Release] = field(default_factory=dict)
     """By device id, what became of its memory after the end."""
     ended_processes: tuple[TerminatedProcess, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.runs import leftovers
+from core.runs import leftovers, stopped
 from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.states import state_info
@@ -49,6 +49,8 @@ def why_not(run_dir: Path) -> str:
     state = state_info(run.facts.state)
     if not state.over:
         return f"Run {run.id} is {state.label.lower()}, so it was not removed. Stop it first: trainyard stop {run.id}"
+    if why := stopped.guard_sentence(run.id, run.facts):
+        return f"Run {run.id} was not removed. {why}"
     owner = run_dir.stat().st_uid if os.getuid() == 0 else None  # root also removes runs of others
     left = [each for each in leftovers.find([run_dir.parent], uid=owner) if each.run_id == run.id]
     return _still_there(run.id, left) if left else ""
@@ -66,6 +68,8 @@ def size_bytes(run_dir: Path) -> int:
 
 def remove(run_dir: Path) -> Removed:
     """Remove a run, unless `why_not` has an objection or the run is running."""
+    if problem := why_not(run_dir):  # also asked before the lock, which a stopped guard keeps
+        return Removed(freed_bytes=0, problem=problem)
     try:
         with held(run_dir):  # so that it is not resumed meanwhile
             if problem := why_not(run_dir):

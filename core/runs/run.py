@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.runs import directory
+from core.runs import directory, stopped
 from core.runs.facts import RunFacts, fold
 from core.runs.lock import cannot_resume
 from core.runs.ownership import owner_of_run
@@ -95,7 +95,9 @@ class Run:
             )
         run.catch_up()
         if not state_info(run.facts.state).can_resume:
-            raise ValueError(cannot_resume(run_dir, run.facts.state))
+            raise ValueError(run.facts.stopped_processes or cannot_resume(run_dir, run.facts.state))
+        if why := stopped.guard_sentence(run.id, run.facts):  # it holds the run, and would end the new workers
+            raise RunError(why)
         if not os.access(run_dir / EVENTS, os.W_OK):
             number = errno.EACCES if (run_dir / EVENTS).is_dir() else errno.ENOENT
             raise RunError(directory.cannot_write(run_dir, OSError(number, os.strerror(number), str(run_dir / EVENTS))))
@@ -150,6 +152,7 @@ class Run:
                 self.facts = replace(self.facts, error=self._how_lost())
         if not events and not alive and not state_info(self.facts.state).over:
             self.facts = self._lost()
+        self._look_for_stopped_processes()
         return events
 
     def catch_up(self) -> list[Event]:
@@ -158,6 +161,15 @@ class Run:
         while new := self.poll():
             events += new
         return events
+
+    def _look_for_stopped_processes(self) -> None:
+        """Update the sentences on stopped processes. Lists of runs do without."""
+        if not self._reads_all:
+            return
+        lives = not state_info(self.facts.state).over and not self._is_elsewhere()
+        found = stopped.sentences(self.id, self.facts) or None if lives else None
+        if found != self.facts.stopped_processes:
+            self.facts = replace(self.facts, stopped_processes=found)
 
     def request(self, name: str) -> None:
         """Request `stop`, `pause`, `save` or `force`. Raises `RunError` when the request cannot be written.

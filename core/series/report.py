@@ -55,6 +55,7 @@ def document(run: Run) -> Json:
         "ended": facts.ended,
         "error": facts.error,
         "stalled": facts.stalled,
+        "stopped_processes": facts.stopped_processes,
     }
 
 

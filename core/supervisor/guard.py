@@ -54,11 +54,13 @@ class Guard:
         """Let the guard exit: nothing is left of the run."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self.pipe, b".")
-        os.close(self.pipe)
+        self.set_off()
 
     def set_off(self) -> None:
-        """Let the guard act: the supervisor could not end all processes of the run."""
+        """Let the guard act if it was not dismissed: the supervisor could not end all processes of the run."""
         os.close(self.pipe)
+        if self.process is not None:
+            processes.send(self.process, signal.SIGCONT)  # a guard that was stopped would hold the run for ever
 
 
 def start_guard(run_dir: Path, *, let_go: Iterable[int]) -> Guard:

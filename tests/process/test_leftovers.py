@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from core.errors import RunError
 from core.runs import leftovers, removal
 from core.runs.leftovers import OrphanedProcess, find
+from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
@@ -140,14 +143,20 @@ def test_active_run_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcVi
     followed.until_over()
 
 
-def test_run_with_active_guard_has_no_orphans(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
+def test_stopped_guard_hides_no_orphans(runs_root: Path, tmp_path: Path, view: ProcView) -> None:
     followed = start(played(tmp_path / "actors", before=CHILD), runs_root).until_trained(1)
     (guard,) = guards(followed.run)
     guard.suspend()
     kill_supervisor(followed)
     followed.until_over(20)
-    assert processes.tagged(followed.run.id)
-    assert find([], view.refresh()) == []
+    # The worker ends by its dead-man switch, and its child stays.
+    wait_until(lambda: len(processes.tagged(followed.run.id)) == 1, what="the worker to be gone")
+    (found,) = find([], view.refresh())
+    assert found.why == f"Run {followed.run.id} is over (lost)."
+    stopped = f"The guard of run {followed.run.id} (pid {guard.pid}) is stopped (state T)"
+    assert stopped in removal.remove(followed.run.dir).problem
+    with pytest.raises(RunError, match=re.escape(stopped)):
+        Run.resume(followed.run.dir)
     guard.resume()
     wait_until(lambda: not processes.tagged(followed.run.id), what="the guard to terminate the processes that are left")
 

@@ -9,6 +9,7 @@ from core.cli.commands.common import EXIT_CODES, find
 from core.cli.follow import POLL_S, StopMessages, hard_end
 from core.cli.output import ending, say, say_json, say_run, warn
 from core.errors import RunError
+from core.runs import stopped
 from core.runs.requests import unanswered
 from core.runs.states import RunState, state_info
 from core.schema.paths import CHECKPOINTS, CONTROL
@@ -16,23 +17,30 @@ from core.schema.paths import CHECKPOINTS, CONTROL
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from core.runs.facts import Checkpoint
+    from core.runs.facts import Checkpoint, RunFacts
     from core.runs.run import Run
 
 ANSWER_S = 2.0
 """Seconds to wait for a new checkpoint or a notice after a save request was taken; then the latest one counts."""
 
+STOPPED_S = 0.5
+"""Seconds after which a process that is stopped is named."""
+
 
 def add_force(parser: ArgumentParser) -> None:
     """Add the option of `stop`."""
     parser.add_argument(
-        "--force", action="store_true", help="kill the workers at once; after training, do not wait for device memory"
+        "--force",
+        action="store_true",
+        help="kill the workers at once; after training, do not wait for device memory; continue a stopped supervisor",
     )
 
 
 def stop(options: Namespace) -> int:
     """Stop a run, and wait until it has stopped."""
     run = _live_run(options)
+    if options.force and (done := stopped.release(run.facts)):
+        warn(done)
     forced = options.force and state_info(run.facts.state).can_force
     run.request("force" if forced else "stop")
     state = _wait(run, "stop", quiet=options.json, force=options.force and not forced)
@@ -87,12 +95,15 @@ def _live_run(options: Namespace) -> Run:
 def _wait(run: Run, request: str, *, quiet: bool, force: bool = False) -> RunState:
     """Wait until the run is over, and print what it waits for unless `quiet`. `force`: force the end once possible.
 
+    Stopped processes, which may keep it waiting for ever, are named in any case.
+
     Raises `RunError` on Ctrl-C, or if the run cannot be paused.
     """
-    messages = StopMessages(run.facts)
+    messages, stopped_processes = StopMessages(run.facts), _StoppedProcesses()
     try:
         while not state_info(run.facts.state).over:
             run.poll()
+            stopped_processes.show(run.facts)
             for sentence in () if quiet else messages.new(run.facts):
                 warn(sentence)
             if force and state_info(run.facts.state).can_force:
@@ -107,6 +118,22 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False) -> RunSta
     return run.facts.state
 
 
+class _StoppedProcesses:
+    """Names processes that are stopped, each set of them once. One that is continued at once is not worth a word."""
+
+    def __init__(self) -> None:
+        self._shown, self._since = "", time.monotonic()
+
+    def show(self, facts: RunFacts) -> None:
+        """Print the sentences on processes that have been stopped for a while."""
+        text = facts.stopped_processes or ""
+        if not text:
+            self._since = time.monotonic()
+        elif text != self._shown and time.monotonic() - self._since > STOPPED_S:
+            self._shown = text
+            warn(text)
+
+
 def _interrupted(run: Run, request: str) -> RunError:
     return RunError(
         f"Interrupted. The run still carries out the request to {request}; `trainyard attach {run.id}` follows it."
@@ -115,10 +142,11 @@ def _interrupted(run: Run, request: str) -> RunError:
 
 def _saved_checkpoint(run: Run, before: Checkpoint | None) -> Checkpoint:
     """Wait for the checkpoint that was asked for. Raises `RunError` if the run cannot save one."""
-    notices = len(run.facts.notices)
+    notices, stopped_processes = len(run.facts.notices), _StoppedProcesses()
     answered_at: float | None = None
     while True:
         run.poll()
+        stopped_processes.show(run.facts)
         facts = run.facts
         answered = not _is_pending(run, "save")
         if answered and facts.checkpoint is not None and facts.checkpoint != before:

@@ -54,7 +54,7 @@ def show(options: Namespace) -> int:
         say(f"  checkpoint {each['name']}: step {each['step']}, {written}")
     for line in release_lines(run.facts):
         say(f"  {line}")
-    for sentence in (run.facts.error, run.facts.stalled, *run.facts.notices):
+    for sentence in (run.facts.error, run.facts.stopped_processes, run.facts.stalled, *run.facts.notices):
         if sentence:
             say(f"  {sentence}")
     if run.facts.error and (log := log_of(run)):

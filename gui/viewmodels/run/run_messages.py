@@ -33,7 +33,7 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
     seen = seen_words(facts, now)
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # the run may have ended long ago
     unticked = [use.sentence for use in facts.unticked_device_uses]
-    stalled = [facts.stalled] if facts.stalled else []
+    stalled = [each for each in (facts.stopped_processes, facts.stalled) if each]
     notices = [] if error else [*stalled, *facts.notices]
     bad = bool(error or unticked or held_tone == "bad")
     texts = [*([error] if error else []), *unticked, *since, *held, *notices]

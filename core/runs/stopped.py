@@ -1,0 +1,94 @@
+"""Name the processes of a live run that are stopped (by SIGSTOP, Ctrl-Z or a debugger), and let them go on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from core.system import processes, procfs
+
+if TYPE_CHECKING:
+    from core.runs.facts import RunFacts
+    from core.system.processes import ProcessId
+
+STOPPED = frozenset("Tt")
+"""The states of a process that is stopped by a signal, or by a debugger that traces it."""
+CONTINUED_S = 1.0
+"""Seconds to wait for a process after SIGCONT: then a debugger holds it, or something stops it again."""
+
+
+def sentences(run_id: str, facts: RunFacts) -> str:
+    """Return which processes of a run are stopped and what to do; the empty string if none is."""
+    found = []
+    if state := _state(facts.supervisor):
+        found.append(
+            f"{_supervisor(facts)} is stopped (state {state}), so it answers no request. "
+            f"Continue it (kill -CONT {_pid(facts.supervisor)}), or end the run: trainyard stop {run_id} --force"
+        )
+    if guard := guard_sentence(run_id, facts):
+        found.append(guard)
+    found += [
+        f"Worker {each.rank} (pid {each.process.pid}) is stopped (state {state}), so it neither trains nor answers "
+        f"requests. Continue it (kill -CONT {each.process.pid}), or stop the run."
+        for each in facts.workers.values()
+        if each.exit_code is None and (state := _state(each.process))
+    ]
+    return " ".join(found)
+
+
+def guard_sentence(run_id: str, facts: RunFacts) -> str:
+    """Return that the guard of a run is stopped and what to do; the empty string if it is not."""
+    state = _state(facts.guard)
+    return state and (
+        f"The guard of run {run_id} (pid {_pid(facts.guard)}) is stopped (state {state}), so it cannot terminate what "
+        f"is left of the run. Continue it: kill -CONT {_pid(facts.guard)}"
+    )
+
+
+def release(facts: RunFacts) -> str:
+    """Continue a stopped supervisor and guard, or kill a supervisor that cannot be continued.
+
+    Returns sentences on what was done; the empty string if neither was stopped. The guard ends a run without a
+    supervisor.
+    """
+    done = []
+    if _continue(facts.guard):
+        done.append(f"The guard (pid {_pid(facts.guard)}) was stopped and was continued.")
+    if facts.supervisor is not None and (state := _state(facts.supervisor)):
+        if _continue(facts.supervisor):
+            done.append(f"{_supervisor(facts)} was stopped and was continued.")
+        elif processes.send(facts.supervisor, signal.SIGKILL):
+            done.append(f"{_supervisor(facts)} was stopped (state {state}), could not be continued and was killed.")
+        else:
+            done.append(f"{_supervisor(facts)} is stopped (state {state}), and this user may not signal it.")
+    return " ".join(done)
+
+
+def _continue(process: ProcessId | None) -> bool:
+    """Send SIGCONT to a stopped process; return whether it goes on."""
+    if process is None or not _state(process) or not processes.send(process, signal.SIGCONT):
+        return False
+    deadline = time.monotonic() + CONTINUED_S
+    while _state(process):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _state(process: ProcessId | None) -> str:
+    """Return the state of a stopped process; the empty string if it is not stopped."""
+    stat = None if process is None else procfs.stat(process.pid)
+    if process is None or stat is None or stat.created != process.created or stat.state not in STOPPED:
+        return ""
+    return stat.state
+
+
+def _pid(process: ProcessId | None) -> int:
+    assert process is not None
+    return process.pid
+
+
+def _supervisor(facts: RunFacts) -> str:
+    return f"The run's supervisor (pid {_pid(facts.supervisor)})"

@@ -1,0 +1,125 @@
+"""A stopped process of a run (state T) is named with its state within two seconds, and --force gets past it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from core.runs import stopped
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.settings import StopTimeouts
+from core.system import processes, procfs
+from tests.support.acting import played
+from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED_S = 2.0
+
+
+@pytest.fixture
+def followed(runs_root: Path, tmp_path: Path) -> Followed:
+    spec = make_spec(
+        write_recipe(tmp_path, LONG), epochs=FOREVER, checkpoints={"unit": "never"},
+        ladder=StopTimeouts(ask_s=0.3, interrupt_s=0.3, terminate_s=0.3),
+    )  # fmt: skip
+    return start(spec, runs_root).until_trained(1)
+
+
+class Command:
+    """A command in a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "core.cli", *arguments], cwd=ROOT,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.pid, self.began = self._process.pid, time.monotonic()
+
+    def first_words(self) -> str:
+        """Return the first line on stderr."""
+        assert self._process.stderr
+        return self._process.stderr.readline()
+
+    def end(self, timeout_s: float = 20) -> tuple[int, str]:
+        """Wait for the end; return the exit code and the rest of stderr."""
+        _, err = self._process.communicate(timeout=timeout_s)
+        return self._process.returncode, err
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self.end()
+
+
+def stop_process(process: processes.ProcessId | None) -> int:
+    assert process
+    os.kill(process.pid, signal.SIGSTOP)
+    wait_until(lambda: (found := procfs.stat(process.pid)) and found.state == "T", what="it to be stopped")
+    return process.pid
+
+
+def command(name: str, followed: Followed, *more: str) -> Command:
+    return Command(name, followed.run.id, "--runs", str(followed.run.dir.parent), *more)
+
+
+def test_stop_names_a_stopped_supervisor_and_force_continues_it(followed: Followed) -> None:
+    pid = stop_process(followed.run.facts.supervisor)
+    words = (
+        f"trainyard: The run's supervisor (pid {pid}) is stopped (state T), so it answers no request. Continue it "
+        f"(kill -CONT {pid}), or end the run: trainyard stop {followed.run.id} --force\n"
+    )
+    for name in ("stop", "save"):
+        waiting = command(name, followed)
+        assert waiting.first_words() == words
+        assert time.monotonic() - waiting.began < NAMED_S + 2  # two seconds for Python to start
+        waiting.interrupt()
+    assert followed.poll().run.facts.stopped_processes == words.removeprefix("trainyard: ").strip()
+    assert followed.state is RunState.RUNNING
+    with pytest.raises(ValueError, match="is stopped"):
+        Run.resume(followed.run.dir)
+    code, err = command("stop", followed, "--force").end()
+    assert err.startswith(f"trainyard: The run's supervisor (pid {pid}) was stopped and was continued.\n")
+    assert code == 0
+    assert followed.until_over().state is RunState.STOPPED
+    assert followed.run.facts.stopped_processes is None
+
+
+def test_supervisor_that_cannot_be_continued_is_killed(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that a debugger holds."""
+    pid = stop_process(followed.run.facts.supervisor)
+    send = processes.send
+    monkeypatch.setattr(processes, "send", lambda who, number: number is signal.SIGCONT or send(who, number))
+    assert stopped.release(followed.run.facts) == (
+        f"The run's supervisor (pid {pid}) was stopped (state T), could not be continued and was killed."
+    )
+    assert followed.until_over().state is RunState.LOST
+    wait_until(lambda: not processes.tagged(followed.run.id), what="the guard to end the workers")
+
+
+def test_stopped_worker_is_named_and_killed_by_the_stop(followed: Followed) -> None:
+    pid = stop_process(followed.run.facts.workers[0].process)
+    pausing = command("pause", followed)
+    words = f"trainyard: Worker 0 (pid {pid}) is stopped (state T), so it neither trains nor answers requests."
+    assert pausing.first_words().startswith(words)
+    assert f"Continue it (kill -CONT {pid}), or stop the run." in str(followed.poll().run.facts.stopped_processes)
+    pausing.interrupt()
+    followed.run.request("stop")
+    assert followed.until_over().state is RunState.STOPPED
+    assert [step.name for step in followed.run.facts.stop_steps][-1] == "SIGKILL"
+
+
+def test_stopped_guard_is_named_and_leaves_with_its_run(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
+    guard = followed.run.facts.guard
+    pid = stop_process(guard)
+    assert f"(pid {pid}) is stopped (state T), so it cannot" in str(followed.poll().run.facts.stopped_processes)
+    followed.run.request("stop")
+    assert followed.until_over().state is RunState.STOPPED
+    wait_until(lambda: guard and not processes.is_alive(guard), what="the guard to leave")
