@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from core.devices.nvidia.preflight import ORDER, VISIBLE
 from core.launchers.local import environment
 from core.launchers.ranks import HOST, free_addresses, loopback_variables
+from core.launchers.torch_store import TorchStore
 from core.schema.files import open_to_append
 from core.schema.paths import METRICS_VARIABLE, log_of_rank, metrics_file
+from core.system.helper_process import clean_environment
 from core.system.processes import RUN_DIR, TAG
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ FROM_DEVICES = frozenset({ORDER, VISIBLE})
 """Variables that follow from the ticked devices."""
 PER_DEVICE = frozenset({"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
 """Variables that differ between the processes of a run with one process per device."""
+AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+"""The variable that tells PyTorch's ranks whether a process other than rank 0 serves their store."""
+MEETING = frozenset({AGENT_STORE, "MASTER_ADDR", "MASTER_PORT"})
+"""Variables with which the user decides where PyTorch's ranks meet."""
+RANK_0_SERVES = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+"""The variable with the value 1 by which torchrun, too, leaves the store to rank 0."""
 
 
 class Launcher:
@@ -41,6 +49,33 @@ class Launcher:
         self.names: Mapping[str, str] | None = None
         """See `core.launchers.local.cuda_names`."""
         self._port = free_addresses(1)[0].rpartition(":")[2]
+        self._store: TorchStore | None = None
+
+    def serve_store(self) -> None:
+        """Serve the store of PyTorch's ranks on the loopback interface, if the script's Python can; else rank 0 does.
+
+        The user's variables take precedence. Call it at most once, before `launch`; `close` ends the store.
+        """
+        variables = {**clean_environment(), **self._script.environment}
+        if MEETING & self._script.environment.keys() or variables.get(RANK_0_SERVES) == "1":
+            return
+        with contextlib.suppress(OSError):  # of the interpreter or the working folder, which `launch` raises again
+            store = TorchStore(self._spec.python, variables, self._spec.working_dir)
+            if store.is_ready():
+                self._store, self._port = store, store.port
+            else:
+                store.close()
+
+    @property
+    def has_lost_store(self) -> bool:
+        """Whether the process that serves the store has ended."""
+        return self._store is not None and self._store.has_ended
+
+    def close(self) -> None:
+        """End the store, when no rank needs it."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """Start one process. Raises `OSError` if the interpreter or the working folder is missing.
@@ -60,12 +95,14 @@ class Launcher:
                 umask=self._umask,
             )
         _pin(process.pid, assignment)
+        if self._store is not None:
+            self._store.add_rank(process.pid)
         return process
 
     def _environment(self, assignment: RankAssignment) -> dict[str, str]:
         ours = environment(os.environ, self._run_dir.name, assignment, self.names)
         if self._spec.strategy == "per-device":
-            ours |= as_torchrun(assignment, self._port, dict(os.environ))
+            ours |= as_torchrun(assignment, self._port, os.environ, has_store=self._store is not None)
         return {
             **ours,
             RUN_DIR: str(self._run_dir),
@@ -75,11 +112,12 @@ class Launcher:
         }
 
 
-def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str]) -> dict[str, str]:
+def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str], *, has_store: bool) -> dict[str, str]:
     """Return the variables that torchrun sets for each process on one machine.
 
     By TORCHELASTIC_RUN_ID PyTorch (`torch.distributed.is_torchelastic_launched`), and with it Lightning, recognises
-    that all processes are started already. Rank 0 itself serves the store at the port, as there is no agent.
+    that all processes are started already. `has_store`: whether a process serves the store at the port, as torchrun
+    does; otherwise rank 0 serves it.
     https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
     """
     rank, size = str(assignment.rank), str(assignment.world_size)
@@ -89,7 +127,7 @@ def as_torchrun(assignment: RankAssignment, port: str, base: Mapping[str, str]) 
         "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "ROLE_WORLD_SIZE": size, "GROUP_WORLD_SIZE": "1",
         "ROLE_NAME": "default", "MASTER_ADDR": HOST, "MASTER_PORT": port, "OMP_NUM_THREADS": threads,
         "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none",
-        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        AGENT_STORE: str(has_store),
         **loopback_variables(base),
     }  # fmt: skip
 

@@ -48,6 +48,8 @@ class ScriptAnalysis:
     """All modules without which it fails, except its own. Another Python may lack one of the standard library."""
     files: tuple[str, ...] = ()
     """The script and those of its own modules that are always executed."""
+    chooses_port: bool = False
+    """Whether it or its own modules name the port or the address at which PyTorch's ranks meet, or may do so."""
     finds_more: bool = False
     """Whether it changes `sys.path` or installs packages: then missing packages are unknown before it runs."""
 
@@ -158,6 +160,7 @@ def _analyse(
         name=name, file=str(file), folder=first, launch=launch, why=why, frameworks=frameworks, modules=modules,
         imports=tuple(each for each in modules if each not in sys.stdlib_module_names and not own.is_folder(each)),
         files=tuple(str(source.path) for source in sources if source.needed),
+        chooses_port=any(source.usage.chooses_port for source in sources),
         finds_more=any(_finds_more(source.usage) for source in sources),
     )  # fmt: skip
 
@@ -173,7 +176,7 @@ def _unparsed(error: SyntaxError, script: ScriptAnalysis) -> ScriptAnalysis:
     line = f"line {error.lineno}" if error.lineno else "it"
     ours = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     why = f"It could not be analysed: {ours}, this application's, cannot parse {line}."
-    return replace(script, why=why, files=(script.file,))
+    return replace(script, why=why, files=(script.file,), chooses_port=True)
 
 
 def _needed(sources: Sequence[SourceFile], own: OwnModules) -> tuple[str, ...]:

@@ -135,6 +135,8 @@ class Usage:
         self.calls: list[Call] = []
         self.read: set[str] = set()
         self.set: set[str] = set()
+        self.chooses_port = False
+        """Whether a text in it names the port or the address at which PyTorch's ranks meet."""
         for node in nodes:
             self._add(node, names)
 
@@ -165,6 +167,8 @@ class Usage:
             variables.update(names.texts(node.slice))
         elif isinstance(node, ast.Compare) and any(names.full(each) in ENVIRONMENT for each in node.comparators):
             self.read.update(names.texts(node.left))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            self.chooses_port |= "MASTER_PORT" in node.value or "tcp://" in node.value
 
     def _add_call(self, node: ast.Call, names: _Names) -> None:
         full = names.full(node.func)

@@ -29,6 +29,14 @@ MAX_LINE = 300
 """Characters of the last line of output that a message quotes."""
 TRACEBACK = "Traceback (most recent call last):"
 RANK = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
+LOST_READER = (
+    "The process that reads measurements from the script's output has ended, so the curves are no longer "
+    "updated. The script continues, and its log is complete."
+)
+LOST_STORE = (
+    "The process at which the script's PyTorch ranks meet has ended. If they wait for each other, stop the run, and "
+    "start it again with --env TORCHELASTIC_USE_AGENT_STORE=False, so that rank 0 takes its place."
+)
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -106,12 +114,15 @@ class ScriptJob(Job):
 
     def __init__(self, spec: RunSpec, launcher: Launcher, metrics: MetricsProcess, run_dir: Path) -> None:
         assert spec.script is not None
-        self._name, self._run_dir, self._launcher, self._metrics = spec.script.name, run_dir, launcher, metrics
-        self._reported = False
+        self._spec, self._name, self._run_dir = spec, spec.script.name, run_dir
+        self._launcher, self._metrics = launcher, metrics
+        self._reported: set[str] = set()
 
     def prepare(self, names: Mapping[str, str] | None) -> None:
         """See `Job`. Waits until the reader knows the files that are there: their content is not of this run."""
         self._launcher.names = names
+        if self._spec.strategy == "per-device" and _leaves_port_to_us(self._spec):
+            self._launcher.serve_store()
         if not self._metrics.wait():
             raise RunError("The process that reads measurements did not start. Start the run again.")
 
@@ -128,14 +139,12 @@ class ScriptJob(Job):
         return self._metrics.read()
 
     def trouble(self) -> str | None:
-        """Report that the process which reads measurements has ended."""
-        if self._reported or not self._metrics.gone:
-            return None
-        self._reported = True
-        return (
-            "The process that reads measurements from the script's output has ended, so the curves are no longer "
-            "updated. The script continues, and its log is complete."
-        )
+        """Report that a process has ended which reads measurements, or at which ranks meet."""
+        lost = {LOST_READER: self._metrics.gone, LOST_STORE: self._launcher.has_lost_store}
+        new = next((text for text, is_lost in lost.items() if is_lost and text not in self._reported), None)
+        if new is not None:
+            self._reported.add(new)
+        return new
 
     def settle(self) -> str | None:
         """See `Job`."""
@@ -154,8 +163,29 @@ class ScriptJob(Job):
         return f"{self._name}{which} ended with exit code {worker.exit_code}{why}", trace
 
     def close(self) -> None:
-        """End the process that reads measurements."""
+        """End the process that reads measurements, and the one at which ranks meet."""
         self._metrics.close()
+        self._launcher.close()
+
+
+def _leaves_port_to_us(spec: RunSpec) -> bool:
+    """Return whether a script does not decide itself where its ranks meet, as far as its source tells.
+
+    Otherwise the port stays free for it. A program with another framework may use it for that.
+    """
+    from core.scripts.analysis import analyse_script  # imported here, since most runs do not need it
+
+    script = spec.script
+    assert script is not None
+    try:
+        found = analyse_script(
+            script.path, module=script.module or None, cwd=spec.working_dir, python=spec.python,
+            variables=script.environment,
+        )  # fmt: skip
+    except ValueError:
+        return False  # the program cannot be started, which the start says
+    has_torch = not found.frameworks or "torch" in found.frameworks
+    return bool(found.file) and has_torch and not found.chooses_port
 
 
 def as_printed(text: str) -> str:

@@ -16,6 +16,7 @@ import pytest
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.facts import RunProgress
 from core.runs.states import RunState
+from tests.support.listening import Listeners, beyond_loopback
 from tests.support.running import Followed, script_spec, train
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 def ran(name: str, *arguments: str, cwd: Path, devices: str = "cpu:0", launch: str = "one") -> Followed:
     """Run a script of the collection in its own folder until it finishes."""
     spec = script_spec(SCRIPTS / name, *arguments, cwd=cwd, devices=devices, launch=launch)
-    followed = train(spec, cwd / "runs")
+    with Listeners(cwd / "runs") as listeners:
+        followed = train(spec, cwd / "runs")
+    assert beyond_loopback(listeners.seen) == set()
+    assert bool(listeners.seen) == (launch == "per-device"), "ranks listen for each other"
     assert followed.state is RunState.FINISHED, followed.run.log_end()
     assert followed.run.facts.notices == ()
     return followed
@@ -161,9 +165,9 @@ def test_lightning_metrics(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 def test_accelerate_metrics(tmp_path: Path) -> None:
-    followed = ran("accelerate_loop.py", cwd=tmp_path)
+    followed = ran("accelerate_loop.py", cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
     printed = re.findall(r"step (\d+) \| train_loss: (\S+)", followed.run.log_end(100_000))
-    assert len(printed) == 16
+    assert len(printed) == 8, "each of two ranks has half of the 16 batches"
     assert points(followed.run_series.metrics["loss"]) == pytest.approx(
         {int(step): float(loss) for step, loss in printed}
     )

@@ -9,7 +9,7 @@ import threading
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Self
 
-from core.system.procfs import PROC, pids
+from core.system.procfs import PROC, pids, stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,8 +40,19 @@ def beyond_loopback(places: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
 
 
 def processes_of(folder: Path, proc: Path = PROC) -> list[int]:
-    """Return the processes whose stderr is a file below a folder: those of its runs, forked ones of a pool too."""
-    return [pid for pid in pids(proc) if _link(proc / str(pid) / "fd" / "2").startswith(f"{folder}/")]
+    """Return the processes of the runs below a folder, forked ones of a pool too.
+
+    Those have a log in it as stderr; with them, all that they have started.
+    """
+    children: dict[int, list[int]] = {}
+    for pid in pids(proc):
+        if (found := stat(pid, proc)) is not None:
+            children.setdefault(found.parent, []).append(pid)
+    every = [pid for each in children.values() for pid in each]
+    own = [pid for pid in every if _link(proc / str(pid) / "fd" / "2").startswith(f"{folder}/")]
+    for pid in own:  # which grows
+        own += [each for each in children.get(pid, ()) if each not in own]
+    return own
 
 
 class Listeners:
