@@ -97,7 +97,7 @@ def _parser() -> Parser:
     add("save", control.save, of_run=True)
     runs.add_expression(add("try", runs.try_expression, of_run=True))
     add("command", presets.command, of_run=True)
-    presets.add_name(add("keep", presets.keep, of_run=True))
+    presets.add_options(add("keep", presets.keep, of_run=True))
     add("setups", presets.list_presets)
     export.add_options(add("export", export.export, of_run=True))
     sweep.add_options(add("sweep", sweep.sweep))

@@ -83,7 +83,11 @@ def _add_script(parser: argparse.ArgumentParser) -> None:
     add("--script", metavar="FILE", help="a Python program that trains; it is run unchanged")
     add("--module", metavar="NAME", help="a module to run, as with python -m NAME")
     add("--cwd", metavar="DIR", help="the folder to run it in; default: the current folder")
-    add("--env", action="append", default=[], metavar="NAME=VALUE", help="an environment variable; can be repeated")
+    add(
+        "--env", action="append", default=[], metavar="NAME=VALUE",
+        help="an environment variable; NAME alone takes the value from the environment at each start, and does not "
+        "store it; can be repeated",
+    )  # fmt: skip
     add(
         "--launch", metavar="HOW",
         help=f"{modes}: one process that sees all devices, or one process per device as with torchrun; "

@@ -60,6 +60,8 @@ class ScriptChoices:
     """Instead of a script: the module for `python -m`."""
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    inherited: tuple[str, ...] = ()
+    """Names of variables whose values are taken from the environment at each start, and not stored."""
     working_dir: str | None = None
     """None for the folder that this process is in."""
     launch: str | None = None

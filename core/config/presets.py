@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
 
-from core.schema.files import write_whole
+from core.schema.files import make_private, make_private_folder, parse_json, read_whole, write_whole
 from core.schema.spec import RunSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 SUFFIX = ".json"
 PATHS = (("python",), ("working_dir",), ("recipe", "path"), ("script", "path"))
 """The paths in a spec. Paths inside the preset's folder are saved relative to it, so that both can be moved."""
+
+SECRET_NAME = re.compile(
+    r"secret|passw(or)?d|passphrase|credential|(api|access|auth)_?(key|token)|(^|_)(key|token|auth|pat)(_|$)",
+    re.IGNORECASE,
+)
+SECRET_VALUE = re.compile(r"://[^/\s:@]{0,200}:[^/\s@]{1,200}@")
+"""A URL with a password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +57,34 @@ def path_of(name: str, root: Path) -> Path:
 
 
 def save(spec: RunSpec, path: Path) -> None:
-    """Write the preset, and replace an existing one. Raises `OSError`."""
+    """Write the preset, which only this user can read, and replace an existing one. Raises `OSError`."""
+    if path.parent == default_root():
+        make_private_folder(path.parent.parent)
+        make_private_folder(path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     document = _with_paths(spec.to_json(), lambda text: _relative(text, path.parent))
     write_whole(path, json.dumps(document, indent=2) + "\n")
 
 
+def secret_names(spec: RunSpec) -> list[str]:
+    """Return the variables of a script whose names or values look like secrets."""
+    variables = spec.script.environment if spec.script else {}
+    return [name for name, value in variables.items() if SECRET_NAME.search(name) or SECRET_VALUE.search(value)]
+
+
+def without_values(spec: RunSpec, names: Collection[str]) -> RunSpec:
+    """Return the spec with these variables by name alone: their values are taken from the environment at the start."""
+    if spec.script is None:
+        return spec
+    kept = {name: value for name, value in spec.script.environment.items() if name not in names}
+    inherited = tuple(dict.fromkeys([*spec.script.inherited, *names]))
+    return replace(spec, script=replace(spec.script, environment=kept, inherited=inherited))
+
+
 def read(path: Path) -> RunSpec:
     """Return the spec of a preset. Raises `ValueError` with a sentence that names the file."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(read_whole(path, follow_link=True))
         if isinstance(document, dict):
             document = _with_paths(document, lambda text: str(path.parent / text) if text else text)
         return RunSpec.from_json(document)
@@ -72,8 +97,14 @@ def read(path: Path) -> RunSpec:
 
 
 def read_all(root: Path) -> list[Preset]:
-    """Return all presets in a folder by name, also those that cannot be used."""
-    return [_preset(path) for path in sorted(root.glob(f"*{SUFFIX}"))]
+    """Return all presets in a folder by name, also those that cannot be used.
+
+    Other users lose their permissions on the presets that an earlier version has saved.
+    """
+    found = sorted(root.glob(f"*{SUFFIX}"))
+    for path in (root, *found):
+        make_private(path)
+    return [_preset(path) for path in found]
 
 
 def _preset(path: Path) -> Preset:

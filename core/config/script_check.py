@@ -122,7 +122,9 @@ def fill_in(result: ScriptCheckResult, choices: ScriptChoices, devices: Sequence
     return replace(
         result.spec,
         name=choices.name or result.spec.name,
-        script=replace(result.spec.script, arguments=choices.arguments, expression=choices.expression),
+        script=replace(
+            result.spec.script, arguments=choices.arguments, expression=choices.expression, inherited=choices.inherited
+        ),
         devices=tuple(resolve(choices.devices, devices)),
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # it checks each field itself
         cuda_ids=choices.cuda_ids,

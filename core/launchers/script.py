@@ -140,6 +140,11 @@ def problems(script: Script, launch_mode: str) -> list[str]:
         for names, what in ((fixed, "the chosen devices"), (FROM_RUN, "the run"))
         for name in sorted(names & script.environment.keys())
     ]
+    sentences += [
+        f"The variable {name} is not set. The script takes its value from the environment: export {name}=... first."
+        for name in script.inherited
+        if name not in os.environ
+    ]
     port = script.environment.get("MASTER_PORT")
     if port is not None and not _is_free(port):
         sentences.append(f"MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from core.schema.files import write_whole
+from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +70,10 @@ class ProbeCache:
             return
         self._changed = False
         with contextlib.suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            if FOLDER_VARIABLE in os.environ:
+                make_folder(self._file.parent, PRIVATE_FOLDER)
+            else:
+                make_private_folder(self._file.parent)
             write_whole(self._file, json.dumps({"format": FORMAT, "pythons": self._entries}))
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.schema.files import FULL, is_regular, not_written, open_to_append, open_to_read
+from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, open_to_read
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
 from core.system import processes
 from core.system.own_processes import SUPERVISOR
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 
+ROOT_MODE = 0o755
+"""Permissions of a folder of runs that is made, whatever the umask: others may list it, and add no runs."""
 ELSEWHERE = "Keep runs elsewhere with --runs DIR."
 _CODE_ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,7 +62,7 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
 
 def new_directory(runs_root: Path, name: str) -> Path:
     """Make an empty run directory with a unique name. Raises `OSError`."""
-    runs_root.mkdir(parents=True, exist_ok=True)
+    make_folder(runs_root, ROOT_MODE)
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
     run_dir = runs_root.resolve() / f"{time.strftime('%Y%m%d-%H%M%S')}-{plain[:40]}-{os.urandom(2).hex()}"
     run_dir.mkdir(mode=0o700)
@@ -111,7 +113,7 @@ def remove_sockets(run_dir: Path) -> None:
 def folder_problem(root: Path) -> str | None:
     """Return why runs cannot be kept in this folder; None if they can. Makes the folder if there is none."""
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root, ROOT_MODE)
         with tempfile.TemporaryFile(dir=root):
             return None
     except OSError as error:

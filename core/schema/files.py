@@ -65,9 +65,9 @@ def is_regular(path: str | Path) -> bool:
         return False
 
 
-def read_whole(path: str | Path, max_bytes: int = MAX_JSON_BYTES) -> bytes:
+def read_whole(path: str | Path, max_bytes: int = MAX_JSON_BYTES, *, follow_link: bool = False) -> bytes:
     """Return the content of a regular file. Raises `OSError`, also for a file of more than `max_bytes`."""
-    with open_to_read(path) as file:
+    with open_to_read(path, follow_link=follow_link) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
@@ -147,12 +147,20 @@ def write_whole(path: Path, text: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder and its missing parents with at most these permissions, whatever the umask. Raises `OSError`."""
+    if not folder.is_dir():
+        if folder.parent != folder:
+            make_folder(folder.parent, mode)
+        folder.mkdir(mode, exist_ok=True)
+
+
 def make_private_folder(folder: Path) -> None:
     """Make a folder of this program that no other user can enter; narrow the permissions of an existing one.
 
     Raises `OSError` when it cannot be made.
     """
-    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    make_folder(folder, PRIVATE_FOLDER)
     make_private(folder)
 
 

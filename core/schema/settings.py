@@ -136,6 +136,9 @@ class Script:
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables in addition to those with which the run was started."""
+    inherited: tuple[str, ...] = ()
+    """Names of environment variables that must be set when the run is started. Their values, such as secrets, are not
+    stored."""
     expression: str = ""
     """A regular expression with named groups that reads metrics from the output; empty for the built-in parsers."""
 
@@ -144,8 +147,8 @@ class Script:
             raise ValueError("A script is given either as a file or as a module. Give one of them.")
         if any("\0" in argument for argument in self.arguments):
             raise ValueError(f"The script's arguments are {self.arguments!r}. Give texts without zero bytes.")
-        for name in self.environment:
-            if not name or "=" in name:
+        for name in (*self.environment, *self.inherited):
+            if not name or "=" in name or "\0" in name:
                 raise ValueError(f"{name!r} cannot be a variable of the environment. Give NAME=VALUE.")
 
     @property

@@ -80,6 +80,21 @@ class ReuseController(QObject):
         dialog.open()
 
     def _keep(self, spec: RunSpec, name: str) -> None:
+        secrets = presets.secret_names(spec)
+        if not secrets:
+            self._save(spec, name)
+            return
+        ask(
+            self._panels.window,
+            lambda: self._attempt(lambda: self._save(presets.without_values(spec, secrets), name)),
+            question=f"Save the preset without the value of {join_names(secrets)}?",
+            words="Names like this often belong to secrets. The preset then has the name alone, and takes the value "
+            "from the environment at each start. To store the value: trainyard keep RUN NAME --secrets values",
+            yes="Save without",
+            is_destructive=False,
+        )
+
+    def _save(self, spec: RunSpec, name: str) -> None:
         path = _path_of(name)
         try:
             presets.save(spec, path)

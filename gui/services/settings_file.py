@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -11,6 +12,8 @@ from typing import Any
 
 import platformdirs
 from PySide6.QtCore import QByteArray, QSettings
+
+from core.schema.files import PRIVATE_FOLDER, make_folder, make_private, make_private_folder, touch
 
 FOLDER_VARIABLE = "TRAINYARD_CONFIG_DIR"
 MAX_BYTES = 1024 * 1024
@@ -30,7 +33,19 @@ class SettingsFile:
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._settings = QSettings(str(file or default_file()), QSettings.Format.IniFormat)
+        self._file = file or default_file()
+        self._make_private()
+        self._settings = QSettings(str(self._file), QSettings.Format.IniFormat)
+
+    def _make_private(self) -> None:
+        """Make the file private: the form in it may hold secrets. Qt keeps its permissions."""
+        with contextlib.suppress(OSError):  # then nothing can be saved there either
+            if FOLDER_VARIABLE in os.environ:  # its permissions are the user's
+                make_folder(self._file.parent, PRIVATE_FOLDER)
+            else:
+                make_private_folder(self._file.parent)
+            touch(self._file)
+            make_private(self._file)
 
     def text(self, name: str) -> str:
         """Return a text, or the empty string."""

@@ -134,7 +134,7 @@ def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.Capt
     assert said(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
     assert said(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."
     assert said(capsys, "run", "digits_cnn", "--", "x") == "An argument after -- is for scripts only. Leave it out."
-    assert said(capsys, "run", "--script", path, "--env", "A") == "--env 'A' is not of the form NAME=VALUE."
+    assert said(capsys, "run", "--script", path, "--env", "=A") == "--env '=A' is not of the form NAME=VALUE."
     assert "There is no folder" in said(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
     assert "'two' is not a launch mode of scripts" in said(capsys, "run", "--script", path, "--launch", "two")
     assert "cannot be set for a script" in said(

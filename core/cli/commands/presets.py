@@ -6,13 +6,16 @@ import shlex
 from typing import TYPE_CHECKING
 
 from core.cli.commands.common import find
-from core.cli.output import say, say_json, say_rows, warn
+from core.cli.output import confirm, is_interactive, say, say_json, say_rows, warn
 from core.config import presets
 from core.config.shell_command import shell_line
 from core.errors import RunError
+from core.schema.files import not_written
+from core.text import join_names
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from pathlib import Path
 
     from core.schema.spec import RunSpec
 
@@ -30,9 +33,14 @@ def command(options: Namespace) -> int:
     return 0
 
 
-def add_name(parser: ArgumentParser) -> None:
-    """Add the argument of `keep`."""
+def add_options(parser: ArgumentParser) -> None:
+    """Add the argument and the option of `keep`."""
     parser.add_argument("name", metavar="NAME", help="name of the preset, or the path of its file")
+    parser.add_argument(
+        "--secrets", choices=("names", "values"),
+        help="what to store of variables that look like secrets: their names, with the values taken from the "
+        "environment at each start, or their values",
+    )  # fmt: skip
 
 
 def keep(options: Namespace) -> int:
@@ -40,15 +48,33 @@ def keep(options: Namespace) -> int:
     run = find(options)
     path = presets.path_of(options.name, presets.default_root())
     replaced = path.exists()
+    spec = run.spec()
+    if (secrets := presets.secret_names(spec)) and not _stores_values(options, secrets, path):
+        spec = presets.without_values(spec, secrets)
     try:
-        presets.save(run.spec(), path)
+        presets.save(spec, path)
     except OSError as error:
-        raise RunError(f"The preset {path} cannot be written: {error.strerror}. Choose another file.") from error
+        raise RunError(
+            not_written(path, error, if_full="Free some space.", otherwise="Choose another file.")
+        ) from error
     if options.json:
         say_json({"run": run.id, "setup": path.stem, "path": str(path), "replaced": replaced})
     else:
         say(f"{path} (replaced)" if replaced else str(path))
     return 0
+
+
+def _stores_values(options: Namespace, names: list[str], path: Path) -> bool:
+    """Return whether to store the values of these variables. Raises `ValueError` if there is no terminal to ask on."""
+    if options.secrets:
+        return bool(options.secrets == "values")
+    known = f"{join_names(names)} {'looks like a secret' if len(names) == 1 else 'look like secrets'}"
+    if options.json or not is_interactive():
+        raise ValueError(
+            f"Nothing was saved: {known}. Add --secrets names to take the value from the environment at each start, or "
+            "--secrets values to store it."
+        )
+    return confirm(f"{known}. Store the value in {path}? Without, it is taken from the environment at each start.")
 
 
 def list_presets(options: Namespace) -> int:

@@ -219,7 +219,12 @@ class ScriptForm(QWidget):
         self._python.chosen.connect(self._on_python_chosen)
 
     def _set_up_fields(self) -> None:
-        field(self._environment, "environmentEdit", "Environment variables", "NAME=VALUE, one in each line")
+        field(
+            self._environment,
+            "environmentEdit",
+            "Environment variables",
+            "NAME=VALUE, one in each line; NAME alone is taken from the environment at each start",
+        )
         self._environment.setFixedHeight(ENVIRONMENT_PX)
         self._environment.setPlaceholderText("NAME=VALUE")
         self._environment.setTabChangesFocus(True)

@@ -30,7 +30,7 @@ class TypedScript:
     """One line, quoted as for a shell."""
     working_dir: str = ""
     environment: str = ""
-    """One NAME=VALUE in each line."""
+    """One NAME=VALUE in each line; NAME alone takes the value from the environment at the start."""
     launch: str = ""
     """`one`, `per-device`, or the empty string for the mode that the source proposes."""
     python: str = ""
@@ -56,11 +56,13 @@ class TypedScript:
             raise ValueError("No script is chosen. Choose a Python program, or drop one on the window.")
         if not self.working_dir:
             raise ValueError("No working folder is given. Choose the folder in which the script should run.")
+        given = variables(self.environment)
         return ScriptChoices(
             script=self.path,
             module=self.module,
             arguments=split(self.arguments),
-            environment=variables(self.environment),
+            environment={name: value for name, value in given.items() if value is not None},
+            inherited=tuple(name for name, value in given.items() if value is None),
             working_dir=absolute(self.working_dir),
             launch=self.launch or None,
             python=self.python or None,
@@ -88,17 +90,20 @@ def split(line: str) -> tuple[str, ...]:
         raise ValueError(f"The line of arguments {what}. Quote them as for a shell.") from None
 
 
-def variables(text: str) -> dict[str, str]:
-    """Return the variables in these lines; skip empty lines. Raises `ValueError` with a sentence."""
-    found: dict[str, str] = {}
+def variables(text: str) -> dict[str, str | None]:
+    """Return the variables in these lines, with None for a name alone; skip empty lines.
+
+    Raises `ValueError` with a sentence.
+    """
+    found: dict[str, str | None] = {}
     for line in filter(str.strip, text.splitlines()):
         name, equals, value = line.partition("=")
         name = name.strip()
-        if not equals or not name or any(letter.isspace() for letter in name):
+        if not name or any(letter.isspace() for letter in name):
             raise ValueError(f"{line.strip()!r} is not an environment variable. Give NAME=VALUE, one per line.")
         if name in found:
             raise ValueError(f"The variable {name} is given twice. Give it once.")
-        found[name] = value
+        found[name] = value if equals else None
     return found
 
 
@@ -110,7 +115,9 @@ def typed_of(spec: RunSpec) -> dict[str, str]:
         "script": f"{MODULE}{script.module}" if script.module else script.path,
         "arguments": shlex.join(script.arguments),
         "working_dir": spec.working_dir,
-        "environment": "\n".join(f"{name}={value}" for name, value in script.environment.items()),
+        "environment": "\n".join(
+            [*(f"{name}={value}" for name, value in script.environment.items()), *script.inherited]
+        ),
         "launch": spec.strategy,
         "python": spec.python,
         "expression": script.expression,

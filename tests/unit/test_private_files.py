@@ -1,0 +1,190 @@
+"""Nobody else reads what presets, settings, caches and specs hold, whatever the umask; secrets are asked about."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.cli import __main__, output, parse_choices
+from core.cli.options import Parser, add_run_options
+from core.config import presets, validation
+from core.devices.cpu import cpu_devices
+from core.pythons.cache import ProbeCache, default_file
+from core.runs import directory
+from core.schema.files import make_private_folder, write_whole
+from core.schema.spec import read_spec, write_spec
+from gui.services import settings_file
+from gui.viewmodels.setup.script_text import TypedScript, typed_of
+from tests.support.running import script_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.schema.spec import RunSpec
+
+
+@pytest.fixture(autouse=True)
+def _open_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home" / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
+    monkeypatch.delenv("TRAINYARD_CONFIG_DIR")
+    monkeypatch.delenv("TRAINYARD_CACHE_DIR")
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> RunSpec:
+    (tmp_path / "train.py").write_text("print('step 1 loss 1.0')\n")
+    environment = {"HF_TOKEN": "hf_123", "LEVEL": "5", "TOKENIZERS_PARALLELISM": "false"}
+    return script_spec(tmp_path / "train.py", cwd=tmp_path, environment=environment)
+
+
+def mode(path: Path) -> str:
+    return oct(stat.S_IMODE(path.stat().st_mode))
+
+
+def saved_run(runs_root: Path, spec: RunSpec) -> Path:
+    run_dir = directory.new_directory(runs_root, spec.name)
+    write_spec(run_dir, spec)
+    return run_dir
+
+
+def test_presets_settings_and_caches_are_private(secret: RunSpec, tmp_path: Path) -> None:
+    preset = presets.path_of("nightly", presets.default_root())
+    presets.save(secret, preset)
+    settings = settings_file.SettingsFile()
+    settings.keep_text("form", "HF_TOKEN=hf_123")
+    settings.save()
+    cache = ProbeCache(default_file())
+    cache.put("/usr/bin/python3", {"version": [3, 12, 0]})
+    cache.save()
+    found = {path: mode(path) for path in (tmp_path / "home").rglob("*")}
+    assert {path.name for path in found} >= {"nightly.json", "setups", "trainyard.ini", "pythons.json"}
+    assert {path: "0o700" if path.is_dir() else "0o600" for path in found} == found
+
+
+def test_permissions_of_an_earlier_version_are_narrowed(secret: RunSpec, tmp_path: Path) -> None:
+    preset = presets.path_of("nightly", presets.default_root())
+    presets.save(secret, preset)
+    settings_file.SettingsFile().save()
+    everything = list((tmp_path / "home" / "config" / "trainyard").rglob("*"))
+    for path in everything:
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    settings_file.SettingsFile().save()
+    assert presets.read_all(presets.default_root())[0].spec == secret
+    assert {mode(path) for path in everything} == {"0o700", "0o600"}
+
+
+def test_a_run_is_private_and_its_spec_stays_so_when_the_folder_is_opened(secret: RunSpec, runs_root: Path) -> None:
+    run_dir = saved_run(runs_root, secret)
+    assert (mode(runs_root), mode(run_dir), mode(run_dir / "spec.json")) == ("0o755", "0o700", "0o600")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("HF_TOKEN", "x", True), ("WANDB_API_KEY", "x", True), ("AWS_SECRET_ACCESS_KEY", "x", True),
+        ("db_password", "", True),
+        ("OPENAI_APIKEY", "x", True), ("DATABASE", "postgres://me:pass@host/db", True), ("GITHUB_PAT", "x", True),
+        ("TOKENIZERS_PARALLELISM", "false", False), ("MAX_TOKENS", "5", False), ("KEYBOARD", "de", False),
+        ("PATH", "/bin", False), ("URL", "http://host:80/x", False),
+    ],
+)  # fmt: skip
+def test_secrets_are_recognised(secret: RunSpec, name: str, value: str, is_secret: bool) -> None:
+    assert secret.script
+    spec = replace(secret, script=replace(secret.script, environment={name: value}))
+    assert presets.secret_names(spec) == ([name] if is_secret else [])
+
+
+def test_keep_refuses_secrets_without_a_terminal_and_names_the_choices(
+    secret: RunSpec, runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = saved_run(runs_root, secret)
+    assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("trainyard: Nothing was saved: HF_TOKEN looks like a secret. Add --secrets names")
+    assert not presets.default_root().exists()
+
+
+@pytest.mark.parametrize(("answer", "stored"), [("", False), ("y", True)])
+def test_keep_asks_before_it_stores_a_secret(
+    secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch, answer: str, stored: bool
+) -> None:
+    run_dir = saved_run(runs_root, secret)
+    monkeypatch.setattr("core.cli.commands.presets.is_interactive", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+    assert output.confirm("x") is stored
+    assert __main__.main(["keep", run_dir.name, "nightly", "--runs", str(runs_root)]) == 0
+    text = presets.path_of("nightly", presets.default_root()).read_text()
+    assert ("hf_123" in text) is stored
+    assert '"LEVEL": "5"' in text
+
+
+def test_a_name_alone_is_taken_from_the_environment_at_the_start(
+    secret: RunSpec, runs_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = saved_run(runs_root, secret)
+    arguments = ["keep", run_dir.name, "nightly", "--secrets", "names", "--runs", str(runs_root)]
+    assert __main__.main(arguments) == 0
+    spec = presets.read(presets.path_of("nightly", presets.default_root()))
+    assert spec.script
+    assert spec.script.inherited == ("HF_TOKEN",)
+    (missing,) = [str(each) for each in validation.problems(spec, cpu_devices())]
+    assert missing.startswith("The variable HF_TOKEN is not set.")
+    monkeypatch.setenv("HF_TOKEN", "hf_123")
+    assert validation.problems(spec, cpu_devices()) == []
+    monkeypatch.undo()  # else the test would have changed the environment
+
+
+def test_a_name_alone_survives_the_option_and_the_form(secret: RunSpec, tmp_path: Path) -> None:
+    parser = Parser()
+    add_run_options(parser)
+    options = parser.parse_args(["--script", "train.py", "--env", "A=1", "--env", "HF_TOKEN"])
+    options.arguments = []
+    choices = parse_choices.choices(options)
+    assert (choices.environment, choices.inherited) == ({"A": "1"}, ("HF_TOKEN",))  # type: ignore[union-attr]
+
+    spec = presets.without_values(secret, ["HF_TOKEN"])
+    texts = typed_of(spec)
+    assert "HF_TOKEN" in texts["environment"].splitlines()
+    again = TypedScript(**{**texts, "expression": ""}).choices()
+    assert spec.script
+    assert (again.environment, again.inherited) == (spec.script.environment, ("HF_TOKEN",))
+    path = tmp_path / "run"
+    path.mkdir()
+    write_spec(path, spec)
+    assert read_spec(path) == spec
+    assert "hf_123" not in (path / "spec.json").read_text()
+
+
+def test_a_full_disk_leaves_no_part_of_a_preset(secret: RunSpec, small_disk: Path) -> None:
+    (small_disk / "filler").write_bytes(b"")
+    subprocess.run(["dd", "if=/dev/zero", f"of={small_disk / 'filler'}"], capture_output=True, check=False)
+    with pytest.raises(OSError, match="No space left"):
+        presets.save(secret, small_disk / "nightly.json")
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
+def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("kept")
+    (tmp_path / f".spec.json.{os.getpid()}.tmp").symlink_to(mine)
+    write_whole(tmp_path / "spec.json", json.dumps({}))
+    assert (mine.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("kept", ["mine", "spec.json"])
+
+
+def test_a_folder_that_is_a_link_keeps_its_permissions(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    (tmp_path / "link").symlink_to(shared)
+    make_private_folder(tmp_path / "link")
+    assert mode(shared) == "0o755"
