@@ -10,11 +10,15 @@ from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
 from core.config.shell_command import shell_line
+from core.runs.ownership import owner_of_file, owner_of_run
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.text import join_names
+from gui.viewmodels.setup.owner_question import owner_question
 from gui.widgets.confirm_dialog import ask
 from gui.widgets.name_dialog import NameDialog
+
+from .start_controller import ask_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,14 +38,30 @@ class ReuseController(QObject):
         self._panels, self._message, self._start = panels, panels.message, start
         self._monitor = services.device_monitor
         for menu in panels.run_menus:
-            menu.again_asked.connect(lambda run_dir: self._with_spec(run_dir, start.start_again))
-            menu.edit_asked.connect(lambda run_dir: self._with_spec(run_dir, self._fill))
+            menu.again_asked.connect(lambda run_dir: self._use_run(run_dir, "Start", start.start_again))
+            menu.edit_asked.connect(lambda run_dir: self._use_run(run_dir, "Use", self._fill))
             menu.copy_asked.connect(self._copy)
-            menu.keep_asked.connect(lambda run_dir: self._with_spec(run_dir, self._ask_name))
+            menu.keep_asked.connect(lambda run_dir: self._use_run(run_dir, "Save", self._ask_name))
         preset_button = panels.setup.presets
-        preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._fill(presets.read(Path(path)))))
+        preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._load(Path(path))))
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
         preset_button.keep_asked.connect(self._keep_choices)
+
+    def _use_run(self, run_dir: str, verb: str, action: Callable[[RunSpec], object]) -> None:
+        """Use the spec of a run that is started now or later; ask first if the run belongs to another user."""
+        owner = owner_of_run(Path(run_dir))
+
+        def use(spec: RunSpec) -> None:
+            question = owner_question(verb, f"the run {spec.name}", owner, spec)
+            ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
+
+        self._with_spec(run_dir, use)
+
+    def _load(self, path: Path) -> None:
+        """Fill the form with a preset; ask first if it belongs to another user."""
+        owner, spec = owner_of_file(path), presets.read(path)
+        question = owner_question("Load", f"the preset {path.stem}", owner, spec)
+        ask_first(self._panels.window, question, lambda: self._attempt(lambda: self._fill(spec)))
 
     def _fill(self, spec: RunSpec) -> None:
         """Choose everything that the spec says, and name the devices that this machine does not have."""

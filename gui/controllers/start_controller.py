@@ -17,6 +17,7 @@ from core.runs.run import Run
 from gui.services.background_task import BackgroundTask
 from gui.services.start_checker import StartChecker
 from gui.viewmodels.setup.device_sharing import shared_device_question
+from gui.viewmodels.setup.owner_question import OwnerQuestion, owner_question
 from gui.viewmodels.setup.start_check import (
     StartCheck,
     StartConditions,
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from PySide6.QtWidgets import QWidget
+
+    from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
     from gui.services.services import Services
     from gui.viewmodels.setup.device_sharing import Neighbour
@@ -246,6 +250,10 @@ class StartController(QObject):
         if run is None or self._preparing.busy or self._resuming.busy:
             return
         self._message.show_message("")
+        question = owner_question("Resume", f"the run {spec.name if spec else run.id}", run.owner, spec)
+        ask_first(self._panels.window, question, lambda: self._check_and_resume(run, spec, facts))
+
+    def _check_and_resume(self, run: Run, spec: RunSpec | None, facts: RunFacts) -> None:
         if spec is None:
             self._resume(run.dir)
             return
@@ -338,6 +346,14 @@ class StartController(QObject):
             self._panels.setup.show_installed(installed)
         if not (checking_now or self._preparing.busy or self._resuming.busy or self._installed.busy):
             self._poll_timer.stop()
+
+
+def ask_first(window: QWidget, question: OwnerQuestion | None, action: Callable[[], object]) -> None:
+    """Do something, after a yes to the question if there is one."""
+    if question is None:
+        action()
+    else:
+        ask(window, action, question=question.question, words=question.words, yes=question.yes)
 
 
 def _verified(check: StartCheck, choices: Choices, now: StartConditions, root: Path) -> RunSpec | StartCheck:

@@ -83,6 +83,7 @@ class RunSession(QObject):
         return RunSnapshot(
             id=self.run.id,
             facts=self.facts,
+            owner=self.run.owner or "",
             spec=self.spec,
             spec_problem=self.spec_problem,
             progress=self.progress(),

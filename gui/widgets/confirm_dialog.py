@@ -56,7 +56,7 @@ class ConfirmDialog(QDialog):
 
 
 def ask(
-    parent: QWidget, agreed: Callable[[], None], *, question: str, words: str, yes: str, is_destructive: bool = True
+    parent: QWidget, agreed: Callable[[], object], *, question: str, words: str, yes: str, is_destructive: bool = True
 ) -> None:
     """Ask, unless another question is open; call `agreed` if the answer is yes."""
     if not any(each.isVisible() for each in parent.findChildren(ConfirmDialog)):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
+from gui.style.formatting import one_line
 from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader
 from gui.widgets.elided_label import ElidedLabel
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 
 MIN_NAME_PX = 96
+MAX_OWNER = 24
+"""Maximum characters of the owner."""
 
 
 class HeaderPanel(QWidget):
@@ -37,6 +40,10 @@ class HeaderPanel(QWidget):
         self._state.setProperty("role", "pill")
         self._name = ElidedLabel(min_px=MIN_NAME_PX)
         self._name.setProperty("role", "heading")
+        self._owner = PlainLabel()
+        self._owner.setObjectName("ownerLabel")
+        self._owner.setProperty("role", "pill")
+        mark(self._owner, tone="warn")
         self._what = ElidedLabel()
         # At most as wide as its text, so that the bar gets the rest; by its stretch it shrinks first.
         self._what.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
@@ -59,6 +66,9 @@ class HeaderPanel(QWidget):
         self._show_state(header)
         self._name.setText(header.name)
         self._name.setVisible(bool(header.name))
+        self._owner.setText(one_line(f"of {header.owner}", MAX_OWNER))
+        self._owner.setToolTip(verbatim(f"This run belongs to {header.owner}, and so do the files that it executes."))
+        self._owner.setVisible(bool(header.owner))
         self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
         mark(self._what, role="" if header.name else "muted")
         steady = not header.released
@@ -102,6 +112,7 @@ class HeaderPanel(QWidget):
         layout.addWidget(self._state)
         layout.addSpacing(2)
         layout.addWidget(self._name)
+        layout.addWidget(self._owner)
         layout.addWidget(self._what, 1)
         layout.addSpacing(8)
         layout.addWidget(self.progress)

@@ -8,6 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMenu, QToolButton
 
 from core.config import presets
+from core.runs.ownership import owner_of_file
 from gui.widgets.plain_text import menu_text, verbatim
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ class PresetsButton(QToolButton):
 
 
 def _describe(action: QAction, preset: Preset) -> None:
+    owner = owner_of_file(preset.path)
     action.setEnabled(preset.spec is not None)
-    action.setToolTip(verbatim(preset.problem if preset.spec is None else summary(preset)))
+    action.setToolTip(verbatim("\n".join([summary(preset), *([f"It belongs to {owner}."] if owner else [])])))
 
 
 def summary(preset: Preset) -> str:

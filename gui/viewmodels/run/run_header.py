@@ -51,6 +51,8 @@ class RunHeader:
     tone: str = "muted"
     sentence: str = "No run is shown. Start one or select one in the list."
     name: str = ""
+    owner: str = ""
+    """The user to whom the run belongs if that is another one."""
     what: str = "Tick devices, choose what to train, and press Start"
     epoch: str = ""
     """The current epoch or step and their total."""
@@ -79,6 +81,8 @@ class RunSnapshot:
 
     id: str
     facts: RunFacts
+    owner: str = ""
+    """The user to whom it belongs if that is another one."""
     spec: RunSpec | None = None
     spec_problem: str | None = None
     """Why the spec cannot be read, in a sentence."""
@@ -112,6 +116,7 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
         tone=state.colour,
         sentence=_sentence(run),
         name=run.spec.name if run.spec else run.id,
+        owner=run.owner,
         what=_description(run.spec) if run.spec else "",
         epoch=_position(progress) if progress else "",
         fraction=progress.fraction if progress else None,

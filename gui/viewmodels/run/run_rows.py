@@ -31,7 +31,7 @@ class RunRow:
     title: str
     """`18:03 digits_cnn`."""
     outcome: str
-    """`finished · loss 0.214`."""
+    """`finished · loss 0.214`; with the owner's name before it if the run belongs to another user."""
     tone: str
     """Name of a colour of the theme."""
     tip: str
@@ -43,12 +43,17 @@ def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
         RunRow(
             dir=each.dir,
             title=run_title(each, now),
-            outcome=outcome(each),
+            outcome=" · ".join(part for part in (each.owner, outcome(each)) if part),
             tone=tone(each),
-            tip="\n".join(text for text in (each.dir.name, _sentence(each), each.error, _loss_problem(each)) if text),
+            tip="\n".join(text for text in _tip_lines(each) if text),
         )
         for each in summaries
     ]
+
+
+def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
+    belongs = f"It belongs to {summary.owner}." if summary.owner else ""
+    return summary.dir.name, belongs, _sentence(summary), summary.error, _loss_problem(summary)
 
 
 def _sentence(summary: RunSummary) -> str:

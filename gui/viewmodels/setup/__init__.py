@@ -2,6 +2,7 @@
 
 - `start_check`: the spec, the problems, and what to know before the start
 - `device_sharing`: the question before devices are shared
+- `owner_question`: the question before a run or a preset of another user is used
 - `strategy_rows`, `python_rows`: the rows of two boxes
 - `script_text`: the texts of the form for scripts
 """

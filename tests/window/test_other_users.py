@@ -1,0 +1,119 @@
+"""Runs and presets of other users are marked, and ask before what they name is executed."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel
+
+from core.config import presets
+from core.runs.run import Run
+from core.runs.states import RunState
+from gui.viewmodels.setup.owner_question import MAX_CHARACTERS, owner_question
+from tests.support.recorded import recorded
+from tests.support.running import make_spec, script_spec, train
+
+NOBODY = pwd.getpwuid(65534)
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of another user can only be made by root")
+
+
+def give_away(path) -> None:
+    for each in (path, *path.rglob("*")):
+        os.chown(each, NOBODY.pw_uid, NOBODY.pw_gid)
+
+
+def choose(menu, text: str) -> None:
+    menu.aboutToShow.emit()
+    next(each for each in menu.actions() if each.text() == text).trigger()
+
+
+def test_own_run_asks_nothing():
+    assert owner_question("Start", "the run x", None, make_spec("digits_mlp", devices="cpu:0")) is None
+
+
+def test_question_names_everything_that_would_be_executed(tmp_path):
+    script = tmp_path / "train.py"
+    script.touch()
+    spec = script_spec(script, "--epochs", "3", cwd=tmp_path, environment={"LD_PRELOAD": "/x.so", "A": "b" * 9000})
+    found = owner_question("Start", "the run train", "mallory", spec)
+    assert found.question == "Start the run train, which belongs to mallory?"
+    assert f"Program: {script} --epochs 3\n" in found.words
+    assert f"Python: {spec.python}\n" in found.words
+    assert f"Folder: {tmp_path}\n" in found.words
+    assert "Variable: LD_PRELOAD=/x.so" in found.words
+    assert max(len(line) for line in found.words.splitlines()) <= MAX_CHARACTERS
+
+
+@as_root
+def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_root, tmp_path):
+    """Two seconds: one run of a script, and a window."""
+    script = tmp_path / "train.py"
+    script.write_text("print('step=1 loss=0.5')\n")
+    run_dir = train(script_spec(script, cwd=tmp_path), runs_root).run.dir
+    give_away(run_dir)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    item = panel.runs.item(0)
+    assert f"\n{NOBODY.pw_name} · finished" in item.text()
+    assert f"It belongs to {NOBODY.pw_name}." in item.toolTip()
+    panel.window.controllers.run.attach_to(str(run_dir))
+    owner = panel.window.findChild(QLabel, "ownerLabel")
+    assert owner.isVisible()
+    assert owner.text() == f"of {NOBODY.pw_name}"
+    menu = panel.window.panels.header.again.run_menu
+    for text in ("Run again", "Duplicate and edit", "Save as preset…"):
+        choose(menu, text)
+        panel.until(lambda: panel.question() is not None, f"the question before {text!r}")
+        assert NOBODY.pw_name in panel.question().question.text()
+        assert str(script) in panel.question().words.text()
+        assert panel.question().no.isDefault()
+        panel.qtbot.keyClick(panel.question(), Qt.Key.Key_Return)
+        panel.until(lambda: panel.question() is None, "the answer no")
+    assert panel.spec().script is None, "the form is as it was"
+    assert panel.runs.count() == 1
+    choose(menu, "Run again")
+    panel.answer("yesButton")
+    panel.until(lambda: panel.runs.count() == 2, "the new run")
+    panel.until_state("Finished")
+    assert not owner.isVisible()
+
+
+@as_root
+def test_run_of_another_user_asks_before_it_is_resumed(drive, runs_root):
+    run_dir = recorded(runs_root, last="stopped")
+    give_away(run_dir)
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window.controllers.run.attach_to(str(run_dir))
+    panel.until(panel.pause_button.isEnabled, "Resume to be enabled")
+    panel.qtbot.mouseClick(panel.pause_button, Qt.MouseButton.LeftButton)
+    panel.until(lambda: panel.question() is not None, "the question")
+    assert panel.question().question.text().startswith("Resume the run digits_mlp, which belongs to ")
+    panel.answer("noButton")
+    run = Run.attach(run_dir)
+    run.catch_up()
+    assert run.facts.state is RunState.STOPPED
+    assert run.facts.starts == 1
+
+
+@as_root
+def test_preset_of_another_user_asks_before_it_is_loaded(drive, tmp_path, monkeypatch):
+    folder = tmp_path / "setups"
+    monkeypatch.setattr(presets, "default_root", lambda: folder)
+    presets.save(make_spec("digits_cnn", devices="cpu:0", epochs=77), folder / "shared.json")
+    give_away(folder / "shared.json")
+    panel = drive()
+    panel.until(lambda: panel.window.controllers.start.current_check is not None, "the first check")
+    menu = panel.window.panels.setup.presets.menu()
+    before = panel.recipe.currentData()
+    choose(menu, "shared")
+    panel.until(lambda: panel.question() is not None, "the question")
+    assert panel.question().question.text() == f"Load the preset shared, which belongs to {NOBODY.pw_name}?"
+    panel.answer("noButton")
+    assert panel.recipe.currentData() == before
+    choose(menu, "shared")
+    panel.answer("yesButton")
+    panel.until(lambda: panel.recipe.currentData() == "digits_cnn", "the preset in the form")
