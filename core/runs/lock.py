@@ -2,6 +2,9 @@
 
 Two folders are locked. The supervisor holds the run directory itself; the supervisor and its guard hold the events
 folder, so that the events folder is free only when the guard has left, too.
+
+The lock of a folder is one on the file `lock` in it, opened for writing: network file systems lock nothing else between
+machines. The folder itself is locked, too, where that is possible, as earlier versions did.
 """
 
 from __future__ import annotations
@@ -9,24 +12,99 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.runs.states import RunState
-from core.schema.paths import EVENTS
+from core.schema.files import not_written, open_to_append
+from core.schema.paths import EVENTS, LOCK
+from core.system.mounts import mount_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+PATIENCE_S = 2.0
+"""Seconds that `held` waits: a supervisor that has recorded the end of its run tidies up before it leaves."""
+NAP_S = 0.02
 
-def open_folder(folder: Path) -> int:
-    """Return a descriptor of a folder, for `lock`. Raises `OSError`."""
-    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+class Lock:
+    """A lock of a folder. It lasts until its descriptors, and all that are inherited from them, are closed."""
+
+    def __init__(self) -> None:
+        self.descriptors: list[int] = []
+        """Of the folder, and of the file in it."""
+
+    def release_file(self) -> None:
+        """Close the file, so that it can be removed: network file systems keep an open one under another name."""
+        os.close(self.descriptors.pop())
+
+    def release(self) -> None:
+        """Give the lock up."""
+        while self.descriptors:
+            os.close(self.descriptors.pop())
 
 
-def lock(handle: int) -> bool:
-    """Lock an open folder until its descriptor is closed; False when another process has the lock."""
+def take(folder: Path) -> Lock | None:
+    """Lock a folder; return None when another process has the lock. Raises `RunError` where it cannot be locked."""
+    lock = Lock()
+    with contextlib.ExitStack() as stack:
+        stack.callback(lock.release)
+        try:
+            lock.descriptors.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            with contextlib.suppress(OSError):  # file systems that lock only files that are open for writing
+                if not _lock(lock.descriptors[0]):
+                    return None
+            lock.descriptors.append(open_to_append(folder / LOCK))
+        except OSError as error:
+            raise RunError(_cannot_open(folder, error)) from error
+        try:
+            if not _lock(lock.descriptors[1]):
+                return None
+        except OSError as error:
+            raise RunError(_cannot_lock(folder, error)) from error
+        stack.pop_all()
+    return lock
+
+
+def prepare(run_dir: Path) -> None:
+    """Check that a new run directory can be locked. Raises `RunError`."""
+    for folder in (run_dir, run_dir / EVENTS):
+        if lock := take(folder):
+            lock.release()
+
+
+@contextlib.contextmanager
+def held(run_dir: Path) -> Iterator[Callable[[], None]]:
+    """Hold a run that is over, so that it cannot be resumed meanwhile; see `Lock.release_file` for the value.
+
+    Raises `RunError` when the run has a supervisor or a guard, or when its folder cannot be locked.
+    """
+    deadline = time.monotonic() + PATIENCE_S
+    with contextlib.ExitStack() as stack:
+        locks: list[Lock] = []
+        for folder in (run_dir, run_dir / EVENTS):
+            while (lock := take(folder)) is None and time.monotonic() < deadline:
+                time.sleep(NAP_S)
+            if lock is None:
+                raise RunError(
+                    f"Run {run_dir.name} is running, or its last processes are still being terminated. "
+                    "Try again in a moment."
+                )
+            stack.callback(lock.release)
+            locks.append(lock)
+
+        def release_files() -> None:
+            for lock in locks:
+                lock.release_file()
+
+        yield release_files
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file; return False when another process has the lock. Raises `OSError` where that is impossible."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -34,28 +112,21 @@ def lock(handle: int) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def held(run_dir: Path) -> Iterator[None]:
-    """Hold a run that is over, so that it cannot be resumed meanwhile.
+def _cannot_open(folder: Path, error: OSError) -> str:
+    return not_written(
+        folder / LOCK, error, if_full="Free some space, or keep runs elsewhere with --runs DIR.",
+        otherwise="Change its permissions, or keep runs elsewhere with --runs DIR.",
+    )  # fmt: skip
 
-    Raises `RunError` when the run has a supervisor or a guard, or when its folder cannot be opened.
-    """
-    handles: list[int] = []
-    try:
-        for folder in (run_dir, run_dir / EVENTS):
-            try:
-                handles.append(open_folder(folder))
-            except OSError as error:
-                raise RunError(f"{folder} cannot be opened: {error.strerror}.") from error
-            if not lock(handles[-1]):
-                raise RunError(
-                    f"Run {run_dir.name} is running, or its last processes are still being terminated. "
-                    "Try again in a moment."
-                )
-        yield
-    finally:
-        for handle in handles:
-            os.close(handle)
+
+def _cannot_lock(folder: Path, error: OSError) -> str:
+    mount = mount_of(folder)
+    where = "Its file system" if mount is None else f"The file system at {mount.point} ({mount.kind})"
+    return (
+        f"{folder} cannot be locked: {error.strerror}. {where} has no file locks, without which two processes could "
+        "train one run. Keep runs on another disk with --runs DIR, or have it mounted with locks (for NFS a lock "
+        "service, for Lustre the option flock)."
+    )
 
 
 def already_running(run_dir: Path) -> str:

@@ -14,9 +14,10 @@ from core.runs.lock import held
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.files import read_json
-from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS
+from core.schema.paths import EVENTS, LOCK, SPEC_FILE, SUPERVISOR_EVENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from core.runs.leftovers import OrphanedProcess
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 512
 """Bytes per unit of `st_blocks` on every file system."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-LAST = (EVENTS, SPEC_FILE)
+LAST = (EVENTS, LOCK, SPEC_FILE)
 """Removed last, in this order: as long as they exist, the folder is still a run, and can be removed again."""
 
 
@@ -71,10 +72,10 @@ def remove(run_dir: Path) -> Removed:
     if problem := why_not(run_dir):  # also asked before the lock, which a stopped guard keeps
         return Removed(freed_bytes=0, problem=problem)
     try:
-        with held(run_dir):  # so that it is not resumed meanwhile
+        with held(run_dir) as release_files:  # so that it is not resumed meanwhile
             if problem := why_not(run_dir):
                 return Removed(freed_bytes=0, problem=problem)
-            removal = _Removal()
+            removal = _Removal(release_files)
             removal.clear(run_dir)
     except RunError as error:
         return Removed(freed_bytes=0, problem=str(error))
@@ -85,6 +86,8 @@ def remove(run_dir: Path) -> Removed:
 class _Removal:
     """Removes one folder, without following links and without entering file systems that are mounted below it."""
 
+    release_files: Callable[[], None]
+    """Called before files that are locked are removed."""
     freed_bytes: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -94,8 +97,11 @@ class _Removal:
         try:
             device = os.fstat(handle).st_dev
             names = os.listdir(handle)  # noqa: PTH208 (a handle has no Path)
-            for name in (*(each for each in names if each not in LAST), *(each for each in LAST if each in names)):
-                if name not in LAST or not self.problems:
+            for name in (each for each in names if each not in LAST):
+                self._remove(handle, name, run_dir / name, device)
+            self.release_files()
+            for name in (each for each in LAST if each in names):
+                if not self.problems:
                     self._remove(handle, name, run_dir / name, device)
         finally:
             os.close(handle)

@@ -17,9 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
-from core.runs import directory, stopped
+from core.runs import directory, lock, stopped
 from core.runs.facts import RunFacts, fold
-from core.runs.lock import cannot_resume
 from core.runs.ownership import owner_of_run
 from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
@@ -66,17 +65,20 @@ class Run:
     def start(cls, spec: RunSpec, runs_root: Path) -> Run:
         """Make a run directory and start its supervisor, detached from this process.
 
-        Raises `RunError` with a sentence when the folder cannot be written, or the disk is full.
+        Raises `RunError` with a sentence when the folder cannot be written or locked, or the disk is full.
         """
         run_dir = None
         try:
             run_dir = directory.new_directory(runs_root, spec.name)
+            lock.prepare(run_dir)
             make_reserve(run_dir / EVENTS)
             write_spec(run_dir, spec)  # last: a folder with this file is a run
             return cls(run_dir, coming_up=directory.launch_supervisor(run_dir))
-        except (OSError, subprocess.CalledProcessError) as error:
+        except (OSError, subprocess.CalledProcessError, RunError) as error:
             if run_dir is not None:
                 shutil.rmtree(run_dir, ignore_errors=True)
+            if isinstance(error, RunError):
+                raise
             raise RunError(directory.cannot_make(runs_root, error)) from error
 
     @classmethod
@@ -95,7 +97,7 @@ class Run:
             )
         run.catch_up()
         if not state_info(run.facts.state).can_resume:
-            raise ValueError(run.facts.stopped_processes or cannot_resume(run_dir, run.facts.state))
+            raise ValueError(run.facts.stopped_processes or lock.cannot_resume(run_dir, run.facts.state))
         if why := stopped.guard_sentence(run.id, run.facts):  # it holds the run, and would end the new workers
             raise RunError(why)
         if not os.access(run_dir / EVENTS, os.W_OK):

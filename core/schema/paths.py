@@ -7,6 +7,7 @@
     events/devices.jsonl        readings of the devices
     events/guard.jsonl          what the guard had to terminate
     events/reserve              space that is released when the disk is full
+    lock, events/lock           empty; locked by the supervisor, the second one also by its guard
     log.txt, log.N.txt          output of rank 0 and of the supervisor; output of rank N of a script
     metrics.jsonl, metrics.N.jsonl   measurements that a script itself appends
     control/                    requests: one file each
@@ -35,6 +36,9 @@ GUARD_EVENTS = "guard.jsonl"
 EVENTS_SUFFIX = ".jsonl"
 RESERVE = "reserve"
 """A file in the events folder. It is deleted when the disk is full, so that the last events fit."""
+
+LOCK = "lock"
+"""An empty file in the run directory and in the events folder: see `core.runs.lock`."""
 
 CONTROL = "control"
 """The folder of requests to the run."""

@@ -21,6 +21,8 @@ from core.supervisor.supervisor import Supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from core.runs.lock import Lock
+
 
 class ShutdownSignals:
     """Records shutdown signals that arrive before the supervisor can handle them."""
@@ -42,7 +44,7 @@ class ShutdownSignals:
             handler()
 
 
-def _claim_and_clear(run_dir: Path) -> tuple[int, RunFacts]:
+def _claim_and_clear(run_dir: Path) -> tuple[Lock, RunFacts]:
     claimed = claim_again(run_dir)
     clear(run_dir)
     return claimed
@@ -62,9 +64,9 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a parent may have blocked it; workers inherit this
     try:
         lock, facts = _claim_and_clear(run_dir) if resumes else (claim(run_dir), RunFacts())
-        guard = start_guard(run_dir, let_go=(lock,))  # from here on, this is its child
+        guard = start_guard(run_dir, let_go=lock.descriptors)  # from here on, this is its child
         spec = read_spec(run_dir)
-        own = job(spec, run_dir, let_go=(lock, guard.pipe), umask=users_umask)
+        own = job(spec, run_dir, let_go=(*lock.descriptors, guard.pipe), umask=users_umask)
         supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)

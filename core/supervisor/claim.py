@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from core.errors import RunError
 from core.runs.directory import remove_sockets
 from core.runs.facts import RunFacts, fold
-from core.runs.lock import already_running, cannot_resume, lock, open_folder
+from core.runs.lock import already_running, cannot_resume, take
 from core.runs.requests import Requests
 from core.runs.states import state_info
 from core.schema.events import Tail, Writer, make_reserve
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from core.runs.lock import Lock
     from core.system.terminate import StillRunning, Terminated
 
 PATIENCE_S = 10.0
@@ -32,31 +33,33 @@ A supervisor that has recorded the end of its run tidies up before it leaves; it
 NAP_S = 0.02
 
 
-def claim(run_dir: Path) -> int:
-    """Hold a new run directory for the life of this process; return the descriptor of the lock.
+def claim(run_dir: Path) -> Lock:
+    """Hold a new run directory for the life of this process; return its lock.
 
-    The guard must close this descriptor: it must not hold the run when the supervisor is gone. Raises `RunError` when
-    the directory has, or had, a supervisor.
+    The guard must release this lock: it must not hold the run when the supervisor is gone. Raises `RunError` when the
+    directory has, or had, a supervisor, or when it cannot be locked.
     """
-    handle = open_folder(run_dir)
-    if not lock(handle):
+    lock = take(run_dir)
+    if lock is None:
         raise RunError(already_running(run_dir))
     if (run_dir / EVENTS / SUPERVISOR_EVENTS).exists():
         raise RunError(
             f"Run {run_dir.name} has run before, and a run directory is used once. Start another run, or resume this."
         )
-    lock(open_folder(run_dir / EVENTS))  # cannot fail now; the supervisor and its guard keep it
-    return handle
+    if take(run_dir / EVENTS) is None:  # the supervisor and its guard keep it
+        raise RunError(already_running(run_dir))
+    return lock
 
 
-def claim_again(run_dir: Path) -> tuple[int, RunFacts]:
+def claim_again(run_dir: Path) -> tuple[Lock, RunFacts]:
     """Hold the directory of a run that is over, as `claim` does, to resume it; also return the facts of the run.
 
     Raises `RunError` when the run is running or finished, or when its last guard does not leave in time.
     """
-    handle = open_folder(run_dir)
     deadline = time.monotonic() + PATIENCE_S
-    while not lock(handle):  # the last supervisor has recorded the end and leaves, or another process resumes the run
+    while (
+        lock := take(run_dir)
+    ) is None:  # the last supervisor has recorded the end and leaves, or another process resumes the run
         if not state_info(_facts(run_dir).state).over or time.monotonic() >= deadline:
             raise RunError(already_running(run_dir))
         time.sleep(NAP_S)
@@ -65,12 +68,11 @@ def claim_again(run_dir: Path) -> tuple[int, RunFacts]:
     if state.over and not state.can_resume:
         raise RunError(cannot_resume(run_dir, facts.state))
     # The guard of a supervisor that was killed ends all processes with the run's tag: it would end the new workers.
-    events = open_folder(run_dir / EVENTS)
-    while not lock(events):
+    while take(run_dir / EVENTS) is None:
         if time.monotonic() >= deadline:
             raise RunError(f"Processes of run {run_dir.name} are still being terminated. Resume it in a moment.")
         time.sleep(NAP_S)
-    return handle, facts
+    return lock, facts
 
 
 def clear(run_dir: Path) -> None:

@@ -3,6 +3,7 @@
 - `procfs`: read `/proc`
 - `processes`: identify, find and signal processes
 - `run_processes`: find and signal the processes of a run, also those that have cleared their environment
+- `mounts`: find the file system of a path
 - `process_info`: describe a process for people and for the event log
 - `own_processes`: recognise Trainyard's own processes by their command lines
 - `helper_process`: run a helper program and talk to it through pipes

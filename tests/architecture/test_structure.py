@@ -133,6 +133,7 @@ OPEN_OTHER_FILES = {
     "core.runs.removal": "folders",
     "core.scripts.source": "scripts",
     "core.series.report": "the table that a user exports",
+    "core.system.mounts": "/proc",
     "core.system.processes": "/proc",
     "core.system.procfs": "/proc",
     "core.worker.deadman": "/dev/null",

@@ -1,0 +1,120 @@
+"""Runs are locked through a file that is open for writing; where that fails, the file system is named."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.errors import RunError
+from core.runs import lock, removal
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema.paths import EVENTS
+from core.system.mounts import mount_of
+from tests.support import without_locks
+from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def flock_failing(number: int, *, only_folders: bool) -> Callable[[int, int], None]:
+    real = fcntl.flock
+
+    def flock(handle: int, operation: int) -> None:
+        if not only_folders or Path(f"/proc/self/fd/{handle}").is_dir():
+            raise OSError(number, os.strerror(number))
+        real(handle, operation)
+
+    return flock
+
+
+@pytest.mark.parametrize("number", NO_LOCKS)
+def test_file_system_without_locks_is_named(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", flock_failing(number, only_folders=False))
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(RunError) as caught:
+        lock.take(tmp_path)
+    mount = mount_of(tmp_path)
+    assert mount
+    assert str(caught.value).startswith(
+        f"{tmp_path} cannot be locked: {os.strerror(number)}. The file system at {mount.point} ({mount.kind}) has no "
+        "file locks, without which two processes could train one run. Keep runs on another disk with --runs DIR, or "
+    )
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
+@pytest.mark.parametrize("number", NO_LOCKS)
+def test_folder_that_cannot_be_locked_is_held_by_its_file(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS, where only a file that is open for writing can be locked."""
+    monkeypatch.setattr(fcntl, "flock", flock_failing(number, only_folders=True))
+    first = lock.take(tmp_path)
+    assert first
+    assert lock.take(tmp_path) is None
+    first.release()
+    again = lock.take(tmp_path)
+    assert again
+    again.release()
+
+
+def test_lock_of_an_earlier_version_is_respected(tmp_path: Path) -> None:
+    """Earlier versions locked the folder alone."""
+    handle = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    assert lock.take(tmp_path) is None
+    os.close(handle)
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "folder"])
+def test_something_else_in_the_place_of_the_lock_is_refused(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "lock"
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    {"link": lambda: path.symlink_to(victim), "fifo": lambda: os.mkfifo(path), "folder": path.mkdir}[what]()
+    with pytest.raises(RunError, match="could not be written"):
+        lock.take(tmp_path)
+    assert victim.read_text() == "kept"
+
+
+def test_run_without_lock_files_is_resumed_and_removed(runs_root: Path, tmp_path: Path) -> None:
+    """As one of an earlier version."""
+    followed = start(make_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained(1)
+    followed.run.request("stop")
+    run_dir = followed.until_over().run.dir
+    for folder in (run_dir, run_dir / EVENTS):
+        (folder / "lock").unlink()
+    again = type(followed)(Run.resume(run_dir)).until(RunState.RUNNING)
+    assert lock.take(run_dir) is None
+    again.run.request("stop")
+    again.until_over()
+    assert removal.remove(run_dir).problem == ""
+    assert not run_dir.exists()
+
+
+@pytest.mark.skipif(platform.machine() not in without_locks.FLOCK, reason="the number of flock(2) is not known here")
+def test_command_names_the_file_system_and_starts_no_run(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, LONG)
+    command = [
+        sys.executable, "-m", "tests.support.without_locks", str(errno.ENOLCK), sys.executable, "-m", "core.cli", "run",
+        recipe, "--framework", "pytorch", "--devices", "cpu:0", "--runs", str(runs_root),
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if "Function not implemented" in done.stderr and "prctl" in done.stderr:
+        pytest.skip(f"a filter of system calls cannot be set here: {done.stderr}")
+    assert done.returncode == 2
+    assert "cannot be locked: No locks available. The file system at " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(runs_root.iterdir()) == []
