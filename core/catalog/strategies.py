@@ -39,7 +39,8 @@ class Strategy:
     splits_batch: bool = False
     """Whether the global batch is split over the devices."""
     needs_addresses: bool = False
-    """Whether its workers connect to each other over the network."""
+    """Whether its workers listen on all addresses without a password, to connect to each other. They run in a network
+    of their own then (`core.launchers.loopback`)."""
     unavailable: Callable[[], str] = str
     """Return why it cannot be used on this machine with any device, or the empty string."""
 
@@ -94,11 +95,12 @@ STRATEGIES = (
     Strategy(framework="tensorflow", name="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
          target="tensorflow.multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
          needs_addresses=True,
-         summary="MultiWorkerMirroredStrategy: one process per device on this machine, joined through TF_CONFIG."),
+         summary="MultiWorkerMirroredStrategy: one process per device, all in a network of their own."),
     Strategy(framework="tensorflow", name="parameter_server",
          title="Data parallel, asynchronous (parameter server)",
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
-         summary="A chief, a worker per device and a server. Asynchronous: its curve differs from that of one device."),
+         summary="A chief, a worker per device and a server, in a network of their own. Asynchronous: its curve "
+         "differs from that of one device."),
     Strategy(framework="tensorflow", name="towers", title="Data parallel (towers)", target="tensorflow.towers",
          parallel="data", splits_batch=True,
          summary="The batch split and the gradients averaged by hand, as before TensorFlow had strategies."),

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from core.catalog.frameworks import FRAMEWORKS
-from core.catalog.strategies import LAUNCH_MODES, strategies_of
+from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, strategies_of
+from core.launchers.loopback import ALLOW
 from core.runs import index
 from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, ReleaseWatch, Training
 from core.text import join_names
@@ -56,6 +57,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 def _add_choices(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     frameworks = _one_of(row.id for row in FRAMEWORKS)
+    opening = _one_of(row.name for row in STRATEGIES if row.needs_addresses)
     strategies = "; ".join(f"{row.title}: {_one_of(each.name for each in strategies_of(row.id))}" for row in FRAMEWORKS)
     add("recipe", metavar="RECIPE", nargs="?", help="name of a built-in recipe, or a Python file")
     add("--framework", help=f"{frameworks}; default: pytorch")
@@ -66,6 +68,10 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         default=CUDA_IDS[0],
         help=f"how GPUs are named in CUDA_VISIBLE_DEVICES: {_one_of(CUDA_IDS)}; default: uuid",
     )
+    add(
+        ALLOW, action="store_true", default=None,
+        help=f"for {opening}: run it although other users can connect to its ports without a password",
+    )  # fmt: skip
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; can be repeated")
     add("--name", help="name of the run; default: the recipe's name")
     add(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-RECIPE_ONLY = (*TRAINING, "framework", "strategy", "set", "checkpoint_every", "keep_checkpoints")
+RECIPE_ONLY = (*TRAINING, "framework", "strategy", "allow_open_ports", "set", "checkpoint_every", "keep_checkpoints")
 SCRIPT_ONLY = ("cwd", "env", "launch", "expression", "arguments")
 RELEASE = ("release_wait", "release_tolerance")
 NOT_GIVEN: tuple[object, ...] = (None, "", [])
@@ -75,6 +75,7 @@ def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
         checkpoints=_checkpoints(options),
         release=_release(options),
         cuda_ids=options.cuda_ids,
+        allow_open_ports=options.allow_open_ports is True,
     )
 
 

@@ -41,6 +41,7 @@ def compose(choices: RecipeChoices, devices: Sequence[Device]) -> RunSpec:
         checkpoints=Checkpoints(**choices.checkpoints),  # type: ignore[arg-type]  # so does this
         release=ReleaseWatch(**choices.release),  # type: ignore[arg-type]  # and this
         cuda_ids=choices.cuda_ids,
+        allow_open_ports=choices.allow_open_ports,
         python=locate_python(choices.python) if choices.python else interpreter(row),
         working_dir=check_folder(absolute_folder(choices.working_dir)),
     )

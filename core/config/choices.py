@@ -30,6 +30,7 @@ class RecipeChoices:
     release: Mapping[str, object] = field(default_factory=dict)
     """Fields of `ReleaseWatch` that differ from their defaults."""
     cuda_ids: str = "uuid"
+    allow_open_ports: bool = False
     working_dir: str | None = None
     """None for the folder that this process is in."""
     python: str | None = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
+from core.launchers.loopback import ALLOW
 from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, Training
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def _recipe_words(spec: RunSpec) -> list[str]:
         if value != getattr(usual, item.name):
             option = f"--{item.name.replace('_', '-')}"
             words += [option] if value is True else [option, str(value)]
+    words += [ALLOW] if spec.allow_open_ports else []
     return [*words, *_checkpoint_words(spec.checkpoints), *_release_words(spec.release), *_cuda_words(spec)]
 
 

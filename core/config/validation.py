@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
-from core.catalog.strategies import Strategy, find_strategy, strategies_of, strategy_of
-from core.launchers import script
+from core.catalog.strategies import STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
+from core.launchers import loopback, script
 from core.pythons.python_info import MIN_FOR_RECIPES
 from core.scripts.analysis import analyse_script
 from core.scripts.problems import problems as program_problems
@@ -28,10 +28,12 @@ KIND_NAMES = {"cpu": "CPU devices", "nvidia": "NVIDIA GPUs"}
 
 
 class ProblemKind(Enum):
-    """What a problem is about. Callers may add to the sentences on missing devices, or replace them."""
+    """What a problem is about. Callers may add to the sentences of some kinds, or replace them."""
 
     NO_DEVICE = "no device"
     UNKNOWN_DEVICE = "unknown device"
+    OPEN_PORTS = "open ports"
+    """The user may allow them."""
     OTHER = "other"
 
 
@@ -81,7 +83,7 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
     if device_problems := _device_problems(spec, strategy, devices):
         return [*_of(missing), *device_problems]
     own = script.problems(spec.script, spec.strategy) if spec.script else _setting_problems(spec, strategy)
-    return _of([*missing, *_number_problems(spec), *own])
+    return [*_of([*missing, *_number_problems(spec), *own]), *_port_problems(spec, strategy)]
 
 
 def recipe_problems(spec: RunSpec) -> list[str]:
@@ -165,6 +167,16 @@ def _number_problems(spec: RunSpec) -> list[str]:
     if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
         return ["CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid)."]
     return []
+
+
+def _port_problems(spec: RunSpec, strategy: Strategy) -> list[Problem]:
+    if spec.allow_open_ports and not strategy.needs_addresses:
+        opening = join_names(row.name for row in STRATEGIES if row.needs_addresses)
+        return _of([f"Strategy {strategy.name} opens no ports: {loopback.ALLOW} is for {opening}. Leave it out."])
+    if spec.allow_open_ports or not strategy.needs_addresses:
+        return []
+    reason = loopback.obstacle(strategy.name)
+    return [Problem(sentence=reason, kind=ProblemKind.OPEN_PORTS)] if reason else []
 
 
 def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:

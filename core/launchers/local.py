@@ -16,6 +16,7 @@ from core.system.processes import RUN_DIR, TAG
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from core.launchers.loopback import LoopbackNetwork
     from core.schema.rank import RankAssignment
     from core.schema.spec import RunSpec
 
@@ -47,17 +48,25 @@ def check_visible_devices(
 
 
 def launch(
-    spec: RunSpec, run_dir: Path, assignment: RankAssignment, names: Mapping[str, str] | None = None
+    spec: RunSpec,
+    run_dir: Path,
+    assignment: RankAssignment,
+    names: Mapping[str, str] | None = None,
+    network: LoopbackNetwork | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start one worker. Its stdin is the dead-man switch: it exits when the caller's end of the pipe is closed.
 
     Its output goes to `log.txt`, because a pipe would end with its reader, and the training with it. It leads a
-    process group, so that its data-loader workers can be terminated with it. `names`: see `cuda_names`. Raises
-    `OSError` if the interpreter or the working folder is missing.
+    process group, so that its data-loader workers can be terminated with it. `names`: see `cuda_names`. `network`: the
+    network that it enters; None for that of the machine. Raises `OSError` if the interpreter or the working folder is
+    missing.
     """
+    command = [spec.python, str(BOOT), str(run_dir), assignment.to_text()]
+    passed = () if assignment.gate is None else (assignment.gate,)
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         return subprocess.Popen(
-            [spec.python, str(BOOT), str(run_dir), assignment.to_text()],
+            command if network is None else network.command(command),
+            pass_fds=passed if network is None else (*passed, *network.descriptors),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

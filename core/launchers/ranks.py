@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.schema.rank import RankAssignment
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 LOOPBACK = ("lo", "lo0")
 """Names of the loopback interface: Linux, and macOS and the BSDs."""
+FETCH = "fetch"
+"""The role of a process that fetches what the recipe needs."""
 
 
 def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssignment]:
@@ -40,6 +43,18 @@ def assign_ranks(devices: Sequence[Device], strategy: Strategy) -> list[RankAssi
         )
         for rank, (role, own) in enumerate(slots)
     ]
+
+
+def fetcher(assignments: Sequence[RankAssignment]) -> RankAssignment:
+    """Return the assignment of the process that fetches for these (`core.worker.fetch`): their cores, but no GPU."""
+    return replace(
+        assignments[0],
+        rank=len(assignments),
+        own=(),
+        cores=tuple(core for assignment in assignments for core in assignment.cores),
+        target="fetch",
+        role=FETCH,
+    )
 
 
 def _one(devices: Sequence[Device]) -> list[Slot]:

@@ -28,7 +28,7 @@ class WorkerRecord:
     devices: tuple[str, ...]
     """The ids of its devices; none for a worker that only coordinates."""
     role: str = "worker"
-    """`worker`, or `chief` or `ps` in a parameter-server run."""
+    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` for one that fetches data before them."""
     exit_code: int | None = None
     """None while it runs; the negative number of the signal that ended it."""
 

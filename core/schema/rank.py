@@ -27,9 +27,11 @@ class RankAssignment:
     target: str
     """The strategy's module below `core.worker`, such as `pytorch.ddp`; empty for a script."""
     role: str = "worker"
-    """`worker`, or `chief` or `ps` in a parameter-server run."""
+    """`worker`, or `chief` or `ps` in a parameter-server run, or `fetch` (see `core.worker.fetch`)."""
     addresses: tuple[str, ...] = ()
     """`host:port` by rank, for strategies whose workers meet over the network; else empty."""
+    gate: int | None = None
+    """The pipe by which the process that fetches releases the others (`core.worker.fetch`); None without one."""
 
     def to_text(self) -> str:
         """Return the text for a command line."""

@@ -20,6 +20,7 @@ from .settings import (
     Script,
     StopTimeouts,
     Training,
+    check_flag,
     check_one_of,
     check_text,
 )
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 VERSION = 1
 SCRIPT = "script"
 """The framework of a run that starts a user's program: the program loads its framework itself."""
-RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints"})
+RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports"})
 """The parts of a spec that only recipes use."""
 Part = TypeVar("Part")
 
@@ -55,6 +56,8 @@ class RunSpec:
     release: ReleaseWatch = field(default_factory=ReleaseWatch)
     cuda_ids: str = "uuid"
     """How CUDA_VISIBLE_DEVICES names the GPUs: `uuid`, or `integer` for libraries that read only numbers there."""
+    allow_open_ports: bool = False
+    """Run a strategy whose workers listen in the machine's network, where others can connect without a password."""
     python: str
     """The interpreter of the workers."""
     working_dir: str
@@ -65,6 +68,7 @@ class RunSpec:
             check_text(name.replace("_", " "), getattr(self, name))
         for device in self.devices:
             check_text("device id", device)
+        check_flag("allow open ports", self.allow_open_ports)
         check_one_of("The way of naming GPUs to CUDA", self.cuda_ids, CUDA_IDS)
         if (self.recipe is None) == (self.script is None):
             raise ValueError("A run trains either a recipe or a script. Give one of them.")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from core.catalog.strategies import strategy_of
 from core.errors import RunError
-from core.launchers import local
+from core.launchers import local, loopback
+from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
+from core.launchers.ranks import FETCH, fetcher
 from core.launchers.script import Launcher
 from core.metrics.process import MetricsProcess
 from core.runs.directory import last_lines
@@ -44,8 +49,13 @@ class Job(ABC):
     """What differs between training a recipe and running a script."""
 
     @abstractmethod
-    def prepare(self, names: Mapping[str, str] | None) -> None:
-        """Prepare for the first process. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`."""
+    def prepare(
+        self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
+    ) -> Sequence[RankAssignment]:
+        """Prepare for the first process, and return all to be started, in their order.
+
+        `assignments`: those that train. `names`: see `core.launchers.local.cuda_names`. Raises `RunError`.
+        """
 
     @abstractmethod
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -64,7 +74,7 @@ class Job(ABC):
         return []
 
     def trouble(self) -> str | None:
-        """Return once a sentence on why measurements cannot be read while training goes on; else None."""
+        """Return once a sentence that the user must know while training goes on; else None."""
         return None
 
     def settle(self) -> str | None:
@@ -91,14 +101,48 @@ class RecipeJob(Job):
     def __init__(self, spec: RunSpec, run_dir: Path) -> None:
         self._spec, self._run_dir = spec, run_dir
         self._names: Mapping[str, str] | None = None
+        self._network: LoopbackNetwork | None = None
+        self._gate: list[int] = []
+        """Both ends of the pipe of `RankAssignment.gate`; the writing end until the process that fetches has it."""
+        self._trouble: str | None = None
 
-    def prepare(self, names: Mapping[str, str] | None) -> None:
-        """See `Job`."""
+    def prepare(
+        self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
+    ) -> Sequence[RankAssignment]:
+        """See `Job`. Workers that listen get a network of their own, and a process outside of it that fetches."""
         self._names = names
+        if not strategy_of(self._spec).needs_addresses:
+            return assignments
+        if self._spec.allow_open_ports:
+            self._trouble = loopback.open_ports(assignments[0].addresses)
+            return assignments
+        try:
+            self._network = LoopbackNetwork()
+        except NoLoopbackNetworkError as error:
+            raise RunError(loopback.refusal(self._spec.strategy, error)) from error
+        self._gate += os.pipe()
+        reading, writing = self._gate
+        return [replace(fetcher(assignments), gate=writing), *(replace(each, gate=reading) for each in assignments)]
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""
-        return local.launch(self._spec, self._run_dir, assignment, self._names)
+        fetches = assignment.role == FETCH
+        process = local.launch(self._spec, self._run_dir, assignment, self._names, None if fetches else self._network)
+        if fetches:
+            os.close(self._gate.pop())  # from now on the pipe ends with that process
+        return process
+
+    def trouble(self) -> str | None:
+        """Return once that the run's ports are open to others, if they are."""
+        trouble, self._trouble = self._trouble, None
+        return trouble
+
+    def close(self) -> None:
+        """Release the network and the pipe."""
+        while self._gate:
+            os.close(self._gate.pop())
+        if self._network is not None:
+            self._network.close()
 
     def has_begun(self, events: Sequence[Event]) -> bool:
         """Return whether a worker is ready for its first step."""
@@ -118,13 +162,16 @@ class ScriptJob(Job):
         self._launcher, self._metrics = launcher, metrics
         self._reported: set[str] = set()
 
-    def prepare(self, names: Mapping[str, str] | None) -> None:
+    def prepare(
+        self, assignments: Sequence[RankAssignment], names: Mapping[str, str] | None
+    ) -> Sequence[RankAssignment]:
         """See `Job`. Waits until the reader knows the files that are there: their content is not of this run."""
         self._launcher.names = names
         if self._spec.strategy == "per-device" and _leaves_port_to_us(self._spec):
             self._launcher.serve_store()
         if not self._metrics.wait():
             raise RunError("The process that reads measurements did not start. Start the run again.")
+        return assignments
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
         """See `Job`."""

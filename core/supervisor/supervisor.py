@@ -130,10 +130,10 @@ class Supervisor:
         assignments = ranks.assign_ranks(devices, strategy_of(self._spec))
         names = local.cuda_names(assignments, self._spec.cuda_ids, self._spec.python)
         local.check_visible_devices(self._spec, self._run_dir.name, assignments, names)
-        self._job.prepare(names)
+        processes_to_start = self._job.prepare(assignments, names)
         before = self._readings.poll()  # before the first worker, and not from before the pre-flight
         try:
-            for assignment in assignments:
+            for assignment in processes_to_start:
                 self._add(assignment)
             self._readings.watch(self._workers.pids_by_device())
         finally:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 
-ROLES = {"chief": "The chief", "ps": "The parameter server"}
+ROLES = {"chief": "The chief", "ps": "The parameter server", "fetch": "The process that fetches data"}
 STUCK_AFTER_S = 10.0
 """Seconds after SIGKILL after which a worker counts as stuck inside the kernel, and is no longer waited for."""
 

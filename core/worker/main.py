@@ -10,7 +10,7 @@ from typing import Any
 
 from ..schema.events import RecordError
 from ..schema.rank import RankAssignment
-from . import deadman
+from . import deadman, fetch
 from .context import Context
 from .recipe import LoadedRecipe
 
@@ -53,6 +53,7 @@ def _unfreeze_for_nanobind() -> None:
 def _train(context: Context) -> int:
     try:
         strategy = _import_strategy(context)
+        fetch.await_end(context.assignment)
         strategy.train(LoadedRecipe(context.spec), context)
         context.record_done()
     except KeyboardInterrupt:
@@ -68,6 +69,8 @@ def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's m
     """Import the strategy's module, and with it the framework. Raises `FrameworkError` where that fails."""
     gc.disable()  # an import creates a million objects that all stay; collecting takes a tenth of TensorFlow's import
     try:
+        # The framework's package sets environment variables that the framework reads when a recipe imports it.
+        importlib.import_module(f".{context.spec.framework}", package=__package__)
         return importlib.import_module(f".{context.assignment.target}", package=__package__)
     except Exception as error:  # (whatever a broken installation raises)
         name = context.spec.framework
@@ -83,7 +86,7 @@ def _explanation(context: Context, error: BaseException) -> str | None:
     """Return what a framework's error means and what to do, or None where nothing is known about it."""
     if isinstance(error, FrameworkError):
         return None
-    package = ERRORS_OF[context.assignment.target.partition(".")[0]]
+    package = ERRORS_OF[context.spec.framework]
     errors = importlib.import_module(f".{package}._errors", package=__package__)
     explanation: str | None = errors.explain(error, context)
     return explanation

@@ -31,16 +31,18 @@ RECIPE = """
 import json, os, signal, subprocess, sys, time
 
 assignment = json.loads(sys.argv[2])
-if assignment["role"] != "chief" and {deaf}:
+is_worker = assignment["role"] != "fetch"
+if is_worker and assignment["role"] != "chief" and {deaf}:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.Popen(["sleep", "3600"])
-fresh = "{notes}-" + str(assignment["rank"])
-with open(fresh, "w") as file:
-    file.write(sys.argv[2])
-os.replace(fresh, "{notes}/" + str(assignment["rank"]))
+if is_worker:
+    fresh = "{notes}-" + str(assignment["rank"])
+    with open(fresh, "w") as file:
+        file.write(sys.argv[2])
+    os.replace(fresh, "{notes}/" + str(assignment["rank"]))
 
 def model():
-    while len(os.listdir("{notes}")) < assignment["world_size"]:  # like a real chief, wait for all processes
+    while is_worker and len(os.listdir("{notes}")) < assignment["world_size"]:  # like a real chief
         time.sleep(0.01)
 
 def train_data():
@@ -97,7 +99,7 @@ def test_serving_processes_are_terminated_when_the_chief_finishes(actors, runs_r
 
 def test_server_that_dies_before_the_chief_finishes_fails_the_run(actors, runs_root: Path) -> None:
     followed = start(actors(waits=True), runs_root).until(RunState.RUNNING)
-    wait_until(lambda: len(followed.poll().run.facts.workers) == 4, what="all four processes")
+    wait_until(lambda: len(followed.poll().run.facts.workers) == 5, what="all processes")
     os.kill(followed.run.facts.workers[3].process.pid, signal.SIGKILL)
     followed.until_over()
     assert followed.state is RunState.FAILED

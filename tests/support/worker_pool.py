@@ -183,15 +183,16 @@ def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
         os._exit(code)
 
 
-def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = None) -> None:
-    """Begin a session of one's own, with the run's log for output, and these."""
+def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = None, gate: int | None = None) -> None:
+    """Begin a session of one's own, with the run's log for output, and these. `gate`: a descriptor to keep."""
     os.setsid()
     if stdin is not None:
         os.dup2(stdin, 0)
     log = os.open(run_dir / "log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    os.closerange(3, 1024)
+    os.closerange(3, 1024 if gate is None else gate)
+    os.closerange(3 if gate is None else gate + 1, 1024)
     os.environ.clear()
     os.environ.update(environment)
     sys.stdout.reconfigure(write_through=True)
@@ -202,15 +203,17 @@ def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = No
 
 def become_supervisor(family: str, run_dir: str, options: list[str], environment: dict[str, str]) -> int:
     """As `core.supervisor.__main__`, with workers that are forked."""
-    from core.launchers import local
+    from core.launchers import local, loopback
     from core.supervisor import __main__ as supervisor
 
     take_over(Path(run_dir), environment, os.open(os.devnull, os.O_RDONLY))
 
-    def launch(spec: Any, run_dir: Path, assignment: Any, names: Any = None) -> Forked:
+    def launch(spec: Any, run_dir: Path, assignment: Any, names: Any = None, network: Any = None) -> Forked:
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
+            if network is not None:
+                loopback.enter(network.descriptors)
             leave(become_worker, family, spec, run_dir, assignment, names, reading)
         os.close(reading)
         return Forked(pid, writing)
@@ -225,7 +228,7 @@ def become_worker(family: str, spec: Any, run_dir: Path, assignment: Any, names:
     from core.launchers import local
 
     environment = local.environment(os.environ, run_dir.name, assignment, names)
-    take_over(run_dir, {**environment, processes.RUN_DIR: str(run_dir)}, stdin)
+    take_over(run_dir, {**environment, processes.RUN_DIR: str(run_dir)}, stdin, assignment.gate)
     os.chdir(spec.working_dir)
     sys.argv = [str(local.BOOT), str(run_dir), assignment.to_text()]
     if family == "torch" and assignment.cores:

@@ -81,7 +81,7 @@ def test_invalid_spec_error_names_the_field(data: dict[str, Any], change: dict[s
 
 WHOLE = {
     "version": 1,
-    "name": "run", "framework": "pytorch", "strategy": "single", "devices": ["cpu:0"], "cuda_ids": "uuid",
+    "name": "run", "framework": "pytorch", "strategy": "single", "devices": ["cpu:0"], "cuda_ids": "uuid", "allow_open_ports": False,
     "python": "/usr/bin/python3", "working_dir": "/tmp",
     "recipe": {"name": "r", "path": "/r.py", "settings": {"width": 8}},
     "training": {

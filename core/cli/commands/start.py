@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 GPU_MESSAGE = re.compile(r"(?=\bGPU (?:at )?\S+ cannot be listed: )")
 """Where the message about one GPU begins in a driver's message."""
+MISSING = {ProblemKind.NO_DEVICE, ProblemKind.UNKNOWN_DEVICE}
 GPU_NUMBER = re.compile(r"GPU (\d+) cannot")
 
 
@@ -116,7 +117,7 @@ def refusal(spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None
     `check`: of a script that was checked already. A missing device is reported alone, with the driver's message on it.
     """
     problems = validation.problems(spec, found.devices)
-    if missing := [each.sentence for each in problems if each.kind is not ProblemKind.OTHER]:
+    if missing := [each.sentence for each in problems if each.kind in MISSING]:
         return " ".join(dict.fromkeys([*missing, *_driver_messages(spec, found)]))
     sentences = [*validation.recipe_problems(spec), *map(str, problems)]
     if spec.script is not None:

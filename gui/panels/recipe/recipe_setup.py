@@ -15,6 +15,7 @@ from core.catalog.interpreters import interpreter
 from core.config.build_spec import default_learning_rate
 from core.config.choices import RecipeChoices
 from gui.viewmodels.setup.strategy_rows import strategy_rows
+from gui.widgets.forms import editors
 from gui.widgets.forms.fields import choice, form, label, select, stacked
 from gui.widgets.forms.strategy_box import StrategyBox
 
@@ -42,6 +43,12 @@ class RecipeSetup(QWidget):
         frameworks = [(row.title, row.id) for row in catalog.FRAMEWORKS]
         self._framework = choice("frameworkBox", "Framework", "The library that trains", frameworks)
         self._strategy = StrategyBox(theme)
+        self._ports = editors.check(
+            "allowOpenPorts", "Allow open ports",
+            "Start although other users can connect to the ports of this strategy without a password, and read and "
+            "write your files",
+            self.changed.emit, text="Allow open ports",
+        )  # fmt: skip
         self._recipe = RecipePicker()
         self._training = TrainingForm()
         self._settings = RecipeForm()
@@ -70,8 +77,13 @@ class RecipeSetup(QWidget):
             checkpoints=self._checkpoints.values(),
             release=release,
             cuda_ids=cuda_ids,
+            allow_open_ports=self._allows_ports,
             **self._run.chosen(),
         )
+
+    def show_open_ports(self, *, offered: bool) -> None:
+        """Offer to allow open ports, or hide the box. A check of the choices decides this."""
+        self._rows.setRowVisible(self._ports.widget, offered)
 
     def open_file(self, path: Path) -> None:
         """Choose a recipe file."""
@@ -113,6 +125,7 @@ class RecipeSetup(QWidget):
             "checkpoints": self._checkpoints.remember(),
             "settings": self._settings.remember(),
             "run": self._run.remember(),
+            "allow_open_ports": self._ports.value(),
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -127,6 +140,7 @@ class RecipeSetup(QWidget):
         self._training.restore(plain(kept.get("training")))
         self._checkpoints.restore(plain(kept.get("checkpoints")))
         self._run.restore(plain(kept.get("run")))
+        self._ports.set_value(kept.get("allow_open_ports") is True)
         self._show_strategy()
 
     def fill(self, spec: RunSpec) -> None:
@@ -141,6 +155,7 @@ class RecipeSetup(QWidget):
             self._recipe.choose(reference)
         self.reread()
         self._strategy_chosen = self._strategy.show_strategy(spec.strategy)
+        self._ports.set_value(spec.allow_open_ports)
         self._show_strategy()
         self._training.fill(asdict(spec.training))
         self._checkpoints.fill(asdict(spec.checkpoints))
@@ -149,6 +164,13 @@ class RecipeSetup(QWidget):
         python = "" if spec.python == default else spec.python
         self._run.fill({"name": name, "working_dir": spec.working_dir, "python": python})
         self.changed.emit()
+
+    @property
+    def _allows_ports(self) -> bool:
+        """Whether open ports are allowed to the chosen strategy; False for one that opens none."""
+        chosen = self._strategy.currentData()
+        opening = {row.name for row in strategies.strategies_of(self._shown_framework) if row.needs_addresses}
+        return chosen in opening and self._ports.value() is True
 
     def _key(self, reference: str) -> str:
         """Return the key of a recipe's settings: equal names in two frameworks are different workloads."""
@@ -201,9 +223,11 @@ class RecipeSetup(QWidget):
             part.changed.connect(self.changed)
 
     def _lay_out(self) -> None:
-        rows = form(self)
+        rows = self._rows = form(self)
         rows.addRow(label("&Framework", self._framework), self._framework)
         rows.addRow(label("Strateg&y", self._strategy), self._strategy)
+        rows.addRow("", self._ports.widget)
+        self.show_open_ports(offered=False)
         rows.addRow(label("&Workload", self._recipe.box), self._recipe)
         rows.addRow(label("Epochs · &batch · rate", self._training), self._training)
         rows.addRow(self._settings)

@@ -101,6 +101,8 @@ class SetupPanel(QWidget):
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
         self.status.show_check(check)
+        if not check.pending:
+            self._recipe.show_open_ports(offered=check.offers_open_ports)
         if self.is_script and check.proposed:
             self.script.show_suggestion(check.proposed, check.why)
         if self.is_script and check.usual_python:

@@ -78,6 +78,8 @@ class StartCheck:
     """Why the source proposes that mode: a sentence."""
     usual_python: str = ""
     """For a script, the Python that is used if none is chosen; the empty string while that is unknown."""
+    offers_open_ports: bool = False
+    """Whether the user may allow open ports, which the strategy needs here, or has allowed them."""
     ready: str = ""
     """A sentence, if there are no problems."""
     is_warning: bool = False
@@ -154,10 +156,11 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
     """Return the check of a spec. `problems`: those found before."""
     survey = now.survey
     chosen = [device for device in survey.devices if device.id in spec.devices]
+    own = validation.problems(spec, survey.devices)
     found = (
         *([now.folder_problem] if now.folder_problem else []),
         *problems,
-        *_sentences(validation.problems(spec, survey.devices)),
+        *_sentences(own),
         *lost(chosen, survey, "Untick it."),
     )
     doubts = _doubts(chosen, survey, now.stale_age_s, now.held_by)
@@ -169,6 +172,7 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
         folder_problem=now.folder_problem,
         changed=_changed(spec),
         busy=busy,
+        offers_open_ports=spec.allow_open_ports or any(each.kind is ProblemKind.OPEN_PORTS for each in own),
         ready=ready,
         is_warning=bool(ready and doubts),
     )
