@@ -163,12 +163,19 @@ def _make() -> list[int]:
         kinds = ["net"]
     except PermissionError:
         _call("unshare", CLONE_NEWUSER | CLONE_NEWNET)
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")  # the kernel's condition for the next line
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
+        _write("setgroups", "deny")  # the kernel's condition for the next line
+        _write("gid_map", f"{group} {group} 1")
+        _write("uid_map", f"{user} {user} 1")
         kinds = ["user", "net"]
     _raise_loopback()
     return [os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in kinds]
+
+
+def _write(name: str, text: str) -> None:
+    try:
+        Path("/proc/self", name).write_text(text, encoding="ascii")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from error
 
 
 def _raise_loopback() -> None:
@@ -189,7 +196,7 @@ def _try(descriptors: Sequence[int]) -> list[int]:
 
 def _why(error: OSError) -> str:
     """Return why the kernel refused, with the setting that forbids it if there is one."""
-    text = f"{error.filename or 'namespaces'}: {error.strerror or error}"
+    text = f"{error.filename or 'lo'}: {error.strerror or error}"
     for name, value in FORBIDDING:
         with contextlib.suppress(OSError):  # this kernel does not have it
             if Path("/proc/sys", name).read_text(encoding="ascii").strip() == value:

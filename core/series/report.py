@@ -56,6 +56,7 @@ def document(run: Run) -> Json:
         "error": facts.error,
         "stalled": facts.stalled,
         "stopped_processes": facts.stopped_processes,
+        "notices": list(facts.notices),
     }
 
 

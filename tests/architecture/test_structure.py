@@ -126,6 +126,7 @@ OPEN_OTHER_FILES = {
     "core.devices.nvidia.power": "/sys and /proc",
     "core.devices.process_memory": "/proc",
     "core.launchers.export_model": "an answer in a temporary folder",
+    "core.launchers.loopback": "/proc",
     "core.pythons.cache": "programs",
     "core.pythons.discovery": "conda's list of environments",
     "core.pythons.probe": "programs",

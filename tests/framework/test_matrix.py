@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 ASYNCHRONOUS = {"parameter_server"}
-ON_ALL_ADDRESSES = {"multi_worker_mirrored", "parameter_server"}
-"""Strategies whose servers TensorFlow binds to all addresses, of the network namespace that they run in."""
 MEETING = {"ddp", "fsdp", "pipeline"}
 """Strategies whose ranks listen for each other."""
 
@@ -87,11 +85,12 @@ def test_every_synchronous_strategy_matches_the_single_device_curve(
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize(
-    "strategy", [strategy for strategy in AVAILABLE if strategy.name not in ON_ALL_ADDRESSES], ids=name
-)
+@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name)
 def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, cell_runs: CellRuns) -> None:
-    """Look at the runs that the other tests of this file have started."""
+    """Look at the runs that the other tests of this file have started.
+
+    The other strategy, and what listens in a network of its own: `check_unreachable` in `test_tensorflow.py`.
+    """
     followed = cell_runs[strategy.framework, strategy.name, 1]
     listeners = [(address, port) for address, port in json.loads((followed.run.dir.parent / LISTENERS).read_text())]
     assert beyond_loopback(listeners) == set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from core.runs.states import RunState
 from core.schema.events import Tail
 from core.schema.paths import EVENTS
 from core.schema.spec import read_spec
+from tests.support.listening import beyond_loopback, listening
 from tests.support.resuming import EVERY_STEP, broken_off, resumed, whole_and_stepwise
 from tests.support.running import CAME_UP, FOREVER, Followed, Trained, make_spec, start, train, train_both, write_recipe
 
@@ -214,10 +216,23 @@ def test_resumed_run_on_many_devices_is_equal_within_rounding(runs_root: Path, a
     assert_same_curve(stepwise, resumed(broken_off(stepwise, 7, runs_root)), relative=1e-6)
 
 
+def check_unreachable(processes: list[int]) -> None:
+    """Check that these processes listen on all addresses, of a network that nobody outside of it can connect to."""
+    inside = listening(processes)
+    assert len(beyond_loopback(inside)) == len(processes)
+    assert listening(processes, here=True) == set()
+    for _, port in inside:
+        for host in ("127.0.0.1", socket.gethostbyname(socket.gethostname())):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, port))
+
+
 @pytest.mark.parametrize("strategy", ["single", "multi_worker_mirrored", "parameter_server"])
 def test_stop_request_during_an_epoch_stops_all_workers(runs_root: Path, awkward: str, strategy: str) -> None:
     followed = start(spec(awkward, strategy, epochs=FOREVER, checkpoints={"unit": "never"}), runs_root)
     followed.until_trained(20)
+    if strategy != "single":
+        check_unreachable([each.process.pid for each in followed.run.facts.workers.values() if each.role != "fetch"])
     followed.run.request("stop")
     followed.until_over()
     assert followed.states == [*CAME_UP, RunState.STOPPING, RunState.RELEASING, RunState.STOPPED]

@@ -21,16 +21,19 @@ EVERY_S = 0.1
 SOCKET_LINK = re.compile(r"socket:\[(\d+)\]")
 
 
-def listening(processes: Iterable[int], proc: Path = PROC) -> set[tuple[str, int]]:
+def listening(processes: Iterable[int], proc: Path = PROC, *, here: bool = False) -> set[tuple[str, int]]:
     """Return address and port of each TCP socket on which one of these processes listens.
 
-    The table is that of the process's own network namespace. A process that has ended is skipped.
+    The table is that of the process's own network namespace, or with `here` that of this process's: what others reach.
+    A process that has ended is skipped.
     """
     found: set[tuple[str, int]] = set()
     for pid in processes:
         inodes = _sockets(proc / str(pid))
         if inodes:
-            found |= {place for inode, place in _listeners(proc / str(pid) / "net") if inode in inodes}
+            found |= {
+                place for inode, place in _listeners(proc / ("self" if here else str(pid)) / "net") if inode in inodes
+            }
     return found
 
 
@@ -56,7 +59,10 @@ def processes_of(folder: Path, proc: Path = PROC) -> list[int]:
 
 
 class Listeners:
-    """Records in a thread, as a context manager, where the processes of the runs below a folder listen."""
+    """Records in a thread, as a context manager, where the processes of the runs below a folder listen.
+
+    What listens in a network namespace of its own is left out: nothing outside of it can connect.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._stop = folder.resolve(), threading.Event()
@@ -73,7 +79,7 @@ class Listeners:
 
     def _watch(self) -> None:
         while not self._stop.wait(EVERY_S):
-            self.seen |= listening(processes_of(self._folder))
+            self.seen |= listening(processes_of(self._folder), here=True)
 
 
 def _sockets(process: Path) -> set[str]:

@@ -95,6 +95,7 @@ def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) 
         schedule="cosine", stop_on_nan=True, weight_decay=0.5, checkpoints={"unit": "steps", "every": 7, "keep": 3},
     )  # fmt: skip
     spec = replace(spec, release=ReleaseWatch(wait_s=5.0, tolerance_mb=8), cuda_ids="integer", name="a name")
+    spec = replace(spec, allow_open_ports=True)
 
     cd, line = shell_line(spec, {}).split(" && ")
 

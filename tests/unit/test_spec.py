@@ -10,7 +10,7 @@ import pytest
 from core.cli.__main__ import main
 from core.schema.rank import RankAssignment
 from core.schema.settings import ReleaseWatch, Training
-from core.schema.spec import RunSpec, read_spec, write_spec
+from core.schema.spec import RECIPE_PARTS, RunSpec, read_spec, write_spec
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec
 
@@ -81,7 +81,8 @@ def test_invalid_spec_error_names_the_field(data: dict[str, Any], change: dict[s
 
 WHOLE = {
     "version": 1,
-    "name": "run", "framework": "pytorch", "strategy": "single", "devices": ["cpu:0"], "cuda_ids": "uuid", "allow_open_ports": False,
+    "name": "run", "framework": "pytorch", "strategy": "single", "devices": ["cpu:0"], "cuda_ids": "uuid",
+    "allow_open_ports": False,
     "python": "/usr/bin/python3", "working_dir": "/tmp",
     "recipe": {"name": "r", "path": "/r.py", "settings": {"width": 8}},
     "training": {
@@ -95,7 +96,7 @@ WHOLE = {
 }  # fmt: skip
 OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip", "patience"}
 SCRIPT_RUN = {
-    **{name: value for name, value in WHOLE.items() if name not in {"recipe", "training", "checkpoints"}},
+    **{name: value for name, value in WHOLE.items() if name not in RECIPE_PARTS},
     "framework": "script",
     "script": {"path": "/s.py", "module": "", "arguments": ["--lr"], "environment": {"A": "b"}, "expression": ""},
 }

@@ -48,6 +48,11 @@ def test_valid_spec_has_no_problem() -> None:
             {"framework": "keras", "strategy": "multi_worker_mirrored"},
             "Keras 3's fit fails under MultiWorkerMirroredStrategy",
         ),
+        (
+            ("cpu:0",),
+            {"allow_open_ports": True},
+            "Strategy single opens no ports: --allow-open-ports is for multi_worker_mirrored and parameter_server.",
+        ),
         (("cpu:0",), {"framework": "jax"}, "There is no framework 'jax' here."),
         (("cpu:0",), {"strategy": "zero"}, "PyTorch has no strategy 'zero' here."),
     ],

@@ -6,14 +6,16 @@ import itertools
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QDockWidget, QLabel, QLineEdit
+from PySide6.QtWidgets import QCheckBox, QDockWidget, QLabel, QLineEdit
 
 from core.config import validation
+from core.launchers.loopback import obstacle
 from core.schema.settings import ReleaseWatch
 from tests.support.running import LONG_PYTORCH, write_recipe
 
@@ -154,6 +156,29 @@ def test_cuda_ids_choice_is_hidden_and_ignored_without_gpu(drive):
     assert panel.window.panels.setup.naming.isHidden()
     panel.choose(panel.box("cudaIdsBox"), "integer")  # as if remembered from a machine with GPUs
     assert panel.spec().cuda_ids == "uuid"
+
+
+def test_box_for_open_ports_is_shown_where_it_matters_and_never_loses_the_choice(drive):
+    panel = drive()
+    panel.tick("cpu:0", "cpu:1")
+    panel.choose(panel.framework, "tensorflow")
+    panel.choose(panel.strategy, "multi_worker_mirrored")
+    panel.until(lambda: "Ready" in panel.start_status.text(), "the choices to be ready")
+    box = panel.window.findChild(QCheckBox, "allowOpenPorts")
+    if obstacle("any"):  # this machine allows no network of its own
+        assert box.isVisibleTo(panel.window)
+    else:
+        assert not box.isVisibleTo(panel.window)
+    panel.window.panels.setup.fill(replace(panel.spec(), allow_open_ports=True))
+    panel.until(lambda: box.isVisibleTo(panel.window), "the box of a choice that was made elsewhere")
+    assert panel.spec().allow_open_ports
+    panel.choose(panel.strategy, "mirrored")
+    panel.until(lambda: not box.isVisibleTo(panel.window), "the box to be hidden for a strategy without ports")
+    assert not panel.spec().allow_open_ports
+    panel.choose(panel.strategy, "multi_worker_mirrored")
+    assert panel.spec().allow_open_ports
+    panel.window.close()
+    assert drive().spec().allow_open_ports
 
 
 def test_missing_framework_is_marked_and_explained(drive, monkeypatch):

@@ -1,0 +1,342 @@
+"""Strategies whose processes listen run in a network of their own, or not at all unless their ports may be open."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.cli.__main__ import main
+from core.launchers import loopback
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.system import processes
+from tests.support import no_namespaces
+from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from core.schema.spec import RunSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+FETCHER, WORKERS = 2, (0, 1)
+"""Ranks of the processes of a run on two devices."""
+
+pytestmark = pytest.mark.skipif(bool(loopback.obstacle("any")), reason=loopback.obstacle("any"))
+
+DOWNLOADS = """
+import json, os, sys, urllib.request
+
+role = json.loads(sys.argv[2])["role"]
+
+def model():
+    try:
+        urllib.request.urlopen("{address}/{{}}".format(role))
+    except OSError as error:
+        return role + ": " + str(error)
+    return role + ": connected"
+
+def train_data():
+    if not os.path.exists("{file}"):
+        urllib.request.urlretrieve("{address}/data", "{file}")
+    with open("{file}") as file:
+        return json.load(file)
+"""
+WAITS = """
+import json, os, sys, time
+
+def model():
+    pass
+
+def train_data():
+    if json.loads(sys.argv[2])["role"] == "fetch":
+        open("{note}", "w").close()
+        time.sleep(3600)
+    return range(64)
+"""
+
+
+def listening_spec(recipe: str, strategy: str = "multi_worker_mirrored", **more: Any) -> RunSpec:
+    spec = make_spec(recipe, devices="cpu:0,cpu:1", **more)
+    return replace(spec, framework="tensorflow", strategy=strategy)
+
+
+@contextlib.contextmanager
+def serving(data: bytes) -> Iterator[tuple[str, list[str]]]:
+    """Serve this at each path of an address of the machine's network, and list the paths that were asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+        thread.join()
+
+
+def namespace(pid: int | str, kind: str) -> str:
+    return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+
+
+def assert_nothing_is_left(followed: Followed) -> None:
+    wait_until(lambda: not processes.tagged(followed.run.id), 10, "all processes of the run to end")
+
+
+# -- the network ---------------------------------------------------------------------------------
+
+
+def test_recipe_downloads_once_and_its_workers_reach_nobody(runs_root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "data.json"
+    with serving(json.dumps(list(range(128))).encode()) as (address, asked):
+        recipe = write_recipe(tmp_path, DOWNLOADS.format(address=address, file=file))
+        followed = start(listening_spec(recipe, epochs=1), runs_root).until_over()
+    assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FINISHED], followed.run.facts.error
+    assert asked == ["/data", "/fetch"]
+    (checkpoint,) = (followed.run.dir / "checkpoints").iterdir()
+    for rank in WORKERS:
+        assert "Connection refused" in json.loads((checkpoint / f"state-{rank}.json").read_text())["model"]
+    written = [path for path in followed.run.dir.rglob("*") if path.is_file()]
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in written} == {(os.getuid(), os.getgid())}
+    assert {rank: worker.role for rank, worker in followed.run.facts.workers.items()} == {
+        0: "worker", 1: "worker", FETCHER: "fetch",
+    }  # fmt: skip
+
+
+def test_processes_in_the_network_are_found_paused_and_resumed(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
+    pids = {followed.run.facts.workers[rank].process.pid for rank in WORKERS}
+    assert {process.pid for process in processes.tagged(followed.run.id)} == pids
+    networks = {namespace(pid, "net") for pid in pids}
+    assert len(networks) == 1
+    assert namespace("self", "net") not in networks
+    followed.run.request("pause")
+    assert followed.until_over().state is RunState.PAUSED
+    again = Followed(Run.resume(followed.run.dir)).until(RunState.RUNNING)
+    again.run.request("stop")
+    assert again.until_over().state is RunState.STOPPED
+    assert_nothing_is_left(again)
+
+
+def test_connection_from_outside_is_refused_at_every_port(tmp_path: Path) -> None:
+    """Without root a user namespace is entered too; there a process has no rights that it did not have before."""
+    folder = Path(tempfile.mkdtemp())  # the other user cannot reach `tmp_path`
+    python = shutil.which("python3", path=os.defpath) if os.getuid() == 0 else sys.executable
+    try:
+        if python is None:
+            pytest.skip("no Python here can be started by another user than root")
+        folder.chmod(0o755)
+        shutil.copy(loopback.__file__, folder / "loopback.py")
+        (folder / "loopback.py").chmod(0o644)
+        (folder / "attack.py").write_text(ATTACK)
+        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+        done = subprocess.run(
+            [python, "-B", "attack.py"], cwd=folder, capture_output=True, text=True,
+            check=False, env={"TRAINYARD_RUN": "a-run"}, **user,
+        )  # fmt: skip
+    finally:
+        shutil.rmtree(folder)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told == {
+        "from inside": True, "from outside": "ConnectionRefusedError", "listeners outside": False,
+        "user": [NOBODY, NOBODY] if os.getuid() == 0 else [os.getuid(), os.getgid()], "rights": 0, "tag": True,
+    }  # fmt: skip
+
+
+ATTACK = """
+import json, os, socket, subprocess, sys
+import loopback
+
+SERVER = '''
+import os, re, socket, sys
+server = socket.create_server(("", 0))
+socket.create_connection(("127.0.0.1", server.getsockname()[1])).close()
+rights = int(re.search("CapEff:(.*)", open("/proc/self/status").read())[1], 16) if os.getuid() else 0
+print(server.getsockname()[1], os.getuid(), os.getgid(), rights, flush=True)
+sys.stdin.read()
+'''
+
+network = loopback.LoopbackNetwork()
+command = network.command([sys.executable, "-c", SERVER])
+process = subprocess.Popen(
+    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=network.descriptors, text=True
+)
+network.close()
+port, user, group, rights = map(int, process.stdout.readline().split())
+try:
+    socket.create_connection(("127.0.0.1", port)).close()
+    outside = "connected"
+except OSError as error:
+    outside = type(error).__name__
+tables = open("/proc/net/tcp").read() + open("/proc/net/tcp6").read()
+tagged = b"TRAINYARD_RUN=a-run" in open(f"/proc/{process.pid}/environ", "rb").read()
+process.communicate()
+print(json.dumps({
+    "from inside": True, "from outside": outside, "listeners outside": f":{port:04X} " in tables,
+    "user": [user, group], "rights": rights, "tag": tagged,
+}))
+"""
+
+
+# -- what ends -----------------------------------------------------------------------------------
+
+
+def test_killed_supervisor_leaves_no_process_in_the_network(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
+    supervisor = followed.run.facts.supervisor
+    assert supervisor is not None
+    os.kill(supervisor.pid, signal.SIGKILL)
+    assert followed.until_over().state is RunState.LOST
+    assert_nothing_is_left(followed)
+
+
+def test_killed_worker_in_the_network_fails_the_run(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(listening_spec(write_recipe(tmp_path, LONG), epochs=FOREVER), runs_root).until_trained()
+    os.kill(followed.run.facts.workers[1].process.pid, signal.SIGKILL)
+    assert followed.until_over().state is RunState.FAILED
+    assert str(followed.run.facts.error).startswith("Worker 1 on cpu:1 was ended by SIGKILL")
+    assert_nothing_is_left(followed)
+
+
+@pytest.mark.parametrize("ends", ["killed", "stopped", "supervisor killed"])
+def test_run_whose_data_are_being_fetched_ends_with_all_processes(runs_root: Path, tmp_path: Path, ends: str) -> None:
+    note = tmp_path / "note"
+    followed = start(listening_spec(write_recipe(tmp_path, WAITS.format(note=note))), runs_root)
+    wait_until(lambda: note.exists() and len(followed.poll().run.facts.workers) == 3, 20, "the fetching")
+    if ends == "killed":
+        os.kill(followed.run.facts.workers[FETCHER].process.pid, signal.SIGKILL)
+    elif ends == "stopped":
+        followed.run.request("stop")
+    else:
+        assert followed.run.facts.supervisor is not None
+        os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
+    followed.until_over()
+    expected = {"killed": RunState.FAILED, "stopped": RunState.STOPPED, "supervisor killed": RunState.LOST}
+    assert followed.state is expected[ends]
+    if ends == "killed":
+        assert str(followed.run.facts.error).startswith("The process that fetches data was ended by SIGKILL")
+    assert_nothing_is_left(followed)
+
+
+def test_error_while_fetching_is_the_error_of_the_run(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, "def model():\n    pass\n\ndef train_data():\n    return open('/no/such/data')\n")
+    followed = start(listening_spec(recipe), runs_root).until_over()
+    assert followed.state is RunState.FAILED
+    assert str(followed.run.facts.error).startswith("The process that fetches data: FileNotFoundError: [Errno 2]")
+    assert f'File "{recipe}", line 5, in train_data' in str(followed.run.facts.traceback)
+    assert_nothing_is_left(followed)
+
+
+def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Path, tmp_path: Path) -> None:
+    """Its workers are in a user namespace, too: their tags stay readable, and the guard can end them."""
+    without = ["setpriv", "--bounding-set=-all,+setfcap", "--inh-caps=-all"] if os.getuid() == 0 else []
+    if without and shutil.which("setpriv") is None:
+        pytest.skip("setpriv, which takes root's rights away, is not installed")
+    command = ["run", write_recipe(tmp_path, LONG), "--epochs", str(FOREVER), "--strategy", "multi_worker_mirrored"]
+    done = subprocess.run(
+        [*without, sys.executable, "-m", "core.cli", *command, "--framework", "tensorflow", "--devices",
+         "cpu:0,cpu:1", "--detach", "--runs", str(runs_root)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (run_dir,) = runs_root.iterdir()
+    followed = Followed(Run.attach(run_dir)).until_trained()
+    facts = followed.run.facts
+    pids = {facts.workers[rank].process.pid for rank in WORKERS}
+    assert {process.pid for process in processes.tagged(followed.run.id)} == pids
+    assert namespace("self", "user") not in {namespace(pid, "user") for pid in pids}
+    assert facts.supervisor is not None
+    stuck = facts.workers[1].process
+    os.kill(stuck.pid, signal.SIGSTOP)  # its dead-man switch cannot act
+    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    assert_nothing_is_left(followed)
+    wait_until(
+        lambda: (stuck.pid, "guard") in {(each.pid, each.by) for each in followed.poll().run.facts.ended_processes},
+        10,
+        "the guard's record",
+    )
+
+
+# -- where the kernel does not allow it ----------------------------------------------------------
+
+
+def denied(*arguments: str, runs_root: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command where no network namespace can be made."""
+    done = subprocess.run(
+        [sys.executable, no_namespaces.__file__, sys.executable, "-m", "core.cli", *arguments, "--runs", runs_root],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode == no_namespaces.CANNOT:
+        pytest.skip("this machine allows no user namespace, in which namespaces could be forbidden")
+    return done
+
+
+def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Path, tmp_path: Path) -> None:
+    run = ("run", write_recipe(tmp_path, LONG), "--framework", "tensorflow", "--devices", "cpu:0,cpu:1")
+    refused = denied(*run, "--strategy", "parameter_server", runs_root=runs_root)
+    assert refused.returncode == 2
+    assert "Strategy parameter_server opens network ports without a password" in refused.stderr
+    assert "(unshare: No space left on device; user.max_net_namespaces is 0)" in refused.stderr
+    assert "Choose strategy mirrored, or allow open ports (--allow-open-ports)." in refused.stderr
+    assert not runs_root.exists()
+
+
+def test_allowed_open_ports_are_named_in_a_notice(
+    runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ("run", write_recipe(tmp_path, LONG), "--framework", "tensorflow", "--devices", "cpu:0,cpu:1", "--epochs")
+    done = denied(*run, "1", "--strategy", "multi_worker_mirrored", "--allow-open-ports", runs_root=runs_root)
+    assert done.returncode == 0, done.stderr
+    (run_dir,) = runs_root.iterdir()
+
+    def said(*words: str) -> str:
+        assert main([*words, str(run_dir)]) == 0
+        return capsys.readouterr().out
+
+    (notice,) = json.loads(said("show", "--json"))["notices"]
+    assert "open without a password while this run trains, as you allowed (--allow-open-ports)" in notice
+    assert notice in said("show")
+    assert "--allow-open-ports" in said("command")
+
+
+def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, tmp_path: Path) -> None:
+    """The supervisor makes the network, whatever was checked before it was started."""
+    start_it = "import sys, pickle, pathlib; from core.runs.run import Run; Run.start(*pickle.load(sys.stdin.buffer))"
+    spec = listening_spec(write_recipe(tmp_path, LONG))
+    done = subprocess.run(
+        [sys.executable, no_namespaces.__file__, sys.executable, "-c", start_it],
+        input=pickle.dumps((spec, runs_root)), cwd=ROOT, capture_output=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (run_dir,) = runs_root.iterdir()
+    followed = Followed(Run.attach(run_dir)).until_over()
+    assert followed.state is RunState.FAILED
+    assert "opens network ports without a password" in str(followed.run.facts.error)
+    assert_nothing_is_left(followed)
