@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from core.cli.commands import catalog, control, devices, export, presets, pythons, remove, runs, start, sweep
-from core.cli.options import WRONG_USE, Parser, add_detach, add_run_options, common
+from core.cli.options import WRONG_USE, Parser, add_detach, add_run_options, add_yes, common
 from core.cli.output import warn
 from core.errors import RunError
 from core.runs import index
@@ -86,20 +86,27 @@ def _parser() -> Parser:
     add("catalog", catalog.show_catalog)
     add("recipes", catalog.show_recipes)
     pythons.add_options(add("pythons", pythons.pythons))
-    add_run_options(add("run", start.run))
+    run = add("run", start.run)
+    add_run_options(run)
+    add_yes(run)
     add("runs", runs.list_runs)
     add("show", runs.show, of_run=True)
     add("attach", start.attach, of_run=True)
     control.add_force(add("stop", control.stop, of_run=True))
     add("pause", control.pause, of_run=True)
-    add_detach(add("resume", start.resume, of_run=True))
-    add_detach(add("again", start.again, of_run=True))
+    for starter in (add("resume", start.resume, of_run=True), add("again", start.again, of_run=True)):
+        add_detach(starter)
+        add_yes(starter)
     add("save", control.save, of_run=True)
     runs.add_expression(add("try", runs.try_expression, of_run=True))
     add("command", presets.command, of_run=True)
-    presets.add_options(add("keep", presets.keep, of_run=True))
+    keeping = add("keep", presets.keep, of_run=True)
+    presets.add_options(keeping)
+    add_yes(keeping)
     add("setups", presets.list_presets)
-    export.add_options(add("export", export.export, of_run=True))
+    exporting = add("export", export.export, of_run=True)
+    export.add_options(exporting)
+    add_yes(exporting)
     sweep.add_options(add("sweep", sweep.sweep))
     remove.add_options(add("remove", remove.remove))
     return parser

@@ -163,6 +163,11 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the commands that execute what a run or a preset names."""
+    parser.add_argument("--yes", action="store_true", help="do not ask if it belongs to another user")
+
+
 def add_detach(parser: argparse.ArgumentParser) -> None:
     """Add the option of the commands that start or resume a run."""
     parser.add_argument("--detach", action="store_true", help="return at once and leave the run in the background")

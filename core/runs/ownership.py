@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from core.schema.paths import SPEC_FILE
@@ -10,6 +11,8 @@ from core.system.process_info import user_name
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from core.schema.spec import RunSpec
 
 
 def owner_of_run(run_dir: Path) -> str | None:
@@ -20,6 +23,14 @@ def owner_of_run(run_dir: Path) -> str | None:
 def owner_of_file(path: Path) -> str | None:
     """Return the user to whom a file belongs if that is another one; None for one's own, or for no file."""
     return _other_user(path)
+
+
+def executes(what: str, owner: str, spec: RunSpec) -> str:
+    """Return what a start of another user's run or preset executes, in sentences. `what`: such as `Run NAME`."""
+    program = shlex.join(spec.script.command) if spec.script else spec.own_recipe.path
+    return (
+        f"{what} belongs to {owner}. This executes {program} with the Python {spec.python}, with all your permissions."
+    )
 
 
 def _other_user(*paths: Path) -> str | None:

@@ -127,6 +127,7 @@ OPEN_OTHER_FILES = {
     "core.devices.process_memory": "/proc",
     "core.launchers.export_model": "an answer in a temporary folder",
     "core.launchers.loopback": "/proc",
+    "core.launchers.torch_store": "the version of PyTorch",
     "core.pythons.cache": "programs",
     "core.pythons.discovery": "conda's list of environments",
     "core.pythons.probe": "programs",

@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from core.cli.__main__ import main
+from core.runs.directory import new_directory
 from core.runs.index import RunIndex
 from core.runs.run import Run
+from core.schema.spec import read_spec, write_spec
 from tests.support.recorded import recorded
+from tests.support.running import script_spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 NOBODY = pwd.getpwuid(65534)
 
@@ -54,3 +64,203 @@ def test_a_link_that_another_user_made_counts_as_that_users_run(runs_root: Path,
     link.symlink_to(run_dir)
     os.lchown(link, NOBODY.pw_uid, NOBODY.pw_gid)
     assert Run.attach(link).owner == NOBODY.pw_name
+
+
+COMMANDS = [
+    ("again", "RUN", "--detach"), ("resume", "RUN", "--detach"), ("keep", "RUN", "copy"),
+    ("export", "RUN", "--model", "model"), ("run", "--setup", "PRESET", "--devices", "cpu:0", "--detach"),
+]  # fmt: skip
+
+
+@as_root
+@pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
+def test_what_another_user_named_is_executed_only_after_a_question(
+    runs_root: Path, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    run_dir = recorded(runs_root)
+    preset = tmp_path / "preset.json"
+    preset.write_bytes((run_dir / "spec.json").read_bytes())
+    os.chown(preset, NOBODY.pw_uid, NOBODY.pw_gid)
+    give_away(run_dir)
+    names = {
+        "RUN": run_dir.name,
+        "PRESET": str(preset),
+        "model": str(tmp_path / "model"),
+        "copy": str(tmp_path / "c.json"),
+    }
+    words = [names.get(word, word) for word in command]
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+
+    assert main([*words, "--runs", str(runs_root)]) == 2
+    err = capsys.readouterr().err
+    spec = read_spec(run_dir)
+    what = f"The preset {preset}" if "PRESET" in command else f"Run {run_dir.name}"
+    assert err.startswith(
+        f"trainyard: {what} belongs to {NOBODY.pw_name}. This executes {spec.own_recipe.path} with the Python "
+        f"{spec.python}, with all your permissions. Nothing was done: there is no terminal to ask on."
+    )  # fmt: skip
+
+    asked = []
+    monkeypatch.setattr("core.cli.commands.common.is_interactive", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "no")
+    assert main([*words, "--runs", str(runs_root)]) == 2
+    assert capsys.readouterr().err == "trainyard: Nothing was done.\n"
+    assert asked[0].endswith("Do you trust it? [y/N] ")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+@as_root
+def test_yes_agrees_without_a_question(runs_root: Path, tmp_path: Path) -> None:
+    run_dir = recorded(runs_root)
+    give_away(run_dir)
+    assert main(["keep", run_dir.name, str(tmp_path / "kept.json"), "--yes", "--runs", str(runs_root)]) == 0
+    assert (tmp_path / "kept.json").exists()
+
+
+def test_export_replaces_a_file_only_with_force(
+    runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir, table = recorded(runs_root), tmp_path / "loss.csv"
+    table.write_text("mine")
+    words = ["export", run_dir.name, "--csv", str(table), "--runs", str(runs_root)]
+    assert main(words) == 2
+    assert capsys.readouterr().err == (
+        f"trainyard: {table} exists already. Name another file, or add --force to replace it.\n"
+    )
+    assert table.read_text() == "mine"
+    assert main([*words, "--force"]) == 0
+    assert table.read_text().startswith("metric,step,time,value")
+
+
+# -- with two unprivileged users -------------------------------------------------------------------
+
+VICTIM, ATTACKER = 65533, 65534
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that both users reach; pytest's own belongs to root alone."""
+    folder = Path(tempfile.mkdtemp(prefix="trainyard-shared-"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command of a user said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def as_user(uid: int, command: Callable[[], int | None], home: Path) -> Said:
+    """Call a function as an unprivileged user with an open umask; fail if it takes a minute.
+
+    In a fork, since other users may not be able to start this Python: it may lie below root's home.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        pid = os.fork()
+        if pid == 0:
+            code = 99
+            try:
+                signal.alarm(60)
+                for stream, file in ((1, out), (2, err)):
+                    os.dup2(file.fileno(), stream)
+                    setattr(sys, ("", "stdout", "stderr")[stream], os.fdopen(stream, "w"))
+                os.setgroups([])
+                os.setgid(uid)
+                os.setuid(uid)
+                os.umask(0)
+                os.chdir(home)
+                for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TRAINYARD_CONFIG_DIR", "TRAINYARD_CACHE_DIR"):
+                    os.environ.pop(name, None)
+                os.environ["HOME"] = str(home)
+                code = command() or 0
+            except BaseException:  # noqa: BLE001 (the fork must never return into pytest)
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return Said(status, *(file.read() for file in (out, err) if file.seek(0) == 0))
+
+
+def trainyard(uid: int, *words: str, home: Path) -> Said:
+    return as_user(uid, lambda: main(words), home)
+
+
+@pytest.fixture
+def homes(shared: Path) -> dict[int, Path]:
+    """A home of each user."""
+    found = {uid: shared / f"home-{uid}" for uid in (VICTIM, ATTACKER)}
+    for uid, home in found.items():
+        home.mkdir(mode=0o700)
+        os.chown(home, uid, uid)
+    return found
+
+
+@as_root
+def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path, homes: dict[int, Path]) -> None:
+    """The attacker plants a run among many traps."""
+    runs = shared / "runs"
+    runs.mkdir(mode=0o777)
+    runs.chmod(0o1777)
+    planted = recorded(runs)
+    traps: dict[str, Callable[[Path], object]] = {
+        "20990101-zero": lambda path: path.symlink_to("/dev/zero"),
+        "20990102-pipe": os.mkfifo,
+        "20990103-deep": lambda path: path.write_text("[" * 200_000),
+    }
+
+    def plant() -> None:
+        for name, make in traps.items():
+            (runs / name / "events").mkdir(parents=True)
+            make(runs / name / "spec.json")
+        for name, make in (("log.txt", os.mkfifo), ("events/worker-0.jsonl", traps["20990101-zero"])):
+            (planted / name).unlink()
+            make(planted / name)
+
+    for each in (planted, *planted.rglob("*")):
+        os.chown(each, ATTACKER, ATTACKER)
+        each.chmod(0o755 if each.is_dir() else 0o644)
+    assert as_user(ATTACKER, plant, homes[ATTACKER]) == Said(0, "", "")
+
+    listed = trainyard(VICTIM, "runs", "--json", "--runs", str(runs), home=homes[VICTIM])
+    rows = {row["run"]: row for row in json.loads(listed.out)}
+    assert set(rows) == {planted.name, "20990103-deep"}
+    assert {row["owner"] for row in rows.values()} == {NOBODY.pw_name}
+    shown = trainyard(VICTIM, "show", planted.name, "--runs", str(runs), home=homes[VICTIM])
+    assert (shown.code, shown.err) == (0, "")
+    assert "worker-0.jsonl cannot be read: it is a link" in shown.out
+    again = trainyard(VICTIM, "again", planted.name, "--detach", "--runs", str(runs), home=homes[VICTIM])
+    assert again.code == 2
+    assert f"belongs to {NOBODY.pw_name}. This executes" in again.err
+    assert sorted(path.name for path in runs.iterdir()) == sorted(
+        {planted.name, "20990101-zero", "20990102-pipe", "20990103-deep"}
+    )
+
+
+@as_root
+def test_no_other_user_reads_what_a_preset_and_a_run_hold(shared: Path, homes: dict[int, Path]) -> None:
+    home = homes[VICTIM]
+    home.chmod(0o755)  # as homes often are
+    script = home / "train.py"
+    script.write_text("print('step 1 loss 1.0')\n")
+    runs = shared / "runs"
+    spec = script_spec(script, cwd=home, environment={"HF_TOKEN": "hf_123"})
+    run_dir = new_directory(runs, "secret")
+    write_spec(run_dir, spec)
+    for each in (runs, *runs.rglob("*")):
+        os.chown(each, VICTIM, VICTIM)
+    kept = trainyard(VICTIM, "keep", run_dir.name, "mine", "--secrets", "values", "--runs", str(runs), home=home)
+    preset = Path(kept.out.strip())
+    assert "hf_123" in preset.read_text()
+    run_dir.chmod(0o755)  # the user shows the run to others; its spec stays private
+    for path in (preset, run_dir / "spec.json"):
+        read = as_user(ATTACKER, lambda path=path: print(path.read_text()), homes[ATTACKER])
+        assert (read.code, read.out) == (99, "")
+        assert "PermissionError" in read.err

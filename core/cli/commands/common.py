@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.cli.output import confirm, is_interactive
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.runs import index
+from core.runs.ownership import executes
 from core.runs.run import Run
 from core.runs.states import RunState
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from core.devices.device import Survey
+    from core.schema.spec import RunSpec
 
 
 EXIT_CODES = {
@@ -33,3 +36,17 @@ def find(options: Namespace) -> Run:
     found = Run.attach(index.find(options.runs, options.run))
     found.spec()  # raises for a spec of a newer version
     return found
+
+
+def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec) -> None:
+    """Ask before what another user's run or preset names is executed. Raises `ValueError` unless that is agreed to.
+
+    `what`: such as `Run NAME`. `owner`: the other user; None for one's own.
+    """
+    if owner is None or options.yes:
+        return
+    sentences = executes(what, owner, spec)
+    if options.json or not is_interactive():
+        raise ValueError(f"{sentences} Nothing was done: there is no terminal to ask on. Add --yes if you agree.")
+    if not confirm(f"{sentences} Do you trust it?"):
+        raise ValueError("Nothing was done.")

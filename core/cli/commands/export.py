@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.commands.common import find
+from core.cli.commands.common import check_owner, find
 from core.cli.output import say, say_json, warn
 from core.launchers import export_model
 from core.series import report
@@ -22,6 +22,7 @@ def add_options(parser: ArgumentParser) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--csv", metavar="FILE", help="write all metrics, every step, to this file; - for stdout")
     target.add_argument("--model", metavar="FOLDER", help="write the model of a checkpoint to this new folder")
+    parser.add_argument("--force", action="store_true", help="replace a CSV file that exists")
     parser.add_argument(
         "--format", choices=("state_dict", "keras", "saved_model"),
         help="format of the model: state_dict for PyTorch; keras (default) or saved_model for Keras and TensorFlow",
@@ -44,13 +45,16 @@ def export(options: Namespace) -> int:
 
 
 def _export_csv(options: Namespace, run: Run) -> int:
+    path = Path(options.csv)
+    if not options.force and path.is_file() and not path.is_relative_to("/dev"):  # such as /dev/stdout into a file
+        raise ValueError(f"{path} exists already. Name another file, or add --force to replace it.")
     run_series = report.read_series(run)
     for text in run.facts.notices:  # what could not be read is missing from the table
         warn(text)
     if options.csv == "-":
         report.write_csv(run_series, sys.stdout)
         return 0
-    report.export_csv(run_series, Path(options.csv))
+    report.export_csv(run_series, path)
     if options.json:
         rows = sum(len(series) for series in run_series.metrics.values())
         say_json({"run": run.id, "csv": options.csv, "rows": rows})
@@ -58,6 +62,7 @@ def _export_csv(options: Namespace, run: Run) -> int:
 
 
 def _export_model(options: Namespace, run: Run) -> int:
+    check_owner(options, f"Run {run.id}", run.owner, run.spec())
     exported = export_model.export_model(
         run.dir, Path(options.model), format_name=options.format, checkpoint_name=options.checkpoint
     )

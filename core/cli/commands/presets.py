@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from core.cli.commands.common import find
+from core.cli.commands.common import check_owner, find
 from core.cli.output import confirm, is_interactive, say, say_json, say_rows, warn
 from core.config import presets
 from core.config.shell_command import shell_line
@@ -49,6 +49,7 @@ def keep(options: Namespace) -> int:
     path = presets.path_of(options.name, presets.default_root())
     replaced = path.exists()
     spec = run.spec()
+    check_owner(options, f"Run {run.id}", run.owner, spec)
     if (secrets := presets.secret_names(spec)) and not _stores_values(options, secrets, path):
         spec = presets.without_values(spec, secrets)
     try:

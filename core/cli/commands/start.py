@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.cli import parse_choices
-from core.cli.commands.common import EXIT_CODES, find, survey
+from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
 from core.cli.commands.devices import sharing_sentence
 from core.cli.follow import follow
 from core.cli.output import log_of, outcome, say_run, warn
-from core.config import validation
+from core.config import presets, validation
 from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
 from core.runs import index
 from core.runs.device_use import devices_in_use
+from core.runs.ownership import owner_of_file
 from core.runs.run import Run
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def run(options: Namespace) -> int:
         case RecipeChoices():
             return _start(options, compose(choices, found.devices), found)
         case PresetChoice():
-            return _start(options, compose_preset(choices, found.devices), found)
+            spec = compose_preset(choices, found.devices)
+            path = presets.path_of(choices.preset, presets.default_root())
+            check_owner(options, f"The preset {path}", owner_of_file(path), spec)
+            return _start(options, spec, found)
         case ScriptChoices():
             check = check_script(ScriptCheckRequest.of(choices))
             spec = fill_in(check, choices, found.devices)
@@ -55,13 +59,18 @@ def run(options: Namespace) -> int:
 
 def again(options: Namespace) -> int:
     """Start a new run with the settings of another, and wait for the end unless --detach is given."""
-    spec = Run.attach(index.find(options.runs, options.run)).spec()
+    earlier = Run.attach(index.find(options.runs, options.run))
+    spec = earlier.spec()
+    check_owner(options, f"Run {earlier.id}", earlier.owner, spec)
     return _start(options, spec, survey())
 
 
 def resume(options: Namespace) -> int:
     """Resume a run that was paused, stopped, failed or lost, and wait for the end unless --detach is given."""
     run_dir = index.find(options.runs, options.run)
+    earlier = Run.attach(run_dir)
+    if earlier.owner is not None:
+        check_owner(options, f"Run {earlier.id}", earlier.owner, earlier.spec())
     with _interrupts_blocked():
         resumed = Run.resume(run_dir)
     return _follow_unless_detached(options, resumed)
