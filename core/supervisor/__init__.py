@@ -6,5 +6,6 @@
 - `stop_escalation`: stop workers step by step
 - `guard`: the process that terminates what is left if the supervisor dies
 - `device_log`: record the readings of the devices
-- `monitor`, `stall`, `unticked_devices`: watch memory, missing progress, and devices that were not ticked
+- `monitor`, `stall`, `unticked_devices`, `disk_watch`: watch memory, missing progress, devices that were not ticked,
+  and a full disk
 """

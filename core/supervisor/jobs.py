@@ -17,6 +17,7 @@ from core.launchers.script import Launcher
 from core.metrics.process import MetricsProcess
 from core.runs.directory import last_lines
 from core.schema.paths import log_of_rank
+from core.supervisor.disk_watch import DiskWatch
 from core.supervisor.workers import describe
 
 if TYPE_CHECKING:
@@ -34,6 +35,10 @@ MAX_LINE = 300
 """Characters of the last line of output that a message quotes."""
 TRACEBACK = "Traceback (most recent call last):"
 RANK = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
+MISSING = (
+    "Output that the script printed from then on may be missing from the log, and its measurements from the curves. "
+    "Free some space, then run it again."
+)
 LOST_READER = (
     "The process that reads measurements from the script's output has ended, so the curves are no longer "
     "updated. The script continues, and its log is complete."
@@ -160,6 +165,7 @@ class ScriptJob(Job):
         assert spec.script is not None
         self._spec, self._name, self._run_dir = spec, spec.script.name, run_dir
         self._launcher, self._metrics = launcher, metrics
+        self._disk = DiskWatch(run_dir)
         self._reported: set[str] = set()
 
     def prepare(
@@ -186,8 +192,13 @@ class ScriptJob(Job):
         return self._metrics.read()
 
     def trouble(self) -> str | None:
-        """Report that a process has ended which reads measurements, or at which ranks meet."""
-        lost = {LOST_READER: self._metrics.gone, LOST_STORE: self._launcher.has_lost_store}
+        """Report a full disk, or that a process has ended which reads measurements, or at which ranks meet."""
+        full = self._disk.poll()
+        lost = {
+            f"{full} {MISSING}": bool(full),
+            LOST_READER: self._metrics.gone and not full,
+            LOST_STORE: self._launcher.has_lost_store,
+        }
         new = next((text for text, is_lost in lost.items() if is_lost and text not in self._reported), None)
         if new is not None:
             self._reported.add(new)
@@ -195,7 +206,8 @@ class ScriptJob(Job):
 
     def settle(self) -> str | None:
         """See `Job`."""
-        return self._metrics.finish()
+        problem = self._metrics.finish()
+        return self.trouble() if self._disk.poll() else problem
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
         """Return the exit code with the error at the end of the output, or with the last line of the output."""
@@ -207,6 +219,8 @@ class ScriptJob(Job):
         error = (trace or "").rstrip().rpartition("\n")[2].strip().rstrip(".")
         last = printed.rstrip().rpartition("\n")[2].strip()[:MAX_LINE].rstrip(".")
         why = f": {error}." if error else f". Its last line of output: {last}." if last else ". It printed nothing."
+        full = self._disk.poll()
+        why += f" {full} That may be why." if full else ""
         return f"{self._name}{which} ended with exit code {worker.exit_code}{why}", trace
 
     def close(self) -> None:

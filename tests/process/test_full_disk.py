@@ -1,0 +1,47 @@
+"""A script that fills the disk of its run is told which disk was full, when, and what may be missing."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs.states import RunState
+from tests.support.running import script_spec, train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FLOOD = """\
+import time
+for step in range(1, 6001):
+    try:
+        print(f"step {step} loss {1 / step:.4f} " + "x" * 250, flush=True)
+    except OSError:
+        if not SWALLOWS:
+            raise
+    if step % 500 == 0:
+        time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_script_that_fills_the_disk_is_told_which_and_what_is_missing(
+    small_disk: Path, tmp_path: Path, swallows: bool
+) -> None:
+    script = tmp_path / "flood.py"
+    script.write_text(FLOOD.replace("SWALLOWS", str(swallows)))
+    followed = train(script_spec(script, cwd=tmp_path), small_disk / "runs")
+    facts = followed.run.facts
+    words = " ".join([*facts.notices, facts.error or ""])
+    disk = rf"The disk at {re.escape(str(small_disk))} \(tmpfs\) was full at \d\d:\d\d:\d\d\."
+    missing = " Output that the script printed from then on may be missing from the log, and its measurements"
+    assert re.search(disk + missing, words), words
+    assert "log is complete" not in words
+    assert facts.state is (RunState.FINISHED if swallows else RunState.FAILED)
+    if not swallows:
+        assert re.search(disk + " That may be why.", str(facts.error)), facts.error
+    losses = followed.losses()
+    assert losses == [round(1 / step, 4) for step in range(1, len(losses) + 1)]  # what there is, is right
+    assert losses
