@@ -79,7 +79,7 @@ def find(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = None) ->
     if not seen:
         return []
     # Searched after the tagged processes: of a run that has just begun, the supervisor is older than the workers.
-    supervised = _supervised(proc, uid)
+    supervised = supervised_runs(uid, proc)
     spared = _spared(seen)
     overs: dict[tuple[str, Path | None], tuple[Path | None, str] | None] = {}
     found = []
@@ -124,8 +124,8 @@ def _read(pid: int, proc: Path, uid: int) -> _Tagged | None:
 # -- decide which are orphaned -------------------------------------------------------------------
 
 
-def _supervised(proc: Path, uid: int) -> set[str]:
-    """Return the ids of the runs that have a supervisor or a guard, also in containers with other folders.
+def supervised_runs(uid: int, proc: Path = PROC) -> set[str]:
+    """Return the ids of a user's runs that have a supervisor or a guard, also in containers with other folders.
 
     A process of another user does not count: any user can start one with such a command line. Nor does one that is
     stopped, if the run's folder is here: a stopped guard terminates nothing, and the folder tells if the run lives.

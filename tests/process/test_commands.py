@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import subprocess
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from core.cli.output import outcome
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs.device_use import devices_in_use
+from core.runs.device_use import LAUNCH_S, devices_in_use
 from core.runs.directory import new_directory
 from core.runs.facts import EscalationStep, RunFacts
 from core.runs.states import RunState
@@ -26,9 +28,11 @@ from core.runs.verdicts import Release, Verdict
 from core.schema.events import Writer, metrics_line
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
-from core.system import processes
+from core.system import processes, procfs
+from core.system.own_processes import SUPERVISOR
 from core.system.process_info import TerminatedProcess
 from tests.support.running import make_spec
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,6 +150,21 @@ def survey_with_processes(*processes_there: Process, used: int | None = None) ->
 
 def sharing_message(found: Survey, root: Path, *chosen: str) -> str | None:
     return sharing_sentence([each for each in found.devices if each.short_name in chosen], devices_in_use(found, root))
+
+
+def test_run_whose_supervisor_never_came_up_uses_no_device(runs_root: Path) -> None:
+    run_dir = new_directory(runs_root, "digits")
+    write_spec(run_dir, make_spec("digits_mlp"))
+    found = survey_with_processes()
+    assert f"CPU 0 is used by run {run_dir.name}." in str(sharing_message(found, runs_root, "cpu:0"))  # just launched
+    earlier = time.time() - LAUNCH_S - 1
+    os.utime(run_dir / "spec.json", (earlier, earlier))
+    assert sharing_message(found, runs_root, "cpu:0") is None
+    # A machine may be so busy that a supervisor takes longer to come up.
+    command = ["sh", "-c", "read line", SUPERVISOR, str(run_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as supervisor:
+        wait_until(lambda: SUPERVISOR in procfs.words(supervisor.pid), what="its own command line")
+        assert f"CPU 0 is used by run {run_dir.name}." in str(sharing_message(found, runs_root, "cpu:0"))
 
 
 def test_runs_and_processes_on_shared_device_are_named(runs_root: Path) -> None:
