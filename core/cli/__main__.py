@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from core.cli.commands import catalog, control, devices, export, presets, pythons, remove, runs, start, sweep
-from core.cli.options import WRONG_USE, Parser, add_detach, add_run_options, add_yes, common
+from core.cli.options import WRONG_USE, Parser, add_detach, add_open_ports, add_run_options, add_yes, common
 from core.cli.output import warn
 from core.errors import RunError
 from core.runs import index
@@ -97,6 +97,7 @@ def _parser() -> Parser:
     for starter in (add("resume", start.resume, of_run=True), add("again", start.again, of_run=True)):
         add_detach(starter)
         add_yes(starter)
+        add_open_ports(starter)
     add("save", control.save, of_run=True)
     runs.add_expression(add("try", runs.try_expression, of_run=True))
     add("command", presets.command, of_run=True)

@@ -57,7 +57,6 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 def _add_choices(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     frameworks = _one_of(row.id for row in FRAMEWORKS)
-    opening = _one_of(row.name for row in STRATEGIES if row.needs_addresses)
     strategies = "; ".join(f"{row.title}: {_one_of(each.name for each in strategies_of(row.id))}" for row in FRAMEWORKS)
     add("recipe", metavar="RECIPE", nargs="?", help="name of a built-in recipe, or a Python file")
     add("--framework", help=f"{frameworks}; default: pytorch")
@@ -68,10 +67,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         default=CUDA_IDS[0],
         help=f"how GPUs are named in CUDA_VISIBLE_DEVICES: {_one_of(CUDA_IDS)}; default: uuid",
     )
-    add(
-        ALLOW, action="store_true", default=None,
-        help=f"for {opening}: run it although other users can connect to its ports without a password",
-    )  # fmt: skip
+    add_open_ports(parser)
     add("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the recipe; can be repeated")
     add("--name", help="name of the run; default: the recipe's name")
     add(
@@ -166,6 +162,15 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
 def add_yes(parser: argparse.ArgumentParser) -> None:
     """Add the option of the commands that execute what a run or a preset names."""
     parser.add_argument("--yes", action="store_true", help="do not ask if it belongs to another user")
+
+
+def add_open_ports(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the commands that start or resume a run with open ports."""
+    opening = _one_of(row.name for row in STRATEGIES if row.needs_addresses)
+    parser.add_argument(
+        ALLOW, action="store_true", default=None,
+        help=f"for {opening}: run it although other users can connect to its ports without a password",
+    )  # fmt: skip
 
 
 def add_detach(parser: argparse.ArgumentParser) -> None:

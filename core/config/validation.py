@@ -83,7 +83,7 @@ def problems(spec: RunSpec, devices: Sequence[Device]) -> list[Problem]:
     if device_problems := _device_problems(spec, strategy, devices):
         return [*_of(missing), *device_problems]
     own = script.problems(spec.script, spec.strategy) if spec.script else _setting_problems(spec, strategy)
-    return [*_of([*missing, *_number_problems(spec), *own]), *_port_problems(spec, strategy)]
+    return [*_of([*missing, *_number_problems(spec), *own]), *port_problems(spec)]
 
 
 def recipe_problems(spec: RunSpec) -> list[str]:
@@ -169,7 +169,9 @@ def _number_problems(spec: RunSpec) -> list[str]:
     return []
 
 
-def _port_problems(spec: RunSpec, strategy: Strategy) -> list[Problem]:
+def port_problems(spec: RunSpec) -> list[Problem]:
+    """Return why a strategy whose workers listen cannot start on this machine, or why no ports can be allowed."""
+    strategy = strategy_of(spec)
     if spec.allow_open_ports and not strategy.needs_addresses:
         opening = join_names(row.name for row in STRATEGIES if row.needs_addresses)
         return _of([f"Strategy {strategy.name} opens no ports: {loopback.ALLOW} is for {opening}. Leave it out."])

@@ -62,6 +62,9 @@ def launch(
     missing.
     """
     command = [spec.python, str(BOOT), str(run_dir), assignment.to_text()]
+    inherited = dict(os.environ)
+    if network is not None:  # the interfaces that the user may have named do not exist there
+        inherited = {name: value for name, value in inherited.items() if name not in loopback_variables({})}
     passed = () if assignment.gate is None else (assignment.gate,)
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         return subprocess.Popen(
@@ -71,7 +74,7 @@ def launch(
             stdout=log,
             stderr=log,
             cwd=spec.working_dir,
-            env={**environment(os.environ, run_dir.name, assignment, names), RUN_DIR: str(run_dir)},
+            env={**environment(inherited, run_dir.name, assignment, names), RUN_DIR: str(run_dir)},
             start_new_session=True,
         )
 

@@ -82,12 +82,12 @@ class Run:
             raise RunError(directory.cannot_make(runs_root, error)) from error
 
     @classmethod
-    def resume(cls, run_dir: Path) -> Run:
+    def resume(cls, run_dir: Path, *, allow_open_ports: bool = False) -> Run:
         """Resume a run that was paused, stopped or lost, or that failed, from its last checkpoint.
 
         Returns a `Run` that has read nothing yet, once the new supervisor has started; this may take seconds. Raises
         `ValueError` with a sentence when the directory is no run, is finished or running, or has a spec that cannot be
-        used; `RunError` when the run could not be resumed.
+        used; `RunError` when the run could not be resumed. `allow_open_ports`: set this in the spec.
         """
         run = cls.attach(run_dir)
         if run.spec().script is not None:
@@ -104,6 +104,8 @@ class Run:
             number = errno.EACCES if (run_dir / EVENTS).is_dir() else errno.ENOENT
             raise RunError(directory.cannot_write(run_dir, OSError(number, os.strerror(number), str(run_dir / EVENTS))))
         try:
+            if allow_open_ports:
+                write_spec(run_dir, replace(run.spec(), allow_open_ports=True))
             launched = directory.launch_supervisor(run_dir, "--resume")
         except (OSError, subprocess.CalledProcessError) as error:
             raise RunError(directory.cannot_start(run_dir, error)) from error

@@ -6,8 +6,11 @@ keeps what it has fetched in a file, as Keras and TensorFlow Datasets do; the wo
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
+import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,17 +18,29 @@ if TYPE_CHECKING:
     from .context import Context
     from .recipe import LoadedRecipe
 
-FETCHING = ("train_data", "val_data", "model")
-"""The functions of a recipe that may fetch: data, and weights to begin with."""
+UNREACHABLE = frozenset({errno.ENETUNREACH, errno.ECONNREFUSED})
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Call the functions that may fetch, drop what they return, and release each worker with one byte."""
-    for function in FETCHING:
+    for function in ("train_data", "val_data"):
         if recipe.has(function):
             recipe.call(function)
+    _call_model(recipe, context)
     assert context.assignment.gate is not None
     os.write(context.assignment.gate, bytes(context.world_size))
+
+
+def _call_model(recipe: LoadedRecipe, context: Context) -> None:
+    """Call `model()`, which may fetch weights. It may also need a GPU, which this process has not."""
+    try:
+        recipe.call("model")
+    except Exception as error:  # noqa: BLE001 (user code may raise anything)
+        traceback.print_exc()
+        context.notice(
+            f"model() of {recipe.name} failed in the process that fetches data, which has no GPU "
+            f"({type(error).__name__}: {error}). The workers call it again, without a network."
+        )
 
 
 def await_end(assignment: RankAssignment) -> None:
@@ -39,3 +54,22 @@ def await_end(assignment: RankAssignment) -> None:
     os.close(assignment.gate)
     while not fetched:
         signal.pause()
+
+
+def explain(error: BaseException, assignment: RankAssignment) -> str | None:
+    """Return what the error of a worker without a network means if it comes from a connection; else None."""
+    if assignment.gate is None or assignment.role == "fetch":
+        return None
+    seen: BaseException | None = error
+    while seen is not None and not _is_of_network(seen):
+        seen = seen.__cause__ or seen.__context__
+    if seen is None:
+        return None
+    return (
+        f"The recipe contacts another computer ({error}), but workers of this strategy have no network while they "
+        "train. Let train_data(), val_data() or model() keep what it downloads in a file, or choose strategy mirrored."
+    )
+
+
+def _is_of_network(error: BaseException) -> bool:
+    return isinstance(error, socket.gaierror) or (isinstance(error, OSError) and error.errno in UNREACHABLE)

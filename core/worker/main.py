@@ -86,6 +86,8 @@ def _explanation(context: Context, error: BaseException) -> str | None:
     """Return what a framework's error means and what to do, or None where nothing is known about it."""
     if isinstance(error, FrameworkError):
         return None
+    if (of_network := fetch.explain(error, context.assignment)) is not None:
+        return of_network
     package = ERRORS_OF[context.spec.framework]
     errors = importlib.import_module(f".{package}._errors", package=__package__)
     explanation: str | None = errors.explain(error, context)

@@ -71,6 +71,17 @@ def train_data():
     return range(64)
 """
 
+NEEDS_GPU = """
+import json, sys
+
+def model():
+    if json.loads(sys.argv[2])["role"] == "fetch":
+        raise OSError("no GPU")
+
+def train_data():
+    return range(64)
+"""
+
 
 def listening_spec(recipe: str, strategy: str = "multi_worker_mirrored", **more: Any) -> RunSpec:
     spec = make_spec(recipe, devices="cpu:0,cpu:1", **more)
@@ -283,6 +294,26 @@ def test_run_without_roots_rights_is_kept_apart_and_ended_as_well(runs_root: Pat
     )
 
 
+def test_recipe_that_downloads_each_time_is_told_to_keep_its_file(runs_root: Path, tmp_path: Path) -> None:
+    source = DOWNLOADS.replace('if not os.path.exists("{file}")', "if True")
+    with serving(b"[1, 2]") as (address, _):
+        recipe = write_recipe(tmp_path, source.format(address=address, file=tmp_path / "data"))
+        followed = start(listening_spec(recipe), runs_root).until_over()
+    assert followed.state is RunState.FAILED
+    assert "URLError: The recipe contacts another computer (" in str(followed.run.facts.error)
+    assert "keep what it downloads in a file, or choose strategy mirrored" in str(followed.run.facts.error)
+    assert "in train_data" in str(followed.run.facts.traceback)
+
+
+def test_model_that_needs_a_gpu_is_built_by_the_workers_alone(runs_root: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path, NEEDS_GPU)
+    followed = start(listening_spec(recipe, epochs=1), runs_root).until_over()
+    assert followed.state is RunState.FINISHED, followed.run.facts.error
+    (notice,) = followed.run.facts.notices
+    assert notice.startswith("model() of recipe failed in the process that fetches data, which has no GPU (OSError: no")
+    assert "OSError: no GPU" in followed.run.log_end()
+
+
 # -- where the kernel does not allow it ----------------------------------------------------------
 
 
@@ -328,7 +359,7 @@ def test_allowed_open_ports_are_named_in_a_notice(
 def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, tmp_path: Path) -> None:
     """The supervisor makes the network, whatever was checked before it was started."""
     start_it = "import sys, pickle, pathlib; from core.runs.run import Run; Run.start(*pickle.load(sys.stdin.buffer))"
-    spec = listening_spec(write_recipe(tmp_path, LONG))
+    spec = listening_spec(write_recipe(tmp_path, LONG), epochs=1)
     done = subprocess.run(
         [sys.executable, no_namespaces.__file__, sys.executable, "-c", start_it],
         input=pickle.dumps((spec, runs_root)), cwd=ROOT, capture_output=True, check=False,
@@ -340,3 +371,10 @@ def test_run_that_was_started_elsewhere_fails_with_the_reason(runs_root: Path, t
     assert followed.state is RunState.FAILED
     assert "opens network ports without a password" in str(followed.run.facts.error)
     assert_nothing_is_left(followed)
+    refused = denied("resume", str(run_dir), runs_root=runs_root)
+    assert refused.returncode == 2
+    assert "Choose strategy mirrored" in refused.stderr
+    resumed = denied("resume", str(run_dir), "--allow-open-ports", runs_root=runs_root)
+    assert resumed.returncode == 0, resumed.stderr
+    again = Followed(Run.attach(run_dir)).until_over()
+    assert "as you allowed (--allow-open-ports)" in again.run.facts.notices[-1]

@@ -6,6 +6,7 @@ import contextlib
 import re
 import signal
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
@@ -62,7 +63,7 @@ def again(options: Namespace) -> int:
     earlier = Run.attach(index.find(options.runs, options.run))
     spec = earlier.spec()
     check_owner(options, f"Run {earlier.id}", earlier.owner, spec)
-    return _start(options, spec, survey())
+    return _start(options, _with_ports(options, spec), survey())
 
 
 def resume(options: Namespace) -> int:
@@ -71,14 +72,20 @@ def resume(options: Namespace) -> int:
     earlier = Run.attach(run_dir)
     if earlier.owner is not None:
         check_owner(options, f"Run {earlier.id}", earlier.owner, earlier.spec())
+    if problems := validation.port_problems(_with_ports(options, earlier.spec())):
+        raise ValueError(" ".join(map(str, problems)))
     with _interrupts_blocked():
-        resumed = Run.resume(run_dir)
+        resumed = Run.resume(run_dir, allow_open_ports=options.allow_open_ports is True)
     return _follow_unless_detached(options, resumed)
 
 
 def attach(options: Namespace) -> int:
     """Follow a run to its end. Ctrl-C ends the following, not the run."""
     return _follow(options, find(options), stops=False)
+
+
+def _with_ports(options: Namespace, spec: RunSpec) -> RunSpec:
+    return replace(spec, allow_open_ports=True) if options.allow_open_ports else spec
 
 
 def _start(options: Namespace, spec: RunSpec, found: Survey, check: ScriptCheckResult | None = None) -> int:
