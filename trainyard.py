@@ -1,6 +1,7 @@
 """The command `trainyard`: import the packages `core`, `gui` and `resources` of this installation, and run `core.cli`.
 
-A user's package with one of these names may come first on PYTHONPATH, so this folder is put before it.
+A user's package with one of these names, or with the name of a package that Trainyard needs, may come first on
+PYTHONPATH. This folder is put before it, and then what is installed.
 """
 
 import importlib
@@ -31,6 +32,9 @@ def _command() -> Callable[[], int]:
             importlib.import_module(name)
     finally:
         sys.path.remove(here)
+    from core.system.own_start import search_own_first
+
+    search_own_first()
     from core.cli.__main__ import main as command
 
     return command

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.devices.device import Device, Process, Sample
 from core.devices.reader import DriverError, NoDevices, Options, ReadIntervals, ReadSchedule
+from core.system.own_processes import HELPER, own_command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -125,10 +126,10 @@ def _sample(packed: dict[str, Any]) -> Sample:
 
 
 def start_command(target: str, options: Options, intervals: ReadIntervals) -> list[str]:
-    """Return the command line of a helper that reads a kind; its working folder must be the one that holds `core`."""
+    """Return the command line of a helper that reads a kind."""
     only = None if options.only is None else sorted(options.only)
     terms = {"only": only, "retry_s": options.retry_s, "wake": sorted(options.wake), "pace": asdict(intervals)}
-    return [sys.executable, "-m", __name__, target, json.dumps(terms)]
+    return own_command(HELPER, target, json.dumps(terms))
 
 
 def intervals_line(intervals: ReadIntervals) -> bytes:

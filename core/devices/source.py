@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core.devices.device import ASLEEP_PREFIX, Sample
 from core.devices.helper import ALIVE, HelperAnswer, from_line, intervals_line, start_command
 from core.devices.reader import ReadSchedule
-from core.system.helper_process import CODE_ROOT, HelperProcess, clean_environment
+from core.system.helper_process import HelperProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -216,11 +216,9 @@ class HelperSource:
         self._previous = ()
         if self._waiting_since is None:
             self._waiting_since = now
-        # PYTHONSAFEPATH would hide the working folder, in which `core` is found.
-        environment = {name: value for name, value in clean_environment().items() if name != "PYTHONSAFEPATH"}
         command = start_command(self.kind.target, self._options, self._intervals)
         try:
-            self._process = HelperProcess(command, cwd=CODE_ROOT, environment=environment, stdin=True)
+            self._process = HelperProcess(command, stdin=True)
         except OSError as error:
             self._fail(f"could not be started ({error.strerror})", now)
 

@@ -7,33 +7,31 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, open_to_read
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
 from core.system import processes
-from core.system.own_processes import SUPERVISOR
+from core.system.own_processes import SUPERVISOR, own_command
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from core.system.processes import ProcessId
 
 
 ROOT_MODE = 0o755
 """Permissions of a folder of runs that is made, whatever the umask: others may list it, and add no runs."""
 ELSEWHERE = "Keep runs elsewhere with --runs DIR."
-_CODE_ROOT = Path(__file__).resolve().parents[2]
 
 
 def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
     """Start the supervisor of a run directory; return None if it has exited already. `options`: `--resume`.
 
     A shell starts it in the background and exits, so the supervisor is no child of this process: a window collects no
-    zombies, and leaves none behind. It starts in the folder that holds `core`, so that a `core` of the user's cannot
-    take its place. Raises `OSError` or `CalledProcessError`.
+    zombies, and leaves none behind. Raises `OSError` or `CalledProcessError`.
     """
     with os.fdopen(open_to_append(run_dir / LOG_FILE), "ab") as log:
         shell = subprocess.run(
@@ -42,16 +40,12 @@ def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
                 "-c",
                 '"$@" >&2 & echo $!',
                 "sh",
-                sys.executable,
-                "-m",
-                SUPERVISOR,
-                str(run_dir.resolve()),
-                *options,
+                *own_command(SUPERVISOR, str(run_dir.resolve()), *options),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
-            cwd=_CODE_ROOT,
+            cwd="/",
             # A run that is started from within a training does not belong to that training.
             env={name: value for name, value in os.environ.items() if name not in {processes.TAG, processes.RUN_DIR}},
             start_new_session=True,

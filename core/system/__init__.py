@@ -5,7 +5,8 @@
 - `run_processes`: find and signal the processes of a run, also those that have cleared their environment
 - `mounts`: find the file system of a path
 - `process_info`: describe a process for people and for the event log
-- `own_processes`: recognise Trainyard's own processes by their command lines
+- `own_processes`: make and recognise the command lines of Trainyard's own processes
+- `own_start`: start a module of Trainyard without modules from the user's PYTHONPATH
 - `helper_process`: run a helper program and talk to it through pipes
 - `terminate`: terminate processes that are not our children, step by step
 """

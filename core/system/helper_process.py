@@ -8,14 +8,12 @@ import select
 import signal
 import subprocess
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-CODE_ROOT = Path(__file__).parents[2]
-"""The folder that contains `core`. With it as the working folder, `-m core...` never finds a user's own `core`."""
 CHUNK_BYTES = 65536
 MAX_BYTES = 4 * 1024 * 1024
 """Default limit of output that was received and not taken yet, in bytes per stream."""

@@ -1,10 +1,11 @@
-"""Recognise Trainyard's own processes by their command lines, so that they are not taken for a training.
+"""Command lines of Trainyard's own processes: make them, and recognise them, so that they are not taken for a training.
 
 Workers (`core.worker`) are not among them.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,13 @@ PANEL_MODULES = frozenset({SUPERVISOR, "core.cli", "trainyard"})
 PANEL_SCRIPTS = frozenset({"trainyard", "trainyard.py"})
 HELPER = "core.devices.helper"
 PREFLIGHT_SCRIPT = "ask_cuda.py"
+
+START = Path(__file__).with_name("own_start.py")
+
+
+def own_command(module: str, *arguments: str) -> list[str]:
+    """Return the command line that starts a module of ours, with what it imports before the user's; see `own_start`."""
+    return [sys.executable, "-P", str(START), "-m", module, *arguments]
 
 
 def is_part(words: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.support.worker_pool import WorkerPools
 
-OF_ITS_OWN = {"t", "pid", "created", "seconds", "peak_bytes", "sentence"}
+OF_ITS_OWN = {"t", "pid", "created", "guard", "seconds", "peak_bytes", "sentence"}
 """Fields that differ between runs: times, processes, and the memory that a process shares with its pool."""
 
 
