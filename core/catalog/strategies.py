@@ -44,7 +44,7 @@ class Strategy:
     unavailable: Callable[[], str] = str
     """Return why it cannot be used on this machine with any device, or the empty string."""
 
-    def ways(self, devices: int) -> int:
+    def batch_parts(self, devices: int) -> int:
         """Return the number of parts into which the global batch is split."""
         return devices if self.splits_batch else 1
 

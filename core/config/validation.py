@@ -203,8 +203,8 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
 def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
     """Return the divisors of the global batch, outermost first: each number and what it counts."""
     training, devices = spec.training, len(spec.devices)
-    ways = strategy.ways(devices)
-    parts = [(ways, "device" if ways == 1 else "devices")]
+    split = strategy.batch_parts(devices)
+    parts = [(split, "device" if split == 1 else "devices")]
     if strategy.name == "pipeline":
         parts = [(1, f"pipeline of {devices} stages"), (training.micro_batches, "micro-batches")]
     elif not strategy.splits_batch and devices > 1:

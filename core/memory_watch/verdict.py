@@ -54,9 +54,9 @@ class MemoryEvidence:
     """Seconds since the end."""
     due: bool = False
     """Whether the waiting time is over, so that there must be a verdict."""
-    patient: bool = True
+    may_wait: bool = True
     """Whether to wait longer for a device that does not answer."""
-    hurried: bool = False
+    cut_short: bool = False
     """Whether the waiting time was cut short."""
 
     @property
@@ -104,10 +104,10 @@ def _unreadable(evidence: MemoryEvidence) -> str | None:
             f"{label} is asleep, so no process uses it any more. It was not woken up to read its memory, so it is not "
             "known whether all of it came back."
         )
-    if evidence.lost is not None and (evidence.due or not evidence.patient):
+    if evidence.lost is not None and (evidence.due or not evidence.may_wait):
         sentence = f"{label} has not answered since the run's end, so it is not known whether its memory came back."
         return f"{sentence} {evidence.lost}"
-    if evidence.after is None and (evidence.due or not evidence.patient):
+    if evidence.after is None and (evidence.due or not evidence.may_wait):
         return f"The memory of {label} could not be read {_waited(evidence)}, so it is not known whether it came back."
     if evidence.after is not None and evidence.before is None and evidence.after > evidence.tolerance_bytes:
         return (
@@ -171,14 +171,14 @@ def _hidden(evidence: MemoryEvidence, delta: UsageDelta) -> str:
 
 def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     """Judge a device that uses more than before, and more than visible other processes have taken."""
-    if evidence.hurried:
+    if evidence.cut_short:
         return _cannot(
             evidence,
             f"{_excess(evidence)}, and the check was skipped, so it is not known whether the rest is released.",
         )
-    if delta.unsure or (delta.strange and delta.beyond_strange <= evidence.tolerance_bytes):
+    if delta.unsure or (delta.unknown and delta.beyond_unknown <= evidence.tolerance_bytes):
         return _perhaps_held_by_others(evidence, delta)
-    return _unexplained(evidence, [process for process, _ in (*delta.grown, *delta.strange)])
+    return _unexplained(evidence, [process for process, _ in (*delta.grown, *delta.unknown)])
 
 
 def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
@@ -191,20 +191,20 @@ def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
 
 
 def _perhaps_held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
-    others = [*(process for process, _ in (*delta.grown, *delta.strange)), *delta.unsure]
+    others = [*(process for process, _ in (*delta.grown, *delta.unknown)), *delta.unsure]
     names = enumerated(map(_with_run, others))
     sentence = (
         f"{_excess(evidence)}. No process of this run is left; other processes may have it"
         f"{' (amount unknown)' if delta.unsure else ''}: {names}. {_not_ended(len(others))}, "
         "and see whether the memory comes back."
     )
-    strange = (
+    unknown = (
         "An unknown pid may also belong to a process of this run that has exited, but whose memory the driver has not "
         "freed."
-        if any(process.name is None for process in (*(process for process, _ in delta.strange), *delta.unsure))
+        if any(process.name is None for process in (*(process for process, _ in delta.unknown), *delta.unsure))
         else None
     )
-    return Verdict.HELD_BY_OTHERS, _joined(sentence, strange, _ended(evidence), evidence.trouble)
+    return Verdict.HELD_BY_OTHERS, _joined(sentence, unknown, _ended(evidence), evidence.trouble)
 
 
 def _not_ended(count: int) -> str:
@@ -213,10 +213,10 @@ def _not_ended(count: int) -> str:
     return "Trainyard did not end them; end them yourself if they are not needed"
 
 
-def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Judgement:
-    what = "all of it" if partly else "it"
-    have = "has" if len(partly) == 1 else "have"
-    others = f"{enumerated(map(_with_run, partly))} {have} a part of it." if partly else None
+def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Judgement:
+    what = "all of it" if others else "it"
+    have = "has" if len(others) == 1 else "have"
+    sharers = f"{enumerated(map(_with_run, others))} {have} a part of it." if others else None
     dead = enumerated(_with_size(process) for process in evidence.gone)
     owner = f"The driver attributes it to {dead}, of this run, which ended." if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
@@ -226,7 +226,7 @@ def _unexplained(evidence: MemoryEvidence, partly: Sequence[ProcessInfo]) -> Jud
         "reboot. Trainyard does none of these by itself."
     )
     nothing = f"{_excess(evidence)}, and no process was found that holds {what}."
-    return Verdict.UNEXPLAINED, _joined(nothing, others, owner, _ended(evidence), evidence.trouble, remedies)
+    return Verdict.UNEXPLAINED, _joined(nothing, sharers, owner, _ended(evidence), evidence.trouble, remedies)
 
 
 # -- processes of the run that are left ---------------------------------------------------------
@@ -304,7 +304,7 @@ def _when(evidence: MemoryEvidence) -> str:
 
 def _waited(evidence: MemoryEvidence) -> str:
     """Word when the watch tried to read the memory."""
-    if evidence.hurried:
+    if evidence.cut_short:
         return "after the run's end, as the waiting was cut short"
     return f"within {evidence.seconds:.0f} s after the run's end" if evidence.seconds >= 1.5 else "after the run's end"
 
@@ -359,7 +359,7 @@ class UsageDelta:
     """Processes that the driver listed before without their memory, and lists no more."""
     grown: tuple[Share, ...]
     """Processes of others, visible here, that hold more than before, and how much more; largest first."""
-    strange: tuple[Share, ...]
+    unknown: tuple[Share, ...]
     """As `grown`, for pids unknown here: in a container, or already ended. They may have belonged to this run."""
     unsure: tuple[ProcessInfo, ...]
     """Processes that may hold more than before; how much is not known."""
@@ -372,28 +372,28 @@ class UsageDelta:
         return self.beyond + _sum(self.left)
 
     @property
-    def beyond_strange(self) -> int:
-        """`beyond`, when all bytes of `strange` count as those of others."""
-        return self.beyond - _sum(self.strange)
+    def beyond_unknown(self) -> int:
+        """`beyond`, when all bytes of `unknown` count as those of others."""
+        return self.beyond - _sum(self.unknown)
 
 
 def compare_usage(evidence: MemoryEvidence) -> UsageDelta:
     """Compare the use of a device before and after the run; its memory must have been read both times."""
     assert evidence.before is not None
     assert evidence.after is not None
-    parts, unsure = _more(evidence)
+    parts, unsure = _growth(evidence)
     grown = tuple(part for part in parts if part[0].name is not None)
     return UsageDelta(
-        left=tuple(_less(evidence)),
+        left=tuple(_shrinkage(evidence)),
         vanished=tuple(_vanished(evidence)),
         grown=grown,
-        strange=tuple(part for part in parts if part[0].name is None),
+        unknown=tuple(part for part in parts if part[0].name is None),
         unsure=tuple(unsure),
         beyond=evidence.after - evidence.before - _sum(grown),
     )
 
 
-def _more(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
+def _growth(evidence: MemoryEvidence) -> tuple[list[Share], list[ProcessInfo]]:
     known, unsure = [], []
     for process in evidence.holders:
         earlier = next((each for each in evidence.held_before if _is_same(each, process)), None)
@@ -415,7 +415,7 @@ def _is_unknown_before(earlier: ProcessInfo | None, evidence: MemoryEvidence) ->
     return not evidence.listed_before if earlier is None else earlier.memory_used_bytes is None
 
 
-def _less(evidence: MemoryEvidence) -> Iterable[Share]:
+def _shrinkage(evidence: MemoryEvidence) -> Iterable[Share]:
     for process in evidence.held_before:
         now = next((each for each in evidence.holders if _is_same(process, each)), None)
         unread = now is not None and now.memory_used_bytes is None

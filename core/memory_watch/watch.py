@@ -263,7 +263,7 @@ class MemoryWatch:
             ended=tuple(f"pid {each.pid} {each.name}" for each in self._survivors.ended()),
             trouble=scan.trouble if scan else None, blind=blind,
             seconds=seconds, due=self._is_due(for_own=bool(own)),
-            patient=seconds < min(self._wait_s, LOST_PATIENCE_S), hurried=self._hurried,
+            may_wait=seconds < min(self._wait_s, LOST_PATIENCE_S), cut_short=self._hurried,
         )  # fmt: skip
 
     def _own_on_cpu(self, device: Device) -> tuple[ProcessInfo, ...]:

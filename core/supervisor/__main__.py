@@ -64,9 +64,9 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a parent may have blocked it; workers inherit this
     try:
         lock, facts = _claim_and_clear(run_dir) if resumes else (claim(run_dir), RunFacts())
-        guard = start_guard(run_dir, let_go=lock.descriptors)  # from here on, this is its child
+        guard = start_guard(run_dir, close_fds=lock.descriptors)  # from here on, this is its child
         spec = read_spec(run_dir)
-        own = job(spec, run_dir, let_go=(*lock.descriptors, guard.pipe), umask=users_umask)
+        own = job(spec, run_dir, close_fds=(*lock.descriptors, guard.pipe), umask=users_umask)
         supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)

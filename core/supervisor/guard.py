@@ -63,11 +63,11 @@ class Guard:
             processes.send(self.process, signal.SIGCONT)  # a guard that was stopped would hold the run for ever
 
 
-def start_guard(run_dir: Path, *, let_go: Iterable[int]) -> Guard:
+def start_guard(run_dir: Path, *, close_fds: Iterable[int]) -> Guard:
     """Fork, and return in the child alone, which becomes the supervisor. This process becomes the guard.
 
     The guard is the parent, so that it inherits what the supervisor leaves behind, whatever the environment of these
-    processes is. Call this before any thread is started. `let_go`: descriptors of the run's lock, which the guard
+    processes is. Call this before any thread is started. `close_fds`: descriptors of the run's lock, which the guard
     must not keep.
     """
     reading, writing = os.pipe()
@@ -78,7 +78,7 @@ def start_guard(run_dir: Path, *, let_go: Iterable[int]) -> Guard:
         return Guard(process=guard, adopts=adopts, pipe=writing)
     try:
         os.close(writing)
-        for descriptor in let_go:
+        for descriptor in close_fds:
             os.close(descriptor)
         os.setsid()  # a signal to the supervisor's group, as at a shutdown, must not reach the guard
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -90,14 +90,14 @@ class Job(ABC):
         """Release all resources."""
 
 
-def job(spec: RunSpec, run_dir: Path, *, let_go: Iterable[int], umask: int) -> Job:
+def job(spec: RunSpec, run_dir: Path, *, close_fds: Iterable[int], umask: int) -> Job:
     """Return the job of a run. Call it before any thread is started.
 
-    `let_go`: see `MetricsProcess`. `umask`: of the user who started the run.
+    `close_fds`: see `MetricsProcess`. `umask`: of the user who started the run.
     """
     if spec.script is None:
         return RecipeJob(spec, run_dir)
-    return ScriptJob(spec, Launcher(spec, run_dir, umask), MetricsProcess(run_dir, spec, close_fds=let_go), run_dir)
+    return ScriptJob(spec, Launcher(spec, run_dir, umask), MetricsProcess(run_dir, spec, close_fds=close_fds), run_dir)
 
 
 class RecipeJob(Job):

@@ -11,7 +11,7 @@ GUARD_FIRST_S = 0.25
 """Seconds to wait before killing, so that the run's guard can first record which processes are left."""
 
 
-def hold() -> None:
+def start() -> None:
     """Watch stdin, whose other end only the supervisor holds. At end of file kill this process group.
 
     The whole group is killed because forked data-loader workers notice a dead parent only after seconds. The signal is

@@ -36,7 +36,7 @@ RECIPE, SETTINGS = "recipe.py", "settings.json"
 
 def main(request_json: str) -> int:
     """Run the export that the JSON request describes, write the answer file and return the exit code."""
-    deadman.hold()
+    deadman.start()
     request = json.loads(request_json)
     answer = Path(request["answer"])
     try:

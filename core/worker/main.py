@@ -28,7 +28,7 @@ class FrameworkError(ImportError):
 
 def main(run_dir: str, assignment_json: str) -> int:
     """Train as one worker of a run and return the exit code. Record every error in the run's events."""
-    deadman.hold()
+    deadman.start()
     assignment = RankAssignment.from_text(assignment_json)
     if assignment.cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, assignment.cores)  # before the framework counts the cores it may use

@@ -97,10 +97,10 @@ def test_with_driver_two_environments_are_installed_with_a_message(project: Path
         (".venv-tensorflow", "\"tensorflow[and-cuda]; python_version < '3.14'\""),
         (".venv", "--editable '.[torch]'"),
     ]
-    said = [line for line in commands if line.startswith("echo") and "An NVIDIA driver was found" in line]
-    assert len(said) == 2
-    assert "TensorFlow" in said[0]
-    assert "PyTorch" in said[1]
+    echoes = [line for line in commands if line.startswith("echo") and "An NVIDIA driver was found" in line]
+    assert len(echoes) == 2
+    assert "TensorFlow" in echoes[0]
+    assert "PyTorch" in echoes[1]
 
 
 def test_new_driver_causes_a_new_installation(project: Path) -> None:
@@ -169,10 +169,10 @@ def test_installed_build_is_described(tmp_path: Path, module: str, code: str, sa
 def test_cuda_build_without_driver_does_not_suggest_a_driver_update(tmp_path: Path) -> None:
     """The state after `make run CUDA=1`, before the driver is installed."""
     code = "class version: cuda = '13.0'\nclass cuda: is_available = staticmethod(lambda: False)"
-    told = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
+    sentence = build_sentence(machine(tmp_path), "torch", code, CUDA="1")
     if os.path.exists("/proc/driver/nvidia/version"):  # noqa: PTH110
         pytest.skip("This machine has the driver.")
-    assert "is built for CUDA 13.0. No NVIDIA driver was found, so it trains on CPU devices." in told
+    assert "is built for CUDA 13.0. No NVIDIA driver was found, so it trains on CPU devices." in sentence
 
 
 def build_sentence(root: Path, module: str, code: str, **variables: str) -> str:

@@ -164,10 +164,10 @@ def _intake(app: QApplication, *, watched: bool) -> float:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         while child.poll() is None:
             _run(app, 0.05)
-        told = child.communicate()[0]
+        out = child.communicate()[0]
         if page is not None:
             page.close()
-        return INTAKE_MB / float(told)
+        return INTAKE_MB / float(out)
 
 
 def _run(app: QApplication, seconds: float) -> None:

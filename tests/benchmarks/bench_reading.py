@@ -61,8 +61,8 @@ def read(data: bytes, path: Path, *, learns: bool) -> float:
     batches = MetricEventWriter(0, events)
     began = time.process_time()
     for begin in range(0, len(data), BLOCK_BYTES):
-        told = merge.take(TEXT, reader.take(data[begin : begin + BLOCK_BYTES]))
-        batches.write(told, since=1.0, until=2.0)
+        merged = merge.take(TEXT, reader.take(data[begin : begin + BLOCK_BYTES]))
+        batches.write(merged, since=1.0, until=2.0)
     batches.write(merge.take(TEXT, reader.end()), since=2.0, until=3.0)
     seconds = time.process_time() - began
     events.close()

@@ -70,7 +70,7 @@ FLOODS = textwrap.dedent("""\
 """Half a gigabyte."""
 
 
-class Told(NamedTuple):
+class Measured(NamedTuple):
     """What a script measured of itself."""
 
     late_s: float
@@ -79,12 +79,12 @@ class Told(NamedTuple):
     """Steps, or bytes, a second."""
 
 
-def under_the_panel(script: Path, folder: Path) -> Told:
+def under_the_panel(script: Path, folder: Path) -> Measured:
     """As a run. Raises `RuntimeError` where it does not finish."""
     (device, *_) = cpu_devices()
-    told = folder / "panel.json"
+    answer = folder / "panel.json"
     choices = ScriptChoices(
-        script=str(script), arguments=(str(told),), working_dir=str(folder), launch="one", python=sys.executable,
+        script=str(script), arguments=(str(answer),), working_dir=str(folder), launch="one", python=sys.executable,
         devices=(device.id,),
     )  # fmt: skip
     spec = fill_in(check_script(ScriptCheckRequest.of(choices)), choices, cpu_devices())
@@ -93,30 +93,30 @@ def under_the_panel(script: Path, folder: Path) -> Told:
     follow(run, None)
     if run.facts.state is not RunState.FINISHED:
         raise RuntimeError(f"The run ended {run.facts.state}: {run.facts.error}\n{run.log_end()}")
-    return _told(told, began)
+    return _measured(answer, began)
 
 
-def from_a_shell(script: Path, folder: Path) -> Told:
+def from_a_shell(script: Path, folder: Path) -> Measured:
     """On the same core, its output into a file."""
     (device, *_) = cpu_devices()
-    cores, told = ",".join(map(str, device.cores)), folder / "shell.json"
+    cores, answer = ",".join(map(str, device.cores)), folder / "shell.json"
     began = time.time()
     with (folder / "shell.txt").open("wb") as log:
         subprocess.run(
-            ["taskset", "--cpu-list", cores, sys.executable, str(script), str(told)],
+            ["taskset", "--cpu-list", cores, sys.executable, str(script), str(answer)],
             check=True, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             env=_environment(len(device.cores)),
         )  # fmt: skip
-    return _told(told, began)
+    return _measured(answer, began)
 
 
 def _environment(threads: int) -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": str(threads)}
 
 
-def _told(path: Path, began: float) -> Told:
-    told = json.loads(path.read_text())
-    return Told(late_s=told["began"] - began, rate=told["rate"])
+def _measured(path: Path, began: float) -> Measured:
+    answer = json.loads(path.read_text())
+    return Measured(late_s=answer["began"] - began, rate=answer["rate"])
 
 
 def compare(source: str, pairs: int, say: Callable[[str], None]) -> dict[str, list[float]]:
@@ -128,8 +128,8 @@ def compare(source: str, pairs: int, say: Callable[[str], None]) -> dict[str, li
             script.write_text(source)
             stolen = Stolen()
             sides = [under_the_panel, from_a_shell]
-            told = {side: side(script, Path(folder)) for side in (sides if number % 2 else reversed(sides))}
-        panel, shell = told[under_the_panel], told[from_a_shell]
+            measured = {side: side(script, Path(folder)) for side in (sides if number % 2 else reversed(sides))}
+        panel, shell = measured[under_the_panel], measured[from_a_shell]
         ratios.append(panel.rate / shell.rate)
         later.append(panel.late_s - shell.late_s)
         say(f"pair {number + 1} of {pairs}: {ratios[-1]:.3f}, {later[-1]:.2f} s later, {stolen.share():.1%} stolen")

@@ -109,11 +109,11 @@ class Side:
             halted |= fresh
         self._known = halted
 
-    def told(self) -> dict:
+    def result(self) -> dict:
         """Let it go to its end, and give what it has measured. Raises `RuntimeError` where it failed."""
         self._send(signal.SIGCONT, self._known)
         if self._process.wait():
-            raise RuntimeError(f"The side {self.name} failed. What it said is above.")
+            raise RuntimeError(f"The side {self.name} failed. Its output is above.")
         self._out.seek(0)
         return json.loads(self._out.read())
 
@@ -154,14 +154,14 @@ def compare(work: Work, turn_s: float = TURN_S) -> Compared:
             for side in sides if pairs % 2 else reversed(sides):
                 side.take_turn(turn_s)
             pairs += 1
-        told = {side.name: side.told() for side in sorted(sides, key=lambda side: not side.is_over)}
+        results = {side.name: side.result() for side in sorted(sides, key=lambda side: not side.is_over)}
     finally:
         for side in sides:
             side.kill()
         for side in sides:
             side.close()
     panel, hand = sides
-    ours, theirs = told[panel.name], told[hand.name]
+    ours, theirs = results[panel.name], results[hand.name]
     # From where both had done the epochs that are left out, to where both were still at it: whole pairs of turns.
     loaded = max(ours["ends"][LEFT_OUT - 1], theirs["ends"][LEFT_OUT - 1])
     pairs_began = [min(one.began, other.began) for one, other in zip(panel.spans, hand.spans, strict=True)]
@@ -194,8 +194,8 @@ def _rate(side: Side, ends: list[float], since: float, until: float) -> float:
 
 def main() -> int:
     """Be one side: SIDE WORK, of which the second is JSON. Prints what was measured."""
-    name, told = sys.argv[1:]
-    given = json.loads(told)
+    name, argument = sys.argv[1:]
+    given = json.loads(argument)
     measured = SIDES[name](Work(**{**given, "devices": tuple(given["devices"])}))
     shown = ("ends", "val_loss", "steps_per_epoch")
     print(json.dumps({each: getattr(measured, each) for each in shown if hasattr(measured, each)}))

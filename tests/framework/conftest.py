@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.cells import LISTENERS, CellRuns, spec_of
 from tests.support.listening import Listeners
 from tests.support.running import Trained, train
+from tests.support.strategy_runs import LISTENERS, StrategyRuns, spec_of
 from tests.support.worker_pool import WorkerPools
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _cold(request: pytest.FixtureRequest, pools: WorkerPools) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def cell_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) -> CellRuns:
+def strategy_runs(tmp_path_factory: pytest.TempPathFactory, pools: WorkerPools) -> StrategyRuns:
     """Finished, read-only runs by framework, strategy and accumulation.
 
     Runs without accumulation are started as users start them, and where they listen is recorded beside them.

@@ -123,11 +123,11 @@ def test_fifty_kills_during_checkpoint_writes_lose_nothing(runs_root: Path, tmp_
     run_dir = new_directory(runs_root, "killed")
     write_spec(run_dir, spec)
     command = [sys.executable, "-m", "tests.support.killing", str(run_dir), "50"]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
-    assert told["exit"] == 0, (run_dir / "log.txt").read_text()
-    assert len(told["lives"]) == 50
-    assert sum(bool(life["half"]) for life in told["lives"]) >= 10  # the number depends on the disk and the load
-    assert all(life["then"] >= life["from"] for life in told["lives"])
+    result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+    assert result["exit"] == 0, (run_dir / "log.txt").read_text()
+    assert len(result["lives"]) == 50
+    assert sum(bool(life["half"]) for life in result["lives"]) >= 10  # the number depends on the disk and the load
+    assert all(life["then"] >= life["from"] for life in result["lives"])
     run_series = RunSeries()
     run_series.fold(Tail(run_dir / EVENTS / "worker-0.jsonl").read())
     assert run_series.metrics["loss"].values.tolist() == whole.losses()

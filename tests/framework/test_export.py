@@ -233,7 +233,7 @@ def test_exporting_a_replaced_checkpoint_fails_with_a_clear_message(tmp_path: Pa
     command = [sys.executable, str(boot), "--export", json.dumps(request)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         assert process.wait(60) == 1
-    told = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
-    assert told["error"].startswith(
+    reply = json.loads((tmp_path / "answer.json").read_text(encoding="utf-8"))
+    assert reply["error"].startswith(
         "Checkpoint step-00000007 was replaced by newer ones before it could be read. Export again"
     )

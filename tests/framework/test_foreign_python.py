@@ -54,19 +54,19 @@ def foreign_with() -> Callable[[str], str]:
 
     Searches this machine and the folder of the project.
     """
-    told = [each for each in map(_facts, find_pythons(Path(core.__file__).parent)) if each is not None]
+    infos = [each for each in map(_facts, find_pythons(Path(core.__file__).parent)) if each is not None]
 
     def choose(framework: str) -> str:
         module = {"pytorch": "torch"}.get(framework, framework)
         fit = [
             each.path
-            for each in sorted(told, key=lambda each: (each.version[:2] == sys.version_info[:2], each.version))
+            for each in sorted(infos, key=lambda each: (each.version[:2] == sys.version_info[:2], each.version))
             if getattr(each, module) and each.prefix != sys.prefix and each.too_old(MIN_FOR_RECIPES) is None
         ]
         lacking = [path for path in fit if recipe_problems(replace(make_spec("digits_mlp"), python=path))]
         if fit == lacking:
             pytest.skip(
-                f"No other Python from 3.10 on with {module} and numpy is on this machine or beside the project."
+                f"No other Python from 3.10 on with {module} and numpy is on this machine or next to the project."
             )
         return next(path for path in fit if path not in lacking)
 
@@ -103,9 +103,9 @@ def test_script_runs_under_another_python_and_is_measured(tmp_path: Path, runs_r
 
     assert ended.state is RunState.FINISHED, ended.run.log_end()
     assert ended.losses() == [1.0, 0.5, 0.333]
-    told = json.loads((tmp_path / "told.json").read_text())
-    assert told["version"] != list(sys.version_info[:2])
-    assert told["ours"] is False
+    answer = json.loads((tmp_path / "told.json").read_text())
+    assert answer["version"] != list(sys.version_info[:2])
+    assert answer["ours"] is False
 
 
 @pytest.mark.e2e
@@ -169,10 +169,10 @@ def test_missing_package_of_a_recipe_is_named_before_the_start(
 
     assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
 
-    said = capsys.readouterr().err
-    assert "digits_mlp.py needs the package numpy, which Python 3." in said
-    assert f"at {python} does not have. Install it (uv pip install --python {python} numpy)" in said
-    assert "torch" not in said
+    err = capsys.readouterr().err
+    assert "digits_mlp.py needs the package numpy, which Python 3." in err
+    assert f"at {python} does not have. Install it (uv pip install --python {python} numpy)" in err
+    assert "torch" not in err
     assert not runs_root.exists()
 
 
@@ -203,8 +203,8 @@ def test_python_too_old_for_recipes_is_refused(
 
     assert __main__.main(_run("digits_mlp", python, runs_root)) == 2
 
-    assert f"{python} is Python 3.9." in (said := capsys.readouterr().err)
-    assert "and recipes need Python 3.10 or later" in said
+    assert f"{python} is Python 3.9." in (err := capsys.readouterr().err)
+    assert "and recipes need Python 3.10 or later" in err
 
 
 def _run(recipe: str, python: Path, runs_root: Path) -> list[str]:

@@ -10,15 +10,15 @@ import pytest
 from core.catalog import strategies
 from core.config import validation
 from core.runs.states import RunState
-from tests.support.cells import EPOCHS, LISTENERS, STEPS, TWO, spec_of
 from tests.support.listening import beyond_loopback
 from tests.support.running import CAME_UP, Followed, train
+from tests.support.strategy_runs import EPOCHS, LISTENERS, STEPS, TWO, spec_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.catalog.strategies import Strategy
-    from tests.support.cells import CellRuns
+    from tests.support.strategy_runs import StrategyRuns
 
 TOLERANCE = {"pytorch": 1e-5, "tensorflow": 1e-4, "keras": 1e-4}
 ASYNCHRONOUS = {"parameter_server"}
@@ -77,21 +77,21 @@ def test_available_strategies_match_the_documented_table() -> None:
     ids=lambda value: value if isinstance(value, int) else name(value),
 )
 def test_every_synchronous_strategy_matches_the_single_device_curve(
-    strategy: Strategy, accumulation: int, cell_runs: CellRuns
+    strategy: Strategy, accumulation: int, strategy_runs: StrategyRuns
 ) -> None:
-    followed = cell_runs[strategy.framework, strategy.name, accumulation]
+    followed = strategy_runs[strategy.framework, strategy.name, accumulation]
     check_whole(followed)
-    check_curve(followed, cell_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
+    check_curve(followed, strategy_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name)
-def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, cell_runs: CellRuns) -> None:
+def test_strategies_listen_on_the_loopback_interface_alone(strategy: Strategy, strategy_runs: StrategyRuns) -> None:
     """Look at the runs that the other tests of this file have started.
 
     The other strategy, and what listens in a network of its own: `check_unreachable` in `test_tensorflow.py`.
     """
-    followed = cell_runs[strategy.framework, strategy.name, 1]
+    followed = strategy_runs[strategy.framework, strategy.name, 1]
     listeners = [(address, port) for address, port in json.loads((followed.run.dir.parent / LISTENERS).read_text())]
     assert beyond_loopback(listeners) == set()
     assert bool(listeners) == (strategy.name in MEETING)

@@ -26,7 +26,7 @@ from tests.support.resuming import EVERY_STEP, broken_off, resumed
 from tests.support.running import FOREVER, Followed, make_spec, start, train, train_both, write_recipe
 
 if TYPE_CHECKING:
-    from tests.support.cells import CellRuns
+    from tests.support.strategy_runs import StrategyRuns
 
 SYNCHRONOUS = ("fsdp", "pipeline", "placement")
 TWO = "cpu:0,cpu:1"
@@ -105,13 +105,13 @@ def assert_same_curve(followed: Followed, single: Followed) -> None:
 
 
 @pytest.mark.e2e
-def test_every_strategy_matches_the_single_device_curve(cell_runs: CellRuns) -> None:
+def test_every_strategy_matches_the_single_device_curve(strategy_runs: StrategyRuns) -> None:
     """Each device also has the parameters that the strategy gives it."""
-    single = cell_runs["pytorch", "single", 1]
+    single = strategy_runs["pytorch", "single", 1]
     assert len(single.losses()) == 69
     names = ["0.weight", "0.bias", "2.weight", "2.bias", "6.weight", "6.bias", "8.weight", "8.bias"]
     for strategy in SYNCHRONOUS:
-        followed = cell_runs["pytorch", strategy, 1]
+        followed = strategy_runs["pytorch", strategy, 1]
         assert_same_curve(followed, single)
         first, second = parts(followed)["cpu:0"], parts(followed)["cpu:1"]
         if strategy == "fsdp":
@@ -264,9 +264,9 @@ def test_process_group_threads_end_before_interpreter_exit(runs_root: Path, tmp_
     spec = make_spec(recipe, strategy=strategy, devices=TWO, epochs=2, batch_size=8, checkpoints=never)
     followed = train(spec, runs_root)
     assert followed.run.facts.state is RunState.FINISHED
-    told = [line for line in (followed.run.dir / LOG_FILE).read_text().splitlines() if "threads at the end" in line]
-    assert len(told) == 2
-    assert not any("gloo" in line for line in told)
+    lines = [line for line in (followed.run.dir / LOG_FILE).read_text().splitlines() if "threads at the end" in line]
+    assert len(lines) == 2
+    assert not any("gloo" in line for line in lines)
 
 
 @pytest.mark.parametrize("strategy", SYNCHRONOUS)

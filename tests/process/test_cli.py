@@ -169,11 +169,11 @@ def test_json_option_prints_one_json_document(call: Call) -> None:
         assert isinstance(json.loads(out), list)
     rows = json.loads(call("devices", "--json")[1])
     assert [row["id"] for row in rows] == ["cpu:0", "cpu:1"]
-    cells = json.loads(call("catalog", "--json")[1])
-    assert [(cell["framework"], cell["strategy"]) for cell in cells][:2] == [("pytorch", "single"), ("pytorch", "ddp")]
-    tpu = next(cell for cell in cells if cell["strategy"] == "tpu")
+    rows = json.loads(call("catalog", "--json")[1])
+    assert [(row["framework"], row["strategy"]) for row in rows][:2] == [("pytorch", "single"), ("pytorch", "ddp")]
+    tpu = next(row for row in rows if row["strategy"] == "tpu")
     assert tpu["unavailable"].startswith("No TPU was found here")
-    assert cells[0]["devices"] == {"least": 1, "most": 1, "kinds": ["cpu", "nvidia"]}
+    assert rows[0]["devices"] == {"least": 1, "most": 1, "kinds": ["cpu", "nvidia"]}
     digits = next(each for each in json.loads(call("recipes", "--json")[1]) if each["name"] == "digits_cnn")
     assert digits["settings"] == {"width": 16, "dropout": 0.0, "momentum": 0.9}
 

@@ -127,11 +127,11 @@ def test_devices_command_shows_memory_utilisation_and_processes(nvml: StandIn, r
     run_dir = written_run(runs_root, "starting", "running")
     heading, *lines = call(capsys, "devices", "--runs", runs_root)[1].splitlines()
     assert heading.split() == ["DEVICE", "NAME", "MEMORY", "UTILISATION", "HELD", "BY"]
-    told = {line.split()[0]: line for line in lines}
-    assert "20.0 GB of 24.0 GB" in told["gpu:1"]
-    assert "97 %" in told["gpu:1"]
-    assert f"pid {os.getpid()} " in told["gpu:1"]
-    assert f"run {run_dir.name}" in told["cpu:0"]
+    by_name = {line.split()[0]: line for line in lines}
+    assert "20.0 GB of 24.0 GB" in by_name["gpu:1"]
+    assert "97 %" in by_name["gpu:1"]
+    assert f"pid {os.getpid()} " in by_name["gpu:1"]
+    assert f"run {run_dir.name}" in by_name["cpu:0"]
     rows = {row["short_name"]: row for row in json.loads(call(capsys, "devices", "--json", "--runs", runs_root)[1])}
     assert rows["gpu:1"]["processes"] == [{"pid": os.getpid(), "memory_used_bytes": 20 * GB}]
     assert rows["cpu:0"]["runs"] == [run_dir.name]
@@ -175,9 +175,9 @@ def test_runs_and_processes_on_shared_device_are_named(runs_root: Path) -> None:
         sharing_message(found, runs_root, "cpu:0")
         == f"This run shares its devices: CPU 0 is used by run {active_run.name}."
     )
-    told = sharing_message(found, runs_root, "gpu:1") or ""
-    assert told.startswith(f"This run shares its devices: GPU 1 is used by pid {os.getpid()} ")
-    assert told.endswith(" with 19.0 GB of its 24.0 GB.")
+    message = sharing_message(found, runs_root, "gpu:1") or ""
+    assert message.startswith(f"This run shares its devices: GPU 1 is used by pid {os.getpid()} ")
+    assert message.endswith(" with 19.0 GB of its 24.0 GB.")
     assert sharing_message(found, runs_root, "cpu:1", "gpu:0") is None
 
 

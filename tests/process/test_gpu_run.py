@@ -25,9 +25,9 @@ from pathlib import Path
 
 names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TRAINYARD_RUN")
 seen = {name: os.environ.get(name) for name in names}
-told = Path(__file__).parent / f"seen-{os.getpid()}.json"
-told.with_suffix(".new").write_text(json.dumps(seen))  # this process may be ended at any moment
-told.with_suffix(".new").replace(told)
+report = Path(__file__).parent / f"seen-{os.getpid()}.json"
+report.with_suffix(".new").write_text(json.dumps(seen))  # this process may be ended at any moment
+report.with_suffix(".new").replace(report)
 """
 REPORTING = LONG + REPORTING_ENVIRONMENT
 

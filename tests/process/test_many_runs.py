@@ -73,7 +73,7 @@ def test_many_runs_with_half_killed_leak_nothing(
     for number in range(2, many + 1, 2):  # two runs at a time, one of which is killed
         victim = chance.choice(list(VICTIMS))
         unharmed = start(spec, runs_root)
-        pair = {victim: one_run(spec, runs_root, victim, chance), "nobody": unharmed.until_over()}
+        pair = {victim: one_run(spec, runs_root, victim, chance), "none": unharmed.until_over()}
         for whose, followed in pair.items():
             ends.setdefault(whose, set()).add(followed.state)
             lost |= {followed.run.id} if followed.state is RunState.LOST else set()
@@ -84,7 +84,7 @@ def test_many_runs_with_half_killed_leak_nothing(
     growth = window.memory_info().rss - resident
     print(f"the window grew by {growth / 1e6:.2f} MB; ends: {ends}")
 
-    assert ends["nobody"] == {RunState.FINISHED}
+    assert ends["none"] == {RunState.FINISHED}
     assert ends["guard"] == {RunState.FINISHED}
     assert RunState.LOST in ends["supervisor"]
     assert RunState.FAILED in ends["worker"]

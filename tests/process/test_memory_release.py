@@ -57,8 +57,8 @@ class Stage:
     def start(self, wait_s: float = 60, gpus: int = 1) -> Followed:
         """Start the run and wait until its worker runs and its peak memory was sampled."""
         self.nvml.write(gpus=gpus, **{f"gpu{number}": {"memory_used": IDLE} for number in range(gpus)})
-        held_up = f"while not os.path.exists({str(self._gate)!r}): time.sleep(0.01)"
-        spec = played(self._folder / "actor", steps=1, pause_s=0, before=held_up)
+        wait_for_gate = f"while not os.path.exists({str(self._gate)!r}): time.sleep(0.01)"
+        spec = played(self._folder / "actor", steps=1, pause_s=0, before=wait_for_gate)
         ids = tuple(map(uuid, range(gpus)))
         followed = start(replace(spec, devices=ids, release=ReleaseWatch(wait_s=wait_s)), self._runs_root)
         wait_until(lambda: followed.poll().run.facts.workers, 30, "the worker")
@@ -72,12 +72,12 @@ class Stage:
         series = followed.poll().run_series.memory.get(device_id or self.id)
         return [] if series is None else series.values.tolist()
 
-    def let_go(self) -> None:
+    def open_gate(self) -> None:
         self._gate.touch()
 
     def end(self, followed: Followed) -> Release:
         """Let the run end and return its memory release result."""
-        self.let_go()
+        self.open_gate()
         followed.until_over()
         assert followed.states == FINISHED
         return followed.run.facts.releases[self.id]
@@ -110,7 +110,7 @@ def test_memory_freed_late_is_waited_for_and_counts_as_released(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     followed = stage.start()
-    stage.let_go()
+    stage.open_gate()
     followed.until(RunState.RELEASING)
     wait_until(
         lambda: str(followed.poll().run.facts.waiting).startswith("GPU 0 uses 8.5 GB more than before the run"),
@@ -158,21 +158,21 @@ def test_memory_not_released_is_reported_with_its_known_users(
     stage.gpu(2, memory_used=IDLE + 3 * GB, compute=f"4194999:{3 * GB}")  # above the largest pid of the kernel
     stage.gpu(3, compute=f"{worker}:{8 * GB}")
     stage.end(followed)
-    nobody, untold, strange, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
+    unexplained, amount_unknown, unknown_pid, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
 
-    assert (nobody.verdict, nobody.after_bytes, nobody.holders) == (Verdict.UNEXPLAINED, BUSY, ())
-    assert "and no process was found that holds it." in nobody.sentence
-    assert "nvidia-smi --gpu-reset" in nobody.sentence
+    assert (unexplained.verdict, unexplained.after_bytes, unexplained.holders) == (Verdict.UNEXPLAINED, BUSY, ())
+    assert "and no process was found that holds it." in unexplained.sentence
+    assert "nvidia-smi --gpu-reset" in unexplained.sentence
     text = shown(followed, capsys)
     assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text
-    assert nobody.sentence in text
+    assert unexplained.sentence in text
 
-    assert untold.verdict is Verdict.HELD_BY_OTHERS
-    assert f"other processes may have it (amount unknown): pid {neighbour.pid} sleep (" in untold.sentence
-    assert untold.holders[0].memory_used_bytes is None
+    assert amount_unknown.verdict is Verdict.HELD_BY_OTHERS
+    assert f"other processes may have it (amount unknown): pid {neighbour.pid} sleep (" in amount_unknown.sentence
+    assert amount_unknown.holders[0].memory_used_bytes is None
 
-    assert strange.verdict is Verdict.HELD_BY_OTHERS
-    assert "pid 4194999 (in a container, or already ended), 3.0 GB" in strange.sentence
+    assert unknown_pid.verdict is Verdict.HELD_BY_OTHERS
+    assert "pid 4194999 (in a container, or already ended), 3.0 GB" in unknown_pid.sentence
 
     assert dead.verdict is Verdict.UNEXPLAINED
     assert f"The driver attributes it to pid {worker}, 8.0 GB, of this run, which ended." in dead.sentence
@@ -205,7 +205,7 @@ def test_lost_device_is_not_judged(stage: Stage) -> None:
 def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:
     """As at a logout or shutdown; the final state of the run stays the same."""
     followed = stage.start()
-    stage.let_go()
+    stage.open_gate()
     followed.until(RunState.RELEASING)
     supervisor = followed.run.facts.supervisor
     assert supervisor
@@ -220,7 +220,7 @@ def test_sigterm_cuts_the_memory_wait_short(stage: Stage) -> None:
 def test_force_request_cuts_the_memory_wait_short(stage: Stage) -> None:
     """Ctrl-C on the command line sends the same request."""
     followed = stage.start()
-    stage.let_go()
+    stage.open_gate()
     followed.until(RunState.RELEASING)
     followed.run.request("force")
     followed.until_over(20)
@@ -232,7 +232,7 @@ def test_resumed_run_gets_a_new_memory_verdict(stage: Stage, neighbour: subproce
     followed = stage.start()
     followed.run.request("stop")
     stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
-    stage.let_go()
+    stage.open_gate()
     followed.until_over()
     assert followed.run.facts.releases[stage.id].verdict is Verdict.HELD_BY_OTHERS
     stage.gpu(memory_used=IDLE, compute=None)

@@ -261,35 +261,35 @@ def test_runs_lists_all_of_them_with_their_states(root: Root) -> None:
 def test_show_tells_what_a_run_came_to(root: Root, name: str) -> None:
     expected = EXPECTED[name]
     root.take(name)
-    told = root.json("show", name)
+    shown = root.json("show", name)
     asked = json.loads((root.path / name / "spec.json").read_text(encoding="utf-8"))
-    assert (told["run"], told["dir"]) == (name, str(root.path / name))
-    assert told["state"] == expected.state
-    assert told["spec"] == {**told["spec"], **asked}
-    assert told["steps"] == expected.steps
-    assert metrics_of(told) == expected.metrics
-    assert told["error"] == expected.error
-    assert told["stalled"] is None
+    assert (shown["run"], shown["dir"]) == (name, str(root.path / name))
+    assert shown["state"] == expected.state
+    assert shown["spec"] == {**shown["spec"], **asked}
+    assert shown["steps"] == expected.steps
+    assert metrics_of(shown) == expected.metrics
+    assert shown["error"] == expected.error
+    assert shown["stalled"] is None
     if expected.started is not None:
-        assert (told["started"], told["ended"]) == (expected.started, expected.ended)
+        assert (shown["started"], shown["ended"]) == (expected.started, expected.ended)
     keys = ("name", "step", "epoch", "reason", "bytes")
-    assert [tuple(each[key] for key in keys) for each in told["checkpoints"]] == list(expected.checkpoints)
+    assert [tuple(each[key] for key in keys) for each in shown["checkpoints"]] == list(expected.checkpoints)
 
 
 @every_run
 def test_show_tells_what_became_of_the_memory(root: Root, name: str) -> None:
     expected = EXPECTED[name]
     root.take(name)
-    told = root.json("show", name)
+    shown = root.json("show", name)
     if expected.verdict is None:
-        assert told["release"] is None or told["release"]["verdict"] is None
+        assert shown["release"] is None or shown["release"]["verdict"] is None
         return
-    assert told["release"]["verdict"] == expected.verdict
-    found = told["release"]["devices"].items()
+    assert shown["release"]["verdict"] == expected.verdict
+    found = shown["release"]["devices"].items()
     assert {device: each["peak_bytes"] for device, each in found} == expected.peaks
     assert [each["verdict"] for _, each in found] == [expected.verdict] * len(expected.peaks)
-    assert told["release"]["ended"] == []
-    assert {device: each["name"] for device, each in told["devices"].items()} == dict.fromkeys(
+    assert shown["release"]["ended"] == []
+    assert {device: each["name"] for device, each in shown["devices"].items()} == dict.fromkeys(
         expected.peaks, "A processor, 1 core"
     )
 
@@ -302,9 +302,9 @@ def test_show_counts_the_reading_of_a_short_memory_watch(root: Root) -> None:
 
 def test_show_names_whom_the_guard_ended(root: Root) -> None:
     root.take("lost_guarded")
-    told = root.json("show", "lost_guarded")["release"]
-    assert (told["verdict"], told["devices"]) == (None, {})
-    assert [(each["pid"], each["name"], each["signal"], each["by"]) for each in told["ended"]] == [
+    shown = root.json("show", "lost_guarded")["release"]
+    assert (shown["verdict"], shown["devices"]) == (None, {})
+    assert [(each["pid"], each["name"], each["signal"], each["by"]) for each in shown["ended"]] == [
         (5003634, "python", "SIGKILL", "guard")
     ]
 
@@ -352,16 +352,16 @@ def test_a_paused_run_goes_on_where_it_was(root: Root) -> None:
     root.take("paused")
     before = root.rows("paused")
     root.call("resume", "paused")
-    told = root.json("show", "paused")
-    assert (told["state"], told["steps"], told["error"]) == ("finished", 40, None)
-    assert told["started"] == 1745383027.6719446
-    assert told["release"]["verdict"] == "released"
-    assert told["checkpoints"][0]["name"] == "step-00000040"
-    losses = metrics_of(told)["loss"]
+    shown = root.json("show", "paused")
+    assert (shown["state"], shown["steps"], shown["error"]) == ("finished", 40, None)
+    assert shown["started"] == 1745383027.6719446
+    assert shown["release"]["verdict"] == "released"
+    assert shown["checkpoints"][0]["name"] == "step-00000040"
+    losses = metrics_of(shown)["loss"]
     assert losses[:2] == (40, 0.354665816)
     assert losses[2:] == pytest.approx((0.00026894029, 0.00026894029), rel=1e-4)
-    assert metrics_of(told)["val_loss"] == (10, 0.580484301, *[pytest.approx(0.00027416466, rel=1e-4)] * 2)
-    # What was measured before the pause is still there, at the times of then: it was not trained anew.
+    assert metrics_of(shown)["val_loss"] == (10, 0.580484301, *[pytest.approx(0.00027416466, rel=1e-4)] * 2)
+    # What was measured before the pause is still there, at the times of then: it was not trained again.
     assert set(before) <= set(root.rows("paused"))
 
 
@@ -370,8 +370,8 @@ def test_a_lost_run_without_a_checkpoint_begins_anew(root: Root) -> None:
     root.take("lost")
     before = root.rows("lost")
     root.call("resume", "lost")
-    told = root.json("show", "lost")
-    assert (told["state"], told["steps"], told["error"]) == ("finished", 40, None)
-    assert told["started"] == 1745383036.2547047
-    assert metrics_of(told)["loss"] == pytest.approx((40, 0.354665816, 0.00026894029, 0.00026894029), rel=1e-4)
+    shown = root.json("show", "lost")
+    assert (shown["state"], shown["steps"], shown["error"]) == ("finished", 40, None)
+    assert shown["started"] == 1745383036.2547047
+    assert metrics_of(shown)["loss"] == pytest.approx((40, 0.354665816, 0.00026894029, 0.00026894029), rel=1e-4)
     assert set(before) & set(root.rows("lost")) == {"metric,step,time,value"}

@@ -50,20 +50,20 @@ def over(runs_root: Path, name: str, *, days_ago: float = 0.0, kib: int = 100) -
     (run_dir / "checkpoints" / "00000001" / "weights").write_bytes(os.urandom(kib * 1024))
     (run_dir / "log.txt").write_text("step 1\n")
     ended = time.time() - days_ago * DAY_S
-    told = [
+    records = [
         {"t": ended - 60, "kind": "supervisor", **NOBODY},
         *({"t": ended - 50 + number, "kind": "state", "state": state} for number, state in enumerate(
             ("starting", "running", "releasing", "finished"))),
     ]  # fmt: skip
-    (run_dir / "events" / "supervisor.jsonl").write_text("".join(json.dumps(each) + "\n" for each in told))
+    (run_dir / "events" / "supervisor.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
     write_spec(run_dir, make_spec(write_recipe(runs_root.parent, LONG)))
     return run_dir
 
 
 def blocks(*paths: Path) -> int:
     """Return the disk usage of these paths in bytes, as counted by du(1)."""
-    said = subprocess.run(["du", "-s", "-B1", *paths], capture_output=True, text=True, check=True).stdout
-    return sum(int(line.split()[0]) for line in said.splitlines())
+    sizes = subprocess.run(["du", "-s", "-B1", *paths], capture_output=True, text=True, check=True).stdout
+    return sum(int(line.split()[0]) for line in sizes.splitlines())
 
 
 def test_remove_deletes_a_run_and_prints_the_freed_space(call: Call, runs_root: Path) -> None:
@@ -81,9 +81,9 @@ def test_remove_json_lists_several_removed_runs(call: Call, runs_root: Path) -> 
     folders = [over(runs_root, name, kib=2048) for name in ("20260101-a", "20260102-b")]
     before = blocks(*folders)
     code, out, err = call("remove", "20260101-a", str(folders[1]), "20260101", "--yes", "--json")
-    told = json.loads(out)
-    assert (code, err, told["kept"], told["freed_bytes"]) == (0, "", [], before)
-    assert [(each["run"], each["dir"]) for each in told["removed"]] == [(each.name, str(each)) for each in folders]
+    answer = json.loads(out)
+    assert (code, err, answer["kept"], answer["freed_bytes"]) == (0, "", [], before)
+    assert [(each["run"], each["dir"]) for each in answer["removed"]] == [(each.name, str(each)) for each in folders]
     assert list(runs_root.iterdir()) == []
 
 

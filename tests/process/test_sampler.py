@@ -178,7 +178,7 @@ def test_helper_crashed_by_the_driver_is_restarted(nvml, sampler, how):
     nvml.write(gpus=1)
     sampler.survey(10)
     nvml.write(crash=how)
-    survey = wait_for(sampler, lambda survey: survey.banner, "the crash to be told")
+    survey = wait_for(sampler, lambda survey: survey.banner, "the report of the crash")
     signal_name = {"segv": "SEGV", "abort": "ABRT"}[how]
     assert f"The helper that reads NVIDIA devices ended with signal {signal_name}" in survey.banner
     crashed_at = time.time()
@@ -229,7 +229,7 @@ def test_slow_driver_keeps_its_helper_and_shows_reading_age(nvml, clock):
         nvml.write(slow_ms=400)  # a round of readings takes two seconds
         fall_silent(sampler)
         clock.step(50)
-        survey = wait_for(sampler, lambda survey: "slowly" in (survey.banner or ""), "the slowness to be told")
+        survey = wait_for(sampler, lambda survey: "slowly" in (survey.banner or ""), "the report of the slowness")
         assert survey.banner.startswith("NVIDIA devices answer slowly: their readings are 5")
         clock.step(50)  # more than `hang_s` since the last answer, less since the last sign of life
         seen = sampler.poll().samples[0].time

@@ -50,10 +50,10 @@ def test_plain_torch_loop_metrics(tmp_path: Path) -> None:
     record = tmp_path / "record.json"
     followed = ran("plain_torch.py", "--record", str(record), cwd=tmp_path)
 
-    told = {int(step): loss for step, loss in json.loads(record.read_text()).items()}
-    assert len(told) == 40
-    assert points(followed.run_series.metrics["loss"]) == pytest.approx(told)
-    assert points(followed.run_series.metrics["learning_rate"]) == pytest.approx(dict.fromkeys(told, 0.1))
+    recorded = {int(step): loss for step, loss in json.loads(record.read_text()).items()}
+    assert len(recorded) == 40
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx(recorded)
+    assert points(followed.run_series.metrics["learning_rate"]) == pytest.approx(dict.fromkeys(recorded, 0.1))
     assert sorted(followed.run_series.metrics) == ["learning_rate", "loss"]
     assert followed.run.facts.step == 40
 
@@ -64,9 +64,9 @@ def test_torchrun_ranks_have_separate_metrics(tmp_path: Path) -> None:
     followed = ran("torchrun_ddp.py", str(record), cwd=tmp_path, devices="cpu:0,cpu:1", launch="per-device")
 
     for rank, name in enumerate(["loss", "loss@1"]):
-        told = json.loads(Path(f"{record}.{rank}").read_text())
-        assert (told["local_rank"], told["world_size"]) == (rank, 2)
-        losses = {int(step): loss for step, loss in told["losses"].items()}
+        recorded = json.loads(Path(f"{record}.{rank}").read_text())
+        assert (recorded["local_rank"], recorded["world_size"]) == (rank, 2)
+        losses = {int(step): loss for step, loss in recorded["losses"].items()}
         assert points(followed.run_series.metrics[name]) == pytest.approx(losses)
     assert sorted(followed.run_series.metrics) == ["loss", "loss@1"]
 
@@ -142,9 +142,9 @@ def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> No
 def test_keras_csv_logger_metrics(tmp_path: Path) -> None:
     followed = ran("csv_logger.py", cwd=tmp_path)
     with (tmp_path / "history.csv").open(newline="") as file:
-        told = [float(row["loss"]) for row in csv.DictReader(file)]
-    assert len(told) == 4
-    assert followed.run_series.metrics["loss"].values.tolist() == pytest.approx(told)
+        recorded = [float(row["loss"]) for row in csv.DictReader(file)]
+    assert len(recorded) == 4
+    assert followed.run_series.metrics["loss"].values.tolist() == pytest.approx(recorded)
 
 
 @pytest.mark.e2e
@@ -155,12 +155,12 @@ def test_lightning_metrics(tmp_path: Path) -> None:
     header, *rows = [line.split(",") for line in table.read_text().splitlines()]
     columns = {name: header.index(name) for name in header}
 
-    def told(name: str) -> dict[int, float]:
+    def recorded(name: str) -> dict[int, float]:
         return {int(row[columns["step"]]): float(row[columns[name]]) for row in rows if row[columns[name]]}
 
-    assert len(told("train_loss")) == 30
-    assert points(followed.run_series.metrics["loss"]) == pytest.approx(told("train_loss"), rel=1e-6)
-    assert points(followed.run_series.metrics["val_loss"]) == pytest.approx(told("val_loss"), rel=1e-6)
+    assert len(recorded("train_loss")) == 30
+    assert points(followed.run_series.metrics["loss"]) == pytest.approx(recorded("train_loss"), rel=1e-6)
+    assert points(followed.run_series.metrics["val_loss"]) == pytest.approx(recorded("val_loss"), rel=1e-6)
 
 
 @pytest.mark.e2e

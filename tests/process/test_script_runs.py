@@ -51,7 +51,7 @@ def tells(tmp_path: Path) -> Path:
     return path
 
 
-def told(path: Path) -> dict[str, object]:
+def report_of(path: Path) -> dict[str, object]:
     found: dict[str, object] = json.loads(path.read_text())
     return found
 
@@ -68,7 +68,7 @@ def test_script_runs_exactly_as_from_a_shell(tmp_path: Path, runs_root: Path, te
         [sys.executable, str(tells), *arguments], cwd=here, check=True,
         env={**os.environ, **environment, "TOLD": str(tmp_path / "shell.json")},
     )  # fmt: skip
-    panel, shell = told(tmp_path / "panel.json"), told(tmp_path / "shell.json")
+    panel, shell = report_of(tmp_path / "panel.json"), report_of(tmp_path / "shell.json")
     for name in ("argv", "name", "path", "cwd", "file", "modules", "umask"):
         assert panel[name] == shell[name], name
     assert panel["ignored"] == ["SIGPIPE", "SIGXFSZ"], "as Python itself does; whoever runs the tests may ignore more"
@@ -90,7 +90,7 @@ def test_module_runs_as_with_python_m(tmp_path: Path, runs_root: Path) -> None:
 
     assert train(spec, runs_root).state is RunState.FINISHED
 
-    found = told(tmp_path / "told.json")
+    found = report_of(tmp_path / "told.json")
     assert found["argv"] == [str(package / "fit.py")]
     assert found["name"] == "__main__"
     assert found["path"][0] == str(tmp_path / "mine")  # type: ignore[index]
@@ -113,7 +113,7 @@ def test_process_per_device_gets_the_torchrun_environment(tmp_path: Path, runs_r
     ended = train(spec, runs_root)
 
     assert ended.state is RunState.FINISHED
-    ranks = [told(tmp_path / f"told{rank}") for rank in range(2)]
+    ranks = [report_of(tmp_path / f"told{rank}") for rank in range(2)]
     cores = {device.id: sorted(device.cores) for device in cpu_devices()}
     for rank, found in enumerate(ranks):
         environment = found["environment"]
@@ -250,8 +250,8 @@ def test_pause_and_save_of_a_script_are_refused_with_a_notice(
 
     for command, done in (("pause", "paused"), ("save", "saved")):
         assert main([command, followed.run.id, "--runs", str(runs_root)]) == 2
-        said = capsys.readouterr().err
-        assert said == f"trainyard: Run {followed.run.id} continues. A script cannot be {done} {in_a_way}\n"
+        err = capsys.readouterr().err
+        assert err == f"trainyard: Run {followed.run.id} continues. A script cannot be {done} {in_a_way}\n"
 
     followed.run.request("stop")
     followed.until_over()
@@ -268,7 +268,7 @@ def test_no_process_outlives_a_killed_supervisor(tmp_path: Path, runs_root: Path
 
     assert followed.until_over().state is RunState.LOST
     wait_until(lambda: not processes.tagged(followed.run.id), 10, "the end of its processes")
-    wait_until(lambda: not collectors(followed.run.dir), 10, "the end of who read for it")
+    wait_until(lambda: not collectors(followed.run.dir), 10, "the end of the metrics process")
 
 
 def collectors(run_dir: Path) -> list[int]:
@@ -297,13 +297,13 @@ def test_killed_collector_is_reported_and_the_script_continues(tmp_path: Path, r
 def test_shell_command_starts_the_script_identically(tmp_path: Path, runs_root: Path, tells: Path) -> None:
     spec = script_spec(tells, "a b", cwd=tmp_path, environment={"TOLD": str(tmp_path / "told.json"), "MINE": "x y"})
     ended = train(spec, runs_root)
-    by_panel = told(tmp_path / "told.json")
+    by_panel = report_of(tmp_path / "told.json")
     (tmp_path / "told.json").unlink()
 
     line = shell_line(spec, {device.id: device.cores for device in cpu_devices()})
     subprocess.run(["/bin/sh", "-c", line], check=True)
 
-    by_shell = told(tmp_path / "told.json")
+    by_shell = report_of(tmp_path / "told.json")
     for name in ("argv", "cwd", "cores", "path"):
         assert by_shell[name] == by_panel[name], name
     before, after = by_panel["environment"], by_shell["environment"]

@@ -68,12 +68,12 @@ def test_each_process_gets_its_role_devices_and_all_addresses(actors, runs_root:
     wait_until(lambda: len(list((tmp_path / "notes").iterdir())) == 4, what="all four processes")
     followed.run.request("stop")
     followed.until_over()
-    told = [json.loads((tmp_path / "notes" / str(rank)).read_text()) for rank in range(4)]
-    assert [each["role"] for each in told] == ["chief", "worker", "worker", "ps"]
-    assert [each["own"] for each in told] == [[], ["cpu:0"], ["cpu:1"], []]
-    assert all(each["devices"] == ["cpu:0", "cpu:1"] and each["world_size"] == 4 for each in told)
-    assert [bool(each["cores"]) for each in told] == [False, True, True, False]
-    (addresses,) = {tuple(each["addresses"]) for each in told}
+    answers = [json.loads((tmp_path / "notes" / str(rank)).read_text()) for rank in range(4)]
+    assert [each["role"] for each in answers] == ["chief", "worker", "worker", "ps"]
+    assert [each["own"] for each in answers] == [[], ["cpu:0"], ["cpu:1"], []]
+    assert all(each["devices"] == ["cpu:0", "cpu:1"] and each["world_size"] == 4 for each in answers)
+    assert [bool(each["cores"]) for each in answers] == [False, True, True, False]
+    (addresses,) = {tuple(each["addresses"]) for each in answers}
     assert len(set(addresses)) == 4
     assert all(address.startswith("127.0.0.1:") for address in addresses)
     workers = followed.run.facts.workers

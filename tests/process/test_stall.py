@@ -114,16 +114,16 @@ def test_stalled_run_reports_the_stall_and_continues(tmp_path: Path, monkeypatch
     try:
         followed = Followed(Run.attach(run_dir))
         wait_until(lambda: followed.poll().run.facts.stalled, 60, "the sentence")
-        told = str(followed.run.facts.stalled)
-        assert told.startswith("No step has been reported since step ")
-        assert ", but all processes are running (CPU 0 at " in told
+        sentence = str(followed.run.facts.stalled)
+        assert sentence.startswith("No step has been reported since step ")
+        assert ", but all processes are running (CPU 0 at " in sentence
         gate.touch()
         wait_until(lambda: followed.poll().run.facts.stalled is None, 60, "that it goes on")
         assert followed.state is RunState.RUNNING
         followed.run.request("stop")
         followed.until_over()
-        told = [event["text"] for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"]
-        assert list(map(bool, told)) == [True, False]
+        sentences = [event["text"] for event in Run.attach(run_dir).catch_up() if event["kind"] == "stall"]
+        assert list(map(bool, sentences)) == [True, False]
     finally:
         gate.touch()
         supervised.stop()

@@ -117,7 +117,7 @@ def test_first_worker_is_terminated_when_the_second_cannot_start(
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
-    def launch(_spec: object, _run_dir: object, placement: RankAssignment, _names: object) -> subprocess.Popen[bytes]:
+    def launch(_spec: object, _run_dir: object, assignment: RankAssignment, _names: object) -> subprocess.Popen[bytes]:
         if started:
             raise OSError(errno.EMFILE, "Too many open files")
         started.append(subprocess.Popen(

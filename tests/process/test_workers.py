@@ -39,7 +39,7 @@ PATIENCE_S = 60.0
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "quoted"),
     [
         ("it broke", "it broke."),
         ("two\nlines", "two."),
@@ -52,20 +52,20 @@ PATIENCE_S = 60.0
         ("", "."),
     ],
 )
-def test_description_quotes_the_informative_line_of_an_error(message: str, told: str) -> None:
-    (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
+def test_description_quotes_the_informative_line_of_an_error(message: str, quoted: str) -> None:
+    (assignment,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     process, tail = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1)), cast("Tail", None)
-    member = Worker(placement, process, None, tail, error={"type": "ValueError", "message": message})
-    assert describe(member) == f"Worker 0 on cpu:0: ValueError: {told}"
+    member = Worker(assignment, process, None, tail, error={"type": "ValueError", "message": message})
+    assert describe(member) == f"Worker 0 on cpu:0: ValueError: {quoted}"
 
 
 def test_worker_that_survives_sigkill_is_not_waited_for(tmp_path: Path) -> None:
     """The worker is blocked in the kernel; the leftover process check takes it over."""
-    (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
+    (assignment,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     process = cast("subprocess.Popen[bytes]", SimpleNamespace(pid=1, poll=lambda: None))
     identity = ProcessId(pid=1, created=2.0)
     workers = WorkerGroup(tmp_path)
-    member = Worker(placement, process, identity, cast("Tail", None))
+    member = Worker(assignment, process, identity, cast("Tail", None))
     workers.members.append(member)
     assert workers.poll() == []
     member.killed_at = time.monotonic()
@@ -75,11 +75,11 @@ def test_worker_that_survives_sigkill_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_wait_returns_when_any_worker_exits(tmp_path: Path) -> None:
-    (placement,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
+    (assignment,) = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))
     workers = WorkerGroup(tmp_path)
     with subprocess.Popen(["sleep", "600"]) as one, subprocess.Popen(["sleep", "600"]) as other:
         for process in (one, other):
-            workers.members.append(Worker(placement, process, None, cast("Tail", None)))
+            workers.members.append(Worker(assignment, process, None, cast("Tail", None)))
         workers.wait(0.0)
         assert workers.poll() == []
         other.kill()

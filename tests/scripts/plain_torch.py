@@ -18,14 +18,14 @@ targets = inputs.sum(dim=1, keepdim=True)
 model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
 
-told = {}
+losses = {}
 for step in range(1, args.steps + 1):
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(inputs), targets)
     loss.backward()
     optimizer.step()
     print(f"iter {step}: loss {loss.item():.6f}, time {1.25:.2f}ms, lr {args.lr}")
-    told[step] = float(f"{loss.item():.6f}")
+    losses[step] = float(f"{loss.item():.6f}")
 if args.record:
     with open(args.record, "w") as file:
-        json.dump(told, file)
+        json.dump(losses, file)

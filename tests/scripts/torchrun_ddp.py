@@ -18,15 +18,15 @@ torch.manual_seed(0)
 model = DistributedDataParallel(nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 
-told = {}
+losses = {}
 for step in range(1, 31):
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(inputs), targets)
     loss.backward()
     optimizer.step()
-    told[step] = float(f"{loss.item():.5f}")
+    losses[step] = float(f"{loss.item():.5f}")
     print(f"[rank {rank}] step={step} loss={loss.item():.5f}", flush=True)
 if len(sys.argv) > 1:
     with open(f"{sys.argv[1]}.{rank}", "w") as file:
-        json.dump({"losses": told, "local_rank": local_rank, "world_size": dist.get_world_size()}, file)
+        json.dump({"losses": losses, "local_rank": local_rank, "world_size": dist.get_world_size()}, file)
 dist.destroy_process_group()

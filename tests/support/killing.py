@@ -1,4 +1,4 @@
-"""Kills a training process again and again while it writes checkpoints, and lets it go on each time.
+"""Kills a training process again and again while it writes checkpoints, and resumes it each time.
 
     python -m tests.support.killing RUN_DIR KILLS
 
@@ -29,7 +29,7 @@ from tests.support.waiting import wait_until
 
 def life(run_dir: Path) -> int:
     """Fork a worker and return its pid. This process holds the pipe of its dead-man switch."""
-    placement = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0]
+    assignment = assign_ranks(cpu_devices()[:1], find_strategy("pytorch", "single"))[0]
     ours, theirs = os.pipe()[::-1]
     pid = os.fork()
     if pid == 0:
@@ -39,7 +39,7 @@ def life(run_dir: Path) -> int:
         log = os.open(run_dir / "log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        os._exit(main.main(str(run_dir), placement.to_text()))
+        os._exit(main.main(str(run_dir), assignment.to_text()))
     os.close(theirs)
     return pid
 
@@ -81,7 +81,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # loads what the first optimizer loads, for all lives
     folder = Path(sys.argv[1])
-    told = kill_often(folder, int(sys.argv[2]))
+    lives = kill_often(folder, int(sys.argv[2]))
     final = life(folder)
     _, status = os.waitpid(final, 0)
-    print(json.dumps({"lives": told, "exit": os.waitstatus_to_exitcode(status)}))
+    print(json.dumps({"lives": lives, "exit": os.waitstatus_to_exitcode(status)}))

@@ -187,8 +187,8 @@ KERAS = """
 
     class Told(keras.callbacks.Callback):
         def on_epoch_end(self, epoch, logs):
-            with open(sys.argv[2], "a") as told:
-                told.write(" ".join(f"{name}={value:.4f}" for name, value in sorted(logs.items())) + "\\n")
+            with open(sys.argv[2], "a") as out:
+                out.write(" ".join(f"{name}={value:.4f}" for name, value in sorted(logs.items())) + "\\n")
 
     model.fit(inputs, targets, batch_size=8, epochs=3, verbose=int(sys.argv[1]), validation_data=(inputs, targets),
               callbacks=[Told()])
@@ -210,8 +210,8 @@ def series(readings: Sequence[Reading], name: str) -> list[tuple[int | None, flo
 
 def progress(readings: Sequence[Reading]) -> list[tuple[float, float | None, str]]:
     """Return (done, total, unit) at each change."""
-    told = [(reading.done, reading.total, reading.unit) for reading in readings if reading.done is not None]
-    return [each for at, each in enumerate(told) if at == 0 or each != told[at - 1]]
+    found = [(reading.done, reading.total, reading.unit) for reading in readings if reading.done is not None]
+    return [each for at, each in enumerate(found) if at == 0 or each != found[at - 1]]
 
 
 def printed_by(source: str, *arguments: str, folder: Path) -> bytes:

@@ -78,45 +78,45 @@ def test_more_reliable_source_restarts_a_curve(tmp_path: Path) -> None:
 
 
 def test_more_reliable_source_restarts_a_curve_within_one_write(tmp_path: Path) -> None:
-    told = [
+    readings = [
         MergedReading(values={"loss": 9.0}, step=1, time=5.0),
         MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"})),
     ]
 
-    run_series, _ = recorded(tmp_path, (told, 0.0, 10.0))
+    run_series, _ = recorded(tmp_path, (readings, 0.0, 10.0))
 
     assert run_series.metrics["loss"].steps.tolist() == [0]
 
 
 def test_restarted_curve_may_have_earlier_times(tmp_path: Path) -> None:
-    told = [MergedReading(values={"loss": 9.0}, step=step) for step in range(1, 5)]
-    told += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"}))]
-    told += [MergedReading(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
+    readings = [MergedReading(values={"loss": 9.0}, step=step) for step in range(1, 5)]
+    readings += [MergedReading(values={"loss": 1.0}, step=0, time=6.0, restarts=frozenset({"loss"}))]
+    readings += [MergedReading(values={"loss": 1.0}, step=step, time=6.0 + step) for step in range(1, 4)]
 
-    run_series, _ = recorded(tmp_path, (told, 99.0, 100.0))
+    run_series, _ = recorded(tmp_path, (readings, 99.0, 100.0))
 
     assert run_series.metrics["loss"].values.tolist() == [1.0] * 4
 
 
 def test_clock_set_back_does_not_change_the_order(tmp_path: Path) -> None:
-    told = [
+    readings = [
         MergedReading(values={"loss": float(step)}, step=step, time=time)
         for step, time in ((1, 50.0), (2, 40.0), (3, 60.0))
     ]
 
-    run_series, _ = recorded(tmp_path, (told, 99.0, 100.0))
+    run_series, _ = recorded(tmp_path, (readings, 99.0, 100.0))
 
     assert run_series.metrics["loss"].values.tolist() == [1.0, 2.0, 3.0]
     assert run_series.metrics["loss"].times.tolist() == sorted(run_series.metrics["loss"].times.tolist())
 
 
 def test_metrics_of_ranks_have_separate_curves(tmp_path: Path) -> None:
-    told = [
+    readings = [
         MergedReading(values={"loss": 1.0}, step=0, restarts=frozenset({"loss"})),
         MergedReading(values={"loss": 0.5}, step=1),
     ]
 
-    run_series, _ = recorded(tmp_path, (told, 0.0, 1.0), rank=2)
+    run_series, _ = recorded(tmp_path, (readings, 0.0, 1.0), rank=2)
 
     assert list(run_series.metrics) == ["loss@2"]
     assert run_series.metrics["loss@2"].count == 2

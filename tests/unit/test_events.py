@@ -146,7 +146,7 @@ def test_traceback_is_recorded_for_errors_except_a_non_finite_loss(
     for error in (NotFiniteError("The loss is nan at step 1."), cause, because):
         context.record_error(error)
     context.close()
-    told = Tail(tmp_path / EVENTS / "worker-0.jsonl").read()
-    assert [event["message"] for event in told] == ["The loss is nan at step 1.", "no such data", "It fails."]
-    assert [event["traceback"] is None for event in told] == [True, False, False]
+    events = Tail(tmp_path / EVENTS / "worker-0.jsonl").read()
+    assert [event["message"] for event in events] == ["The loss is nan at step 1.", "no such data", "It fails."]
+    assert [event["traceback"] is None for event in events] == [True, False, False]
     assert capsys.readouterr().err.startswith("The loss is nan at step 1.\nValueError: no such data\n")

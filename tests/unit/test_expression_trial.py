@@ -30,16 +30,18 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     return train(script_spec("prints.py", cwd=folder), folder / "runs")
 
 
-def said(expression: str, run: Followed) -> str:
+def trial_words(expression: str, run: Followed) -> str:
     return expression_trial.describe_result(expression_trial.try_expression(expression, run.run.dir))
 
 
 def test_trial_describes_the_matches(printed: Followed) -> None:
-    assert said(r"it (?P<step>\d+) \| L=(?P<loss>\S+)", printed) == (
+    assert trial_words(r"it (?P<step>\d+) \| L=(?P<loss>\S+)", printed) == (
         "The expression matches 5 of the last 6 lines of this log. The last match reads loss 0.2 at step 5."
     )
-    assert said(r"M=(?P<loss>\S+)", printed) == "The expression matches none of the last 6 lines of this log."
-    assert said(r"(?P<loss>hello)", printed).startswith("The expression matches, but its groups hold no numbers.")
+    assert trial_words(r"M=(?P<loss>\S+)", printed) == "The expression matches none of the last 6 lines of this log."
+    assert trial_words(r"(?P<loss>hello)", printed).startswith(
+        "The expression matches, but its groups hold no numbers."
+    )
 
 
 def test_trial_reports_a_slow_expression(printed: Followed) -> None:

@@ -30,18 +30,18 @@ class Interrupted:
 
 
 @pytest.mark.parametrize(
-    ("state", "asked", "said"),
+    ("state", "asked", "printed"),
     [
         (RunState.RUNNING, "stop", "Stopping; Ctrl-C again forces it."),
         (RunState.STOPPING, "force", "Forcing the end of the workers."),
         (RunState.RELEASING, "force", "Not waiting any longer for the devices' memory."),
     ],
 )
-def test_ctrl_c_request_depends_on_the_run_state(state: RunState, asked: str, said: str) -> None:
+def test_ctrl_c_request_depends_on_the_run_state(state: RunState, asked: str, printed: str) -> None:
     run, out = Interrupted(state), io.StringIO()
     follow(run, out)  # type: ignore[arg-type]
     assert run.asked == [asked]
-    assert said in out.getvalue().splitlines()
+    assert printed in out.getvalue().splitlines()
 
 
 class Training:

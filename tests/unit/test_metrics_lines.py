@@ -68,13 +68,13 @@ def test_only_lines_that_may_hold_metrics_are_returned() -> None:
     for at in range(0, len(parts), 9):
         word = words[at // 9 % len(words)]
         parts[at] = parts[at][:40] + (word.upper() if at % 2 else word) + parts[at][40:]
-    told = [part.strip() for part in parts if holds(part.encode())]
+    expected = [part.strip() for part in parts if holds(part.encode())]
     data = "\n".join(parts).encode() + b"\n"
     for size in (len(data), 65536, 1000):
         reader = PrintedLines()
         found = [line.text for begin in range(0, len(data), size) for line in reader.take(data[begin : begin + size])]
-        assert found == told
-    assert len(told) < len(parts) / 2
+        assert found == expected
+    assert len(expected) < len(parts) / 2
 
 
 def test_random_bytes_give_no_control_characters() -> None:

@@ -147,7 +147,7 @@ def test_query_script_runs_under_other_python_versions_without_packages() -> Non
 # -- the launcher's use of the check ------------------------------------------------------------------------------
 
 
-def placement(
+def assignment(
     *own: str, devices: tuple[str, ...], kind: str = "nvidia", addresses: tuple[str, ...] = ()
 ) -> RankAssignment:
     return RankAssignment(
@@ -156,21 +156,21 @@ def placement(
 
 
 def test_worker_environment_has_uuids_or_integer_numbers() -> None:
-    both = placement("GPU-b", devices=("GPU-b", "GPU-a"))
+    both = assignment("GPU-b", devices=("GPU-b", "GPU-a"))
     by_uuid = local.environment({"CUDA_VISIBLE_DEVICES": "7"}, "run", both)
     assert (by_uuid["CUDA_VISIBLE_DEVICES"], by_uuid["CUDA_DEVICE_ORDER"]) == ("GPU-b,GPU-a", "PCI_BUS_ID")
     by_number = local.environment({}, "run", both, {"GPU-a": "0", "GPU-b": "5"})
     assert (by_number["CUDA_VISIBLE_DEVICES"], by_number["CUDA_DEVICE_ORDER"]) == ("5,0", "PCI_BUS_ID")
-    alone = placement("GPU-b", devices=("GPU-b", "GPU-a"), addresses=("127.0.0.1:1",))
+    alone = assignment("GPU-b", devices=("GPU-b", "GPU-a"), addresses=("127.0.0.1:1",))
     assert local.environment({}, "run", alone)["CUDA_VISIBLE_DEVICES"] == "GPU-b"
-    cpu = placement("cpu:0", devices=("cpu:0",), kind="cpu")
+    cpu = assignment("cpu:0", devices=("cpu:0",), kind="cpu")
     assert local.environment({}, "run", cpu)["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_integer_numbers_are_derived_from_uuids_and_pass_the_check(nvml: StandIn) -> None:
     nvml.write(gpus=3, gpu0={"bus": 9}, gpu2={"speed": 9})
     ticked = (uuid(0), uuid(2))
-    workers = [placement(each, devices=ticked) for each in ticked]
+    workers = [assignment(each, devices=ticked) for each in ticked]
     names = local.cuda_names(workers, "integer", sys.executable)
     assert names == {uuid(0): "2", uuid(2): "1"}
     assert local.cuda_names(workers, "uuid", sys.executable) is None
@@ -182,13 +182,13 @@ def test_integer_numbers_are_derived_from_uuids_and_pass_the_check(nvml: StandIn
 def test_each_worker_is_checked_with_its_own_visible_gpus(nvml: StandIn) -> None:
     nvml.write(gpus=2, gpu1={"cuda_hidden": 1})
     ticked = (uuid(0), uuid(1))
-    workers = [placement(each, devices=ticked, addresses=("127.0.0.1:1",)) for each in ticked]
+    workers = [assignment(each, devices=ticked, addresses=("127.0.0.1:1",)) for each in ticked]
     with pytest.raises(RunError, match=f"chosen: {uuid(1)}; shown: none"):
         local.check_visible_devices(make_spec("digits_mlp"), "run", workers)
 
 
 def test_run_without_gpus_does_not_query_the_driver(nvml: StandIn) -> None:
     nvml.write(gpus=1, cuda_crash="segv")
-    workers = [placement("cpu:0", devices=("cpu:0",), kind="cpu")]
+    workers = [assignment("cpu:0", devices=("cpu:0",), kind="cpu")]
     local.check_visible_devices(make_spec("digits_mlp"), "run", workers)
     assert local.cuda_names(workers, "integer", sys.executable) is None

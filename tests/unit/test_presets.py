@@ -118,7 +118,7 @@ def test_shell_command_with_several_ranks_uses_torchrun(script: Path) -> None:
     ]  # fmt: skip
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert __main__.main(words) == 2
     captured = capsys.readouterr()
     assert not captured.out
@@ -127,22 +127,22 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_options_that_do_not_apply_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(script)
-    assert said(capsys, "run", "--devices", "cpu:0").startswith("No recipe or script is given.")
-    assert said(capsys, "run", "digits_cnn", "--script", path) == (
+    assert error_of(capsys, "run", "--devices", "cpu:0").startswith("No recipe or script is given.")
+    assert error_of(capsys, "run", "digits_cnn", "--script", path) == (
         "Both a recipe and --script are given. A run trains one of them: leave the other out."
     )  # fmt: skip
-    assert said(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
-    assert said(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
-    assert said(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."
-    assert said(capsys, "run", "digits_cnn", "--", "x") == "An argument after -- is for scripts only. Leave it out."
-    assert said(capsys, "run", "--script", path, "--env", "=A") == "--env '=A' is not of the form NAME=VALUE."
-    assert "There is no folder" in said(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
-    assert "'two' is not a launch mode of scripts" in said(capsys, "run", "--script", path, "--launch", "two")
-    assert "cannot be set for a script" in said(
+    assert error_of(capsys, "run", "--script", path, "--epochs", "0") == "--epochs is for recipes only. Leave it out."
+    assert error_of(capsys, "run", "--script", path, "--set", "a=b") == "--set is for recipes only. Leave it out."
+    assert error_of(capsys, "run", "digits_cnn", "--env", "A=b") == "--env is for scripts only. Leave it out."
+    assert error_of(capsys, "run", "digits_cnn", "--", "x") == "An argument after -- is for scripts only. Leave it out."
+    assert error_of(capsys, "run", "--script", path, "--env", "=A") == "--env '=A' is not of the form NAME=VALUE."
+    assert "There is no folder" in error_of(capsys, "run", "--script", path, "--cwd", path + "x", "--devices", "cpu:0")
+    assert "'two' is not a launch mode of scripts" in error_of(capsys, "run", "--script", path, "--launch", "two")
+    assert "cannot be set for a script" in error_of(
         capsys, "run", "--script", path, "--devices", "cpu:0", "--env", "CUDA_VISIBLE_DEVICES=0"
     )  # fmt: skip
-    assert "There is no Python called 'nopy'" in said(capsys, "run", "--script", path, "--python", "nopy")
-    assert "There is no preset" in said(capsys, "run", "--setup", "none", "--devices", "cpu:0")
+    assert "There is no Python called 'nopy'" in error_of(capsys, "run", "--script", path, "--python", "nopy")
+    assert "There is no preset" in error_of(capsys, "run", "--setup", "none", "--devices", "cpu:0")
 
 
 def test_port_in_use_and_reserved_variables_are_refused(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,11 +151,11 @@ def test_port_in_use_and_reserved_variables_are_refused(script: Path, capsys: py
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert said(capsys, *words, "--env", f"MASTER_PORT={port}") == (
+        assert error_of(capsys, *words, "--env", f"MASTER_PORT={port}") == (
             f"MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found."
         )
-    assert said(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is in use or not a port")
-    assert said(capsys, *words, "--env", "RANK=1") == (
+    assert error_of(capsys, *words, "--env", "MASTER_PORT=none").startswith("MASTER_PORT none is in use or not a port")
+    assert error_of(capsys, *words, "--env", "RANK=1") == (
         "RANK cannot be set for a script: Trainyard sets it from the chosen devices. Leave it out."
     )
 
@@ -167,4 +167,4 @@ def test_preset_whose_working_folder_is_gone_is_refused(
     folder.mkdir()
     presets.save(script_spec(script, cwd=folder), tmp_path / "kept.json")
     folder.rmdir()
-    assert f"There is no folder {folder} to run in." in said(capsys, "run", "--setup", str(tmp_path / "kept.json"))
+    assert f"There is no folder {folder} to run in." in error_of(capsys, "run", "--setup", str(tmp_path / "kept.json"))

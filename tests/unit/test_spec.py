@@ -34,10 +34,10 @@ def test_spec_survives_writing_and_reading(tmp_path: Path) -> None:
 def test_spec_of_a_script_has_no_recipe_settings(tmp_path: Path) -> None:
     (tmp_path / "train.py").touch()
     spec = script_spec("train.py", "--lr", "3", cwd=tmp_path)
-    told = json.loads(json.dumps(spec.to_json()))
-    assert not {"recipe", "training", "checkpoints"} & told.keys()
-    assert told["script"]["arguments"] == ["--lr", "3"]
-    assert RunSpec.from_json(told) == spec
+    document = json.loads(json.dumps(spec.to_json()))
+    assert not {"recipe", "training", "checkpoints"} & document.keys()
+    assert document["script"]["arguments"] == ["--lr", "3"]
+    assert RunSpec.from_json(document) == spec
 
 
 def test_unknown_spec_fields_are_ignored(data: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ def test_default_training_settings_are_valid() -> None:
 
 
 def test_rank_assignment_survives_a_command_line() -> None:
-    placement = RankAssignment(
+    assignment = RankAssignment(
         rank=1,
         world_size=2,
         devices=("a", "b"),
@@ -173,4 +173,4 @@ def test_rank_assignment_survives_a_command_line() -> None:
         target="pytorch.ddp",
         addresses=("here:1", "here:2"),
     )
-    assert RankAssignment.from_text(placement.to_text()) == placement
+    assert RankAssignment.from_text(assignment.to_text()) == assignment

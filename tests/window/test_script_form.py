@@ -281,7 +281,7 @@ def test_run_again_starts_same_spec_and_asks_if_device_is_in_use(drive, script, 
     assert panel.runs.count() == 3
     menu_action(menu, "Run again").trigger()
     panel.answer("yesButton")
-    panel.until(lambda: panel.runs.count() == 4, "a run beside it")
+    panel.until(lambda: panel.runs.count() == 4, "a second run")
     panel.until_state("Finished")
     other.run.request("stop")
     other.until_over()

@@ -82,9 +82,9 @@ def _add_part(
     best: Mapping[tuple[int, int], tuple[float, list[int]]], weights: Sequence[float], end: tuple[int, int]
 ) -> tuple[float, list[int]]:
     """Return the best cuts up to this end with one more part, which begins at an earlier place than it ends."""
-    ways = [
+    choices = [
         (max(heaviest, sum(weights[cut : end[1]])), [*begins, cut])
         for (place, cut), (heaviest, begins) in best.items()
         if place < end[0]
     ]
-    return min(ways, default=(float("inf"), [end[1]]))
+    return min(choices, default=(float("inf"), [end[1]]))

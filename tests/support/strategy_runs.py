@@ -17,15 +17,15 @@ STEPS = 69
 """1437 digits in batches of 64: the last batch of each epoch has 29, which two devices cannot share evenly."""
 TWO = cpu_devices()[:2]
 LISTENERS = "listeners.json"
-"""The file beside a run of `CellRuns` with the addresses and ports on which its processes listened."""
+"""The file next to a run of `StrategyRuns` with the addresses and ports on which its processes listened."""
 
-CellRuns = Trained[tuple[str, str, int]]
+StrategyRuns = Trained[tuple[str, str, int]]
 """Runs by framework, strategy and accumulation."""
 
 
-def devices_of(cell: Strategy) -> str:
+def devices_of(strategy: Strategy) -> str:
     """Return as many of the two devices as the strategy takes."""
-    return ",".join(device.id for device in TWO[: cell.max_devices])
+    return ",".join(device.id for device in TWO[: strategy.max_devices])
 
 
 def spec_of(framework: str, strategy: str, accumulation: int = 1, **training: object) -> RunSpec:
