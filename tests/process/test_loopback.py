@@ -336,6 +336,8 @@ def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Pat
     assert "(unshare: No space left on device; user.max_net_namespaces is 0)" in refused.stderr
     assert "Choose strategy mirrored, or allow open ports (--allow-open-ports)." in refused.stderr
     assert not runs_root.exists()
+    listed = denied("catalog", runs_root=runs_root).stdout
+    assert "tensorflow multi_worker_mirrored: Strategy multi_worker_mirrored opens network ports" in listed
 
 
 def test_allowed_open_ports_are_named_in_a_notice(

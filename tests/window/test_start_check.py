@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +28,7 @@ from gui.style.theme import DARK
 from gui.viewmodels.setup.device_sharing import shared_device_question
 from gui.viewmodels.setup.start_check import StartCheck, StartConditions, check_start, readings_state
 from gui.widgets.message_strip import MessageStrip
+from tests.support import no_namespaces
 from tests.support.running import make_spec
 
 GB = 2**30
@@ -52,6 +56,37 @@ def ready(current: Survey, *devices: str, stale_age_s=None, held_by=None) -> str
     assert result.problems == ()
     assert result.is_warning is result.ready.startswith("Ready, but")
     return result.ready
+
+
+PORTS_CHECK = """
+from core.config.choices import RecipeChoices
+from core.devices.cpu import cpu_devices
+from core.devices.device import Survey
+from gui.viewmodels.setup.start_check import StartConditions, check_start
+
+now = StartConditions(survey=Survey(devices=tuple(cpu_devices()), samples=()))
+for allowed in (False, True):
+    choices = RecipeChoices(
+        recipe="digits_cnn", devices=("cpu:0",), framework="tensorflow", strategy="multi_worker_mirrored",
+        allow_open_ports=allowed,
+    )
+    check = check_start(choices, now)
+    print(check.offers_open_ports, *check.problems)
+"""
+
+
+def test_start_check_explains_open_ports_and_offers_to_allow_them():
+    """Where the kernel allows no namespace; takes a second, for another process."""
+    done = subprocess.run(
+        [sys.executable, no_namespaces.__file__, sys.executable, "-c", PORTS_CHECK],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    if done.returncode == no_namespaces.CANNOT:
+        pytest.skip("this machine allows no user namespace, in which namespaces could be forbidden")
+    refused, allowed = done.stdout.splitlines()
+    assert refused.startswith("True Strategy multi_worker_mirrored opens network ports without a password")
+    assert refused.endswith("Choose strategy mirrored, or allow open ports (--allow-open-ports).")
+    assert allowed == "True"
 
 
 # -- free memory ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from core.catalog.frameworks import FRAMEWORKS, framework
 from core.catalog.strategies import STRATEGIES
 from core.cli.output import say, say_rows
 from core.config import validation
+from core.launchers import loopback
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -22,6 +23,7 @@ def show_catalog(options: Namespace) -> int:
             "parallel": each.parallel,
             "missing": None if validation.is_installed(framework(each.framework)) else "not installed",
             "unavailable": each.unavailable() or None,
+            "open_ports": (loopback.obstacle(each.name) or None) if each.needs_addresses else None,
             "devices": {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)},
         }
         for each in STRATEGIES
@@ -29,8 +31,8 @@ def show_catalog(options: Namespace) -> int:
     shown = [{**each, "missing": each["missing"] or ("unavailable" if each["unavailable"] else None)} for each in rows]
     say_rows(options, rows if options.json else shown, ("framework", "strategy", "missing", "summary"))
     for each in () if options.json else rows:
-        if each["unavailable"]:
-            say(f"{each['framework']} {each['strategy']}: {each['unavailable']}")
+        if sentence := each["unavailable"] or each["open_ports"]:
+            say(f"{each['framework']} {each['strategy']}: {sentence}")
     return 0
 
 
