@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.runs.verdicts import read_release
-from core.system.process_info import read_ended
+from core.system.process_info import read_ended, whole_or_none
 from core.system.processes import HostId, ProcessId
 
 if TYPE_CHECKING:
@@ -241,6 +241,11 @@ def _worker_exit(facts: RunFacts, event: Event) -> RunFacts:
 
 def _device(facts: RunFacts, event: Event) -> RunFacts:
     known = {name: value for name, value in event.items() if name not in {"t", "kind"}}
+    texts = [known.get(name) for name in ("device_kind", "label", "name", "pci_bus_id")]
+    cores = known.get("cores") or []
+    if not all(isinstance(text, (str, type(None))) for text in texts) or not isinstance(cores, list):
+        raise TypeError(event)
+    known |= {"memory_total_bytes": whole_or_none(known.get("memory_total_bytes")), "cores": [*map(int, cores)]}
     return replace(facts, devices={**facts.devices, str(event["id"]): known})
 
 

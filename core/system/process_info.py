@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from core.schema.events import MAX_NUMBER
 from core.system import procfs
 from core.system.processes import TAG
 from core.system.procfs import PROC
@@ -161,12 +162,14 @@ def _short_or_none(command: str | None) -> str | None:
 
 
 def whole_or_none(value: object) -> int | None:
-    """Return a number of an event as an int, or None for None. Raises `TypeError`."""
+    """Return a number of an event as an int, or None for None. Raises `TypeError`, `ValueError` or `OverflowError`."""
     if value is None:
         return None
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(value)
-    return int(value)
+    if abs(number := int(value)) >= MAX_NUMBER:
+        raise OverflowError("too large for a float")
+    return number
 
 
 def finite(value: Any) -> float:  # noqa: ANN401 (a value from an event)
