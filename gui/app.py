@@ -27,7 +27,14 @@ NO_WINDOW = 2
 
 
 def create_window(runs_root: Path) -> MainWindow:
-    """Return a window on the runs under a folder, not shown yet. There must be a QApplication."""
+    """Return a complete window on the runs under a folder, not shown yet. There must be a QApplication."""
+    window = _create_window(runs_root)
+    window.create_plots()
+    return window
+
+
+def _create_window(runs_root: Path) -> MainWindow:
+    """Return a window that creates its plots just after its first frame."""
     from .main_window import MainWindow
 
     locale.setlocale(locale.LC_NUMERIC, "C")  # QApplication sets the desktop's, under which C libraries misread 1.5
@@ -50,7 +57,7 @@ def main(runs_root: Path) -> int:
     app.setApplicationName("trainyard")
     app.setApplicationDisplayName("Trainyard")
     app.setDesktopFileName("trainyard")
-    window = create_window(runs_root)
+    window = _create_window(runs_root)
     _catch_exceptions(window)
     _close_on_signals(window)
     window.show()

@@ -114,9 +114,17 @@ class MainWindow(QMainWindow):
         self.panels.details.log.follow()
         self.panels.plots.redraw()
 
+    def create_plots(self) -> None:
+        """Create the plots, unless there are some."""
+        if not self.panels.plots.plots:
+            self.panels.plots.create_plots()
+            self.controllers.state.restore_plots()
+            self.controllers.run.show_run()
+
     def _open(self) -> None:
         """Do what the first frame does not need."""
         self.opened = True
+        self.create_plots()
         self.setWindowIcon(QIcon(str(ROOT / "icons" / "trainyard.svg")))
         self.controllers.run.attach_to_newest()
         self.controllers.start.reread()

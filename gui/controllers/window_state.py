@@ -29,20 +29,24 @@ class WindowState:
         self._setup.restore(choices)
         ticked = choices.get("devices")
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
-        self._plots.restore(self._file.mapping("window/plots"))
         self._window.restoreGeometry(self._file.data("window/geometry"))
         devices = self._file.text("window/layout_devices")
         self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
+
+    def restore_plots(self) -> None:
+        """Restore how the plots are drawn, after they are created."""
+        self._plots.restore(self._file.mapping("window/plots"))
         self._plots.restoreState(self._file.data("window/plot_heights"))
 
     def save(self) -> None:
         """Save everything."""
         self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.ticked())})
-        self._file.keep_mapping("window/plots", self._plots.remember())
         self._file.keep_data("window/geometry", self._window.saveGeometry())
         self._file.keep_data("window/layout", self._layout.save())
         self._file.keep_text("window/layout_devices", str(self._layout.room_for))
-        self._file.keep_data("window/plot_heights", self._plots.saveState())
+        if self._plots.plots:
+            self._file.keep_mapping("window/plots", self._plots.remember())
+            self._file.keep_data("window/plot_heights", self._plots.saveState())
         self._file.save()
 
     def first_time(self, what: str) -> bool:

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.plots.items.canvas import Canvas
-from gui.plots.items.end_mark import ENDED, EndMark
+from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
@@ -164,8 +164,9 @@ class Plot(QFrame):
         self._note.setVisible(bool(text))
         self._values.setVisible(not text)
 
-    def show_training_end(self, end_text: str, resumed: tuple[float, ...]) -> None:
-        """Set the label of the end of training, and the times at which the run was resumed (unix seconds)."""
+    def show_training_end(self, resumed: tuple[float, ...], *, paused: bool) -> None:
+        """Label the end of training; `resumed`: the times at which the run was resumed (unix seconds)."""
+        end_text = PAUSED if paused else ENDED
         if (end_text, resumed) != (self._end_text, self.resumed):
             self._end_text, self.resumed = end_text, resumed
             self.end.set_text(end_text)

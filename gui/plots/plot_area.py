@@ -8,9 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter
 
 from core.runs.states import RunState
-from gui.plots.items.end_mark import ENDED, PAUSED
-
-from .registry import PLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,13 +27,24 @@ IDLE_S = 4.0
 
 
 class PlotArea(QSplitter):
-    """The plots of the registry in a vertical splitter."""
+    """The plots of the registry in a vertical splitter; empty until `create_plots`."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(Qt.Orientation.Vertical)
         self.setChildrenCollapsible(False)
         self.setHandleWidth(8)
-        self.plots: dict[str, Plot] = {row.name: row.make(theme) for row in PLOTS}
+        self._theme = theme
+        self.plots: dict[str, Plot] = {}
+
+    def create_plots(self) -> None:
+        """Create the plots, once.
+
+        Importing pyqtgraph and creating the plots takes a third of the start of the window, so that the devices and
+        the setup are shown before.
+        """
+        from .registry import PLOTS
+
+        self.plots = {row.name: row.make(self._theme) for row in PLOTS}
         for number, plot in enumerate(self.plots.values()):
             plot.setMinimumHeight(MIN_HEIGHT_PX)
             self.addWidget(plot)
@@ -54,13 +62,14 @@ class PlotArea(QSplitter):
 
     def show_memory_note(self, text: str, tone: str) -> None:
         """Show the memory verdict in the head of the memory plot; the empty string removes it."""
-        self.plots["memoryPlot"].set_note(text, tone)
+        if self.plots:
+            self.plots["memoryPlot"].set_note(text, tone)
 
     def show_facts(self, facts: RunFacts) -> None:
         """Mark how training ended and when the run was resumed."""
         starts = [time for time, state in facts.history if state is RunState.STARTING]
         for plot in self.plots.values():
-            plot.show_training_end(PAUSED if facts.state is RunState.PAUSED else ENDED, tuple(starts[1:]))
+            plot.show_training_end(tuple(starts[1:]), paused=facts.state is RunState.PAUSED)
 
     def redraw(self) -> None:
         """Redraw the plots that have changed."""
@@ -69,6 +78,7 @@ class PlotArea(QSplitter):
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
+        self._theme = theme
         for plot in self.plots.values():
             plot.set_theme(theme)
 

@@ -1,7 +1,8 @@
 """Time from the command to a usable window, over that of a bare PySide6 + pyqtgraph window with one plot.
 
-Usable: painted, with the devices in their rows. Each start is a process of its own, offscreen, the two in turn.
-Target: at most 1.3 times the bare one.
+Usable: painted, with the devices in their rows and everything to start a run. The plots are created just after this
+first frame; the time until they are painted, too, is the second measurement. Each start is a process of its own,
+offscreen, the two in turn. Target: usable in at most 1.3 times the time of the bare one.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ plot.plot([0.0, 1.0, 2.0], [2.0, 1.0, 0.5])
 window.setCentralWidget(plot)
 window.show()
 wait_for_paint(plot.viewport(), lambda: True)
-sys.stdout.write("usable\\n"); sys.stdout.flush()
+sys.stdout.write("usable\\ncomplete\\n"); sys.stdout.flush()
 """
 
 OURS = """
 import sys
-from PySide6.QtWidgets import QApplication, QTableWidget
+from PySide6.QtWidgets import QApplication, QTableWidget, QWidget
 from tests.benchmarks.bench_start import wait_for_paint
 def usable(*_):
     window = next(widget for widget in QApplication.topLevelWidgets() if widget.objectName() == "" and widget.isWindow()
@@ -46,6 +47,12 @@ def usable(*_):
     devices = window.findChild(QTableWidget, "deviceTable")
     wait_for_paint(devices.viewport(), lambda: devices.rowCount() > 0)
     sys.stdout.write("usable\\n"); sys.stdout.flush()
+    while window.findChild(QWidget, "memoryPlot") is None:
+        QApplication.processEvents()
+    plot = window.findChild(QWidget, "memoryPlot")
+    plot.update()  # it may have been painted already
+    wait_for_paint(plot, lambda: True)
+    sys.stdout.write("complete\\n"); sys.stdout.flush()
     window.close()
     return 0
 QApplication.exec = usable
@@ -73,8 +80,8 @@ def wait_for_paint(widget: object, ready: object) -> None:
         QApplication.processEvents()
 
 
-def start_s(code: str, folder: str) -> float:
-    """Seconds from the start of the process to its word that it is usable."""
+def start_s(code: str, folder: str) -> tuple[float, float]:
+    """Return the seconds from the start of the process until it is usable, and until it is complete."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {
         "QT_QPA_PLATFORM": "offscreen",
@@ -86,11 +93,14 @@ def start_s(code: str, folder: str) -> float:
         [sys.executable, "-c", code, f"{folder}/runs"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    word = process.stdout.readline()
-    took = time.perf_counter() - began
+    took = []
+    for expected in ("usable\n", "complete\n"):
+        word = process.stdout.readline()
+        took.append(time.perf_counter() - began)
+        assert word == expected, word
     process.communicate()
-    assert word == "usable\n", word
-    return took
+    usable_s, complete_s = took
+    return usable_s, complete_s
 
 
 def main() -> int:
@@ -99,18 +109,22 @@ def main() -> int:
         for code in (BARE, OURS):
             start_s(code, folder)
         pairs = [(start_s(BARE, folder), start_s(OURS, folder)) for _ in range(PAIRS)]
-    bare = statistics.median(pair[0] for pair in pairs)
-    ours = statistics.median(pair[1] for pair in pairs)
-    ratio = statistics.median(own / other for other, own in pairs)
+    bare, usable, complete = (
+        statistics.median(times) for times in zip(*((bare[0], *ours) for bare, ours in pairs), strict=True)
+    )
+    ratio = statistics.median(ours[0] / bare[0] for bare, ours in pairs)
+    complete_ratio = statistics.median(ours[1] / bare[0] for bare, ours in pairs)
     table(
         f"Start to a usable window, medians of {PAIRS} pairs",
         ["window", "seconds", "ratio", "target"],
         [
             ["bare PySide6 + pyqtgraph", f"{bare:.3f}", "1", ""],
-            ["trainyard", f"{ours:.3f}", f"{ratio:.2f}", f"{TARGET}"],
+            ["trainyard, usable", f"{usable:.3f}", f"{ratio:.2f}", f"{TARGET}"],
+            ["trainyard, with its plots", f"{complete:.3f}", f"{complete_ratio:.2f}", ""],
         ],
     )
-    write_json("start", {"pairs_s": pairs, "bare_s": bare, "ours_s": ours, "ratio": ratio, "target": TARGET})
+    results = {"bare_s": bare, "usable_s": usable, "ratio": ratio, "target": TARGET}
+    write_json("start", {"pairs_s": pairs, **results, "complete_s": complete, "complete_ratio": complete_ratio})
     return 0
 
 

@@ -9,7 +9,6 @@ import pytest
 from PySide6.QtGui import QImage
 
 from core.series.run_series import RunSeries
-from gui.plots.items.end_mark import PAUSED
 from gui.plots.items.multi_line import drop_constant_points
 from tests.window.plotted import COLOURS, LABELS, START, draw, events
 
@@ -21,7 +20,7 @@ def test_end_mark_of_paused_training_says_paused(plots, run_series) -> None:
     memory = plots["memoryPlot"]
     draw(run_series, memory)
     assert memory.end.label.toPlainText() == "training ended"
-    memory.show_training_end(PAUSED, ())
+    memory.show_training_end((), paused=True)
     memory.redraw()
     assert memory.end.label.toPlainText() == "training paused"
 

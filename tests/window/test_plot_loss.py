@@ -9,7 +9,6 @@ import pytest
 from PySide6.QtCore import QPoint
 
 from core.series.run_series import RunSeries
-from gui.plots.items.end_mark import ENDED
 from gui.style.theme import DARK
 from tests.window.plotted import PER_EPOCH, START, STEPS, choose, draw, losses, resume_events
 
@@ -129,7 +128,7 @@ def test_pause_is_a_gap_on_time_axis_only(plots, run_series) -> None:
     run_series.fold(resume_events(step))
     draw(run_series, loss)
     assert gaps(loss, past=20) == []
-    loss.show_training_end(ENDED, (START + 100,))
+    loss.show_training_end((START + 100,), paused=False)
     loss.redraw()
     assert gaps(loss, past=20) == [100, 100], "in the loss line and in its mean"
     choose(loss, "axis_box", "step")

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import psutil
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QComboBox, QWidget
 
 from core.runs.states import RunState
 from gui.app import create_window
+from gui.main_window import MainWindow
 from tests.support.acting import played
 from tests.support.running import start
 
@@ -63,6 +64,24 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
     gc.collect()
     # Helper processes were asked to exit; the window does not wait for them.
     qtbot.waitUntil(lambda: set(psutil.Process().children()) <= others, timeout=20_000)
+
+
+def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_root):
+    panel = drive()
+    smoothing = panel.box("smoothingBox")
+    smoothing.setCurrentIndex(2)
+    chosen = smoothing.currentText()
+    panel.window.close()
+    for polled in (False, True):  # a window that is closed before its first poll keeps the settings of the plots
+        window = MainWindow(runs_root)  # as the command makes it
+        qtbot.addWidget(window)
+        assert window.panels.devices.table.rowCount() > 0
+        assert window.findChild(QWidget, "lossPlot") is None
+        if polled:
+            window.show()
+            qtbot.waitUntil(lambda window=window: window.findChild(QWidget, "lossPlot") is not None, timeout=20_000)
+            assert window.findChild(QComboBox, "smoothingBox").currentText() == chosen
+        window.close()
 
 
 def test_hidden_window_polls_less_often(drive):
