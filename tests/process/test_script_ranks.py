@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from core.launchers.torch_store import HOST, TorchStore
+from core.runs.index import directories
+from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes
 from tests.support.listening import listening, processes_of
@@ -93,6 +96,28 @@ def test_port_stays_free_for_a_program_that_arranges_it_itself(
     ended = ranks(tmp_path, source, **environment).until_over()
     assert ended.state is RunState.FINISHED, ended.run.log_end()
     assert ended.run.log_end().split()[0] == "False"
+
+
+def test_run_in_a_network_of_its_own_is_stopped_from_outside(tmp_path: Path) -> None:
+    """Start a run as docs/scripts.md has it."""
+    own = "unshare --map-root-user --net sh -c"
+    if subprocess.run([*own.split(), "ip link set lo up"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine allows no network namespace, or lacks unshare or ip")
+    root = Path(__file__).parents[2]
+    assert own in (root / "docs" / "scripts.md").read_text()
+    source = WAITS.replace("import os, time", "import os, socket, time\nprint(socket.if_nameindex())")
+    (tmp_path / "program.py").write_text(source)
+    words = [sys.executable, "-m", "core.cli", "run", "--detach", "--script", str(tmp_path / "program.py"),
+             "--devices", "cpu:0,cpu:1", "--launch", "per-device", "--runs", str(tmp_path / "runs")]  # fmt: skip
+    inside = f"ip link set lo up && exec {shlex.join(words)}"
+    subprocess.run([*own.split(), inside], cwd=root, check=True, capture_output=True)
+
+    (run_dir,) = directories(tmp_path / "runs")
+    followed = Followed(Run.attach(run_dir)).until_trained()
+    assert followed.run.log_end().startswith("[(1, 'lo')]")
+    followed.run.request("stop")
+    assert followed.until_over().state is RunState.STOPPED
+    assert processes.tagged(followed.run.id) == []
 
 
 def test_rank_0_serves_where_there_is_no_suitable_pytorch(tmp_path: Path) -> None:
