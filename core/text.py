@@ -14,7 +14,11 @@ def join_names(names: Iterable[str], last: str = "and") -> str:
     return f"{', '.join(first)} {last} {final}" if first else final
 
 
-def first_names(names: Sequence[str], limit: int, more: str = "more") -> list[str]:
+MAX_NAMES = 5
+"""Names that a sentence lists; it counts the rest. A run can leave a thousand processes behind."""
+
+
+def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = "more") -> list[str]:
     """Return at most `limit` names and how many are left out: `A`, `B`, `3 more`."""
     left = len(names) - limit
     return [*names[:limit], f"{left} {more}"] if left > 0 else [*names]

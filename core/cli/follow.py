@@ -25,8 +25,6 @@ SLOW_POLL_S = 0.25
 LINE_EVERY_S = 5.0
 """Seconds between lines of progress in a file or a pipe. On a terminal each poll rewrites the line."""
 REQUEST_WORDS = {"pause": "pausing", "save": "saving"}
-MAX_NAMES = 5
-"""Ended processes that are named; the others are counted."""
 
 
 def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
@@ -92,7 +90,7 @@ def hard_end(facts: RunFacts) -> str | None:
     if facts.ended_processes:
         names = [f"pid {each.pid} {each.name or ''}".rstrip() for each in facts.ended_processes]
         signals = join_names(sorted({each.signal for each in facts.ended_processes}))
-        parts.append(f"left over and ended ({signals}): {join_names(first_names(names, MAX_NAMES))}")
+        parts.append(f"left over and ended ({signals}): {join_names(first_names(names))}")
     return "; ".join(parts) + "." if parts else None
 
 

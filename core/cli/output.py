@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from core.runs.facts import RunFacts
 
+MAX_PROCESSES = 20
+"""Processes that were ended, of which `show` prints a line each."""
+
 
 def say(text: str) -> None:
     """Print a line of the answer to stdout."""
@@ -119,10 +122,13 @@ def release_lines(facts: RunFacts) -> list[str]:
         lines.append(f"memory of {label}: {found.verdict.value}, {steps} (before -> peak -> after), {after}")
         if found.verdict is not Verdict.RELEASED:
             lines.append(f"  {found.sentence}")
-    for each in facts.ended_processes:
+    for each in facts.ended_processes[:MAX_PROCESSES]:
         process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
         command = shortened(each.command or "", 80)
         lines.append(f"ended by the {each.by}: {process} ({each.signal}) {command}".rstrip())
+    more = len(facts.ended_processes) - MAX_PROCESSES
+    if more > 0:
+        lines.append(f"{more} more processes were ended; --json lists all of them.")
     return lines
 
 

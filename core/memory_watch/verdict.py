@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from core.runs.verdicts import Verdict
 from core.system.process_info import ProcessInfo
 from core.system.procfs import STUCK
+from core.text import first_names
 from core.units import size
 
 if TYPE_CHECKING:
@@ -334,8 +335,8 @@ def _size_of(process: ProcessInfo) -> str:
 
 
 def enumerated(words: Iterable[str]) -> str:
-    """Join names to a list."""
-    return "; ".join(words)
+    """Join the first names to a list, and count the others."""
+    return "; ".join(first_names(list(words)))
 
 
 def _joined(*sentences: str | None) -> str:

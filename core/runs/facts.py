@@ -10,6 +10,7 @@ from core.runs.states import TRANSITIONS, RunState, state_info
 from core.runs.verdicts import read_release
 from core.system.process_info import read_ended, whole_or_none
 from core.system.processes import HostId, ProcessId
+from core.text import MAX_NAMES, first_names, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -162,6 +163,8 @@ class RunFacts:
 MAX_COLLECTED = 10_000
 """Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""
 MAX_TEXT = 20_000
+ALL_ENDED = " `trainyard show RUN --json` lists all of them."
+"""What follows if a sentence does not name all processes that were terminated."""
 """Characters of a text that are shown."""
 
 
@@ -326,8 +329,10 @@ def _ended_sentence(ended: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
     if not ended:
         return ()
     some, was = ("A process", "was") if len(ended) == 1 else ("Processes", "were")
-    names = ", ".join(f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in ended)
-    return (f"{some} of the run {was} still running and {was} terminated before the run was resumed: {names}.",)
+    names = first_names([f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in ended])
+    all_of_them = ALL_ENDED if len(ended) > MAX_NAMES else ""
+    what = f"{some} of the run {was} still running and {was} terminated before the run was resumed"
+    return (f"{what}: {join_names(names)}.{all_of_them}",)
 
 
 def _cut(text: str | None) -> str | None:

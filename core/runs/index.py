@@ -81,7 +81,7 @@ def find(root: Path, text: str) -> Path:
 
 
 def _names(paths: list[Path]) -> str:
-    return join_names(first_names([path.name for path in paths], 5))
+    return join_names(first_names([path.name for path in paths]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

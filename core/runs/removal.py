@@ -15,6 +15,7 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.files import read_json
 from core.schema.paths import EVENTS, LOCK, SPEC_FILE, SUPERVISOR_EVENTS
+from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,7 +162,7 @@ def _is_run_folder(path: Path) -> bool:
 
 
 def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:
-    names = ", ".join(f"pid {each.process.pid} ({each.name})" for each in left)
+    names = join_names(first_names([f"pid {each.process.pid} ({each.name})" for each in left]))
     processes, them = ("a process of it is", "it") if len(left) == 1 else ("processes of it are", "them")
     return (
         f"Run {run_id} was not removed, since {processes} still running: {names}. Terminate {them} first: "

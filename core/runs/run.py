@@ -28,6 +28,7 @@ from core.schema.files import touch
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system import processes
+from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -235,7 +236,7 @@ class Run:
     def _how_lost(self) -> str:
         end = self.log_end(600).strip()
         if not self.dir.is_dir():
-            what = f"The run's folder {self.dir} was removed."
+            what = f"The run's folder {self.dir} was removed or renamed."
         elif self.facts.supervisor is None and self._log.troubles:
             what = "How the run ended is not known, since its events cannot be read."
         elif self.facts.supervisor is None:
@@ -252,7 +253,7 @@ class Run:
         left = processes.tagged(self.id)
         if not left:
             return "; none of its processes is left"
-        pids = ", ".join(str(each.pid) for each in left)
+        pids = join_names(first_names([str(each.pid) for each in left]))
         return (
             f"; processes of it were still running (pid {pids}), and `trainyard sweep` terminates those that are left"
         )

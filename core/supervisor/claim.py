@@ -17,6 +17,7 @@ from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
 from core.system import processes
 from core.system.process_info import TerminatedProcess, ended_fields
 from core.system.terminate import ProcessTarget, terminate
+from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,5 +124,5 @@ def _record(run_dir: Path, ended: Iterable[Terminated[ProcessTarget]]) -> None:
 
 
 def _still_running(run_dir: Path, left: tuple[StillRunning[ProcessTarget], ...]) -> str:
-    names = ", ".join(f"pid {each.target.process.pid} {each.info.name or ''}".strip() for each in left)
-    return f"Run {run_dir.name} cannot be resumed while processes of it are left: {names}. {left[0].why}"
+    names = first_names([f"pid {each.target.process.pid} {each.info.name or ''}".strip() for each in left])
+    return f"Run {run_dir.name} cannot be resumed while processes of it are left: {join_names(names)}. {left[0].why}"

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from core.memory_watch.verdict import enumerated
 from core.memory_watch.watch import HostProcesses, MemoryWatch
+from core.runs.facts import ALL_ENDED
 from core.runs.verdicts import release_fields
 from core.supervisor.stall import StallWatch
 from core.supervisor.unticked_devices import UntickedDeviceWatch
 from core.system.process_info import ended_fields
+from core.text import MAX_NAMES
 
 if TYPE_CHECKING:
     import signal
@@ -120,5 +122,6 @@ def _step(watch: MemoryWatch, write: Callable[..., None], is_hurried: Callable[[
 
 def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
     one = len(signalled) == 1
+    all_of_them = ALL_ENDED if len(signalled) > MAX_NAMES else ""
     what = "A process outlived its worker and was" if one else "Processes outlived their worker and were"
-    return f"{what} sent {number.name}: {enumerated(each.words for each in signalled)}."
+    return f"{what} sent {number.name}: {enumerated(each.words for each in signalled)}.{all_of_them}"

@@ -68,6 +68,8 @@ class Supervisor:
         guard: Guard | None = None,
     ) -> None:  # fmt: skip
         self._run_dir, self._spec, self._job = run_dir, spec, job
+        self._folder = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY)
+        """The run's folder, which stays reachable when it is renamed."""
         self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
         self._readings = DeviceLog(run_dir, sampler, spec.devices)
         self._requests = Requests(run_dir)
@@ -168,7 +170,7 @@ class Supervisor:
         while self._workers.working:
             self._workers.wait(TICK_S if self._facts.state is RunState.RUNNING else BUSY_TICK_S)
             if not self._run_dir.is_dir():
-                raise RunError(f"The run's folder {self._run_dir} was removed while it trained.")
+                raise RunError(_folder_is_gone(self._run_dir, self._folder))
             self._poll_workers()
             self._answer_requests()
             self._stop_stragglers()
@@ -316,9 +318,25 @@ class Supervisor:
         self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
         for name in (f"{EVENTS}/{RESERVE}", RENDEZVOUS):
-            (self._run_dir / name).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._folder)
         self._readings.close()
         self._events.close()
+        os.close(self._folder)
+
+
+def _folder_is_gone(run_dir: Path, folder: int) -> str:
+    """Return why there is nothing at the path of the run's open folder."""
+    if not os.fstat(folder).st_nlink:
+        return f"The run's folder {run_dir} was removed while it trained."
+    try:
+        where = f" to {os.readlink(f'/proc/self/fd/{folder}')}"  # noqa: PTH115 (the kernel's answer)
+    except OSError:
+        where = ""
+    return (
+        f"The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
+        "Rename the folder of a run only after its end."
+    )
 
 
 def _cannot_launch(spec: RunSpec, error: OSError) -> str:

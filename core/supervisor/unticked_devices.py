@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.devices.reader import PROCESSES_S
 from core.runs.facts import UntickedDeviceUse
-from core.text import join_names
+from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -64,8 +64,9 @@ def _whole_gpus(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
 
 def _sentence(pids: Sequence[int], device: Device) -> str:
     processes, are = ("Process", "is") if len(pids) == 1 else ("Processes", "are")
+    which = join_names(first_names([str(pid) for pid in pids]))
     return (
-        f"{processes} {join_names(map(str, pids))} of this run {are} on {device.label} ({device.name}), "
+        f"{processes} {which} of this run {are} on {device.label} ({device.name}), "
         "which was not ticked. "
         "Stop the run; check the recipe for device numbers."
     )

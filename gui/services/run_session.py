@@ -12,6 +12,7 @@ from core.runs.facts import RunFacts
 from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.runs.states import state_info
+from core.schema.paths import SPEC_FILE
 from core.series.run_series import RunSeries
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, progress_view
 from gui.viewmodels.run.run_header import RunSnapshot
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
+
+Identity = tuple[int, int, int]
 
 
 class RunSession(QObject):
@@ -48,6 +51,8 @@ class RunSession(QObject):
         self._last_request: tuple[str, float, Checkpoint | None] | None = None
         """The last request to pause or save, when it was made, and the newest checkpoint before."""
         self._strides = ScriptProgress()
+        self._identity: Identity | None = None
+        """What tells the folder of the run from others, under whatever name; None if it is not there."""
 
     @property
     def facts(self) -> RunFacts:
@@ -94,6 +99,7 @@ class RunSession(QObject):
     def attach(self, run: Run) -> None:
         """Show this run from now on; read what it has recorded at once."""
         self.run, self.run_series = run, RunSeries()
+        self._identity = _identity(run.dir)
         self.spec, self.spec_problem = None, None
         self._strides = ScriptProgress()
         self._forget_requests()
@@ -117,9 +123,16 @@ class RunSession(QObject):
             self.changed.emit()
 
     def poll(self) -> None:
-        """Read what is new."""
+        """Read what is new. A run whose folder was renamed is followed to its new name."""
         if self.run is None or self.run_series is None:
             return
+        identity = _identity(self.run.dir)
+        if identity is None and self._identity is not None:
+            moved = next((each for each in _siblings(self.run.dir) if _identity(each) == self._identity), None)
+            self._identity = None  # search once: a folder that was removed does not come back
+            if moved is not None:
+                self.attach(Run(moved))
+                return
         before = self.run.facts
         self._take_in(self.run.poll())
         if self.run.facts is not before:
@@ -182,3 +195,19 @@ class RunSession(QObject):
             self.spec = run.spec()
         except ValueError as error:
             self.spec_problem = str(error)
+
+
+def _identity(run_dir: Path) -> Identity | None:
+    """Return device, inode and time of the spec, which is never written again; None if there is none."""
+    try:
+        status = (run_dir / SPEC_FILE).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def _siblings(run_dir: Path) -> list[Path]:
+    try:
+        return list(run_dir.parent.iterdir())
+    except OSError:
+        return []

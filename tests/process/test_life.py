@@ -17,6 +17,7 @@ from core.errors import RunError
 from core.runs.directory import launch_supervisor
 from core.runs.run import Run
 from core.runs.states import RunState
+from core.schema.paths import EVENTS, RESERVE
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.support.acting import CHILD, played
@@ -394,6 +395,18 @@ def test_run_ends_when_its_folder_is_removed(runs_root: Path, tmp_path: Path) ->
     wait_until(lambda: not processes.tagged(followed.run.id), 10, "the workers to end")
     with pytest.raises(RunError, match="no longer exists"):
         followed.run.request("stop")
+
+
+def test_run_ends_when_its_folder_is_renamed_and_leaves_no_reserve(runs_root: Path, tmp_path: Path) -> None:
+    followed = start(played(tmp_path / "actor"), runs_root).until_trained(1)
+    run_dir, run_id = followed.run.dir, followed.run.id
+    renamed = run_dir.rename(run_dir.with_name("renamed"))
+    run = Followed(Run.attach(renamed)).until_over().run
+    assert run.facts.state is RunState.FAILED
+    wait_until(lambda: not (renamed / EVENTS / RESERVE).exists(), 10, "the reserve to be removed")
+    wait_until(lambda: not processes.tagged(run_id), 10, "the processes to end")
+    assert f"{run_dir} was renamed to {renamed} while it trained" in str(run.facts.error)
+    assert not run_dir.exists()
 
 
 def test_failed_start_leaves_no_folder(runs_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,13 @@ import itertools
 
 import pytest
 
+from core.cli.follow import hard_end
+from core.cli.output import release_lines
 from core.runs.facts import Checkpoint, Plan, RunFacts, fold
 from core.runs.states import STATES, TRANSITIONS, RunState, state_info
 from core.runs.verdicts import Verdict
 from core.system.processes import ProcessId
+from gui.viewmodels.run.memory_verdicts import ended_words
 
 
 def state(name: str, t: float = 1.0, **fields: object) -> dict[str, object]:
@@ -187,6 +190,24 @@ def test_memory_watch_results_are_kept_until_the_run_is_resumed() -> None:
 def test_processes_ended_by_the_guard_are_recorded_for_a_lost_run() -> None:
     facts = fold(RunFacts(), [*BEFORE_RESUME, {**ENDED, "by": "guard"}])
     assert [each.by for each in facts.ended_processes] == ["guard"]
+
+
+def test_a_thousand_processes_that_were_terminated_are_counted() -> None:
+    left = [
+        {"pid": pid, "created": 4.0, "name": "sleep", "command": "x" * 300, "signal": "SIGKILL"} for pid in range(1000)
+    ]
+    before_resume = {"t": 5.6, "kind": "ended", "by": "supervisor", "before_leg": True, "processes": left}
+    facts = fold(RunFacts(), [*BEFORE_RESUME, before_resume])
+    assert len(facts.ended_processes) == 1000
+    texts = [facts.notices[-1], ended_words(facts), str(hard_end(facts))]
+    for text in texts:
+        assert "pid 0" in text
+        assert "995 more" in text
+        assert len(text) < 600
+    assert "`trainyard show RUN --json` lists all of them." in texts[0]
+    assert "`trainyard show RUN --json` lists all of them." in texts[1]
+    assert len(release_lines(facts)) == 21
+    assert release_lines(facts)[-1] == "980 more processes were ended; --json lists all of them."
 
 
 @pytest.mark.parametrize(

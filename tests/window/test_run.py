@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,6 +211,28 @@ def test_theme_of_open_window_can_change(drive, theme):
     panel = drive()
     panel.window.set_theme(getattr(themes, theme))
     assert not panel.window.grab().isNull()
+
+
+def test_window_follows_a_run_whose_folder_is_renamed(drive, runs_root):
+    run_dir = recorded(runs_root, last="stopped")
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until_state("Stopped")
+    panel.until(lambda: panel.points("lossPlot") > 0, "the curve")
+    drawn = panel.points("lossPlot")
+    renamed = run_dir.rename(run_dir.with_name("20250615-140000-other-0000"))
+    panel.until(lambda: panel.run.dir == renamed, "the new folder")
+    assert panel.state.text() == "Stopped"
+    assert panel.message() == ""
+    panel.until(lambda: panel.points("lossPlot") == drawn, "the same curve")
+    panel.until(lambda: str(renamed) == panel.runs.item(0).data(Qt.ItemDataRole.UserRole), "the new folder in the list")
+    assert panel.runs.currentItem() is panel.runs.item(0)
+    shutil.rmtree(renamed)
+    panel.until(lambda: panel.runs.count() == 0, "an empty list")
+    recorded(runs_root)
+    panel.until(lambda: panel.runs.count() == 1, "another run")
+    assert panel.run.dir == renamed, "a folder that was removed is not mistaken for another"
 
 
 def test_message_about_one_run_disappears_when_another_is_opened(drive, runs_root):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.runs.facts import ALL_ENDED
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import BADNESS, Release, Verdict, worst
-from core.text import join_names
+from core.text import MAX_NAMES, first_names, join_names
 from gui.style.formatting import fine_gigabytes, moment, seconds
 
 if TYPE_CHECKING:
@@ -108,8 +109,11 @@ def ended_words(facts: RunFacts) -> str:
         f"{each.name or 'a process'} (pid {each.pid}, {each.signal}, by the {each.by})"
         for each in facts.ended_processes
     ]
+    if not ended:
+        return ""
     verb = "was" if len(ended) == 1 else "were"
-    return f"Processes left after training {verb} ended: {join_names(ended)}." if ended else ""
+    all_of_them = ALL_ENDED if len(ended) > MAX_NAMES else ""
+    return f"Processes left after training {verb} ended: {join_names(first_names(ended))}.{all_of_them}"
 
 
 def no_verdict_words(facts: RunFacts, *, shown: bool) -> str:
