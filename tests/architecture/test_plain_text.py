@@ -47,8 +47,12 @@ def _is_safe(call: ast.Call, method: str) -> bool:
         return _is_fixed(call.args[TOOLTIP_ARGUMENT[method]])
     if method in ITEM_DATA and any("ToolTipRole" in ast.unparse(each) for each in call.args):
         return any(_is_fixed(each) and not isinstance(each, ast.Constant) for each in call.args)
-    # A form makes a label of a text in front of a field.
-    return method != "addRow" or len(call.args) < 2 or isinstance(call.args[0], ast.Call)
+    # A form makes a label of a text in front of a field; an empty text only aligns the field with others.
+    return method != "addRow" or len(call.args) < 2 or isinstance(call.args[0], ast.Call) or not _text(call.args[0])
+
+
+def _text(node: ast.expr) -> object:
+    return node.value if isinstance(node, ast.Constant) else node
 
 
 def _is_fixed(text: ast.expr) -> bool:
