@@ -62,7 +62,7 @@ def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (f"{LONG_PYTORCH}\ndef model():\n    return 5\n", "model() of wrong returned int. Return a torch.nn.Module."),
         (
             f"{LONG_PYTORCH}\ndef loss(output, target):\n    return 0\n",
-            "needs output, target, but it is called with no arguments. Every other argument needs a default. Return",
+            "needs output, target, but it is called with no arguments. Every other argument needs a default. It",
         ),
         (
             f"{LONG_PYTORCH}\ndef val_data():\n    return train_data()\ndef metrics():\n    return {{'loss': None}}\n",

@@ -1,4 +1,4 @@
-"""Small programs by how they want to be launched: `# name: words of the reason`, and the source, a blank line."""
+"""Small programs for each way of launching: a line `# name: words of the reason`, the source, and an empty line."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Dummy(types.ModuleType):
 
 
 def train(recipe, context):
-    """The loop, in the form of those below `core/worker`."""
+    """Train, with the signature of the strategies in `core/worker`."""
     if context.spec.strategy == "parameter_server" and context.assignment.role != "chief":
         time.sleep(3600)  # it only serves the chief
     controller_of = importlib.import_module("_trainyard.worker.controller").TrainingController

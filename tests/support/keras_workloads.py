@@ -50,7 +50,7 @@ class Stepper:
         return loss
 
     def products(self, inputs, target):
-        """Where the step's products are computed: every device that one is bound to, "" for none."""
+        """Return the devices on which the step's matrix products are computed; "" if a product is bound to none."""
         graph = self.step.get_concrete_function(inputs, target).graph
         return sorted({op.device[-1:] for op in graph.get_operations() if op.type in PRODUCTS})
 

@@ -1,9 +1,9 @@
-"""Kills a training process again and again while it writes checkpoints, and resumes it each time.
+"""Kill a training process again and again while it writes checkpoints, and resumes it each time.
 
     python -m tests.support.killing RUN_DIR KILLS
 
 The worker is the real one, forked from a process that has loaded the framework, so that fifty lives
-take seconds. Prints one JSON document: for each life the step it went on from, and what was half written.
+take seconds. Prints one JSON document: for each worker, the step from which it resumed and the unfinished checkpoints.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def listening(processes: Iterable[int], proc: Path = PROC, *, here: bool = False
 
 
 def beyond_loopback(places: Iterable[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Return those that other machines can reach."""
+    """Return the listeners that other machines can reach."""
     return {place for place in places if not ip_address(place[0]).is_loopback}
 
 

@@ -51,7 +51,7 @@ def resumed(run_dir: Path) -> Followed:
 
 
 def whole_and_stepwise(spec_of: Callable[..., RunSpec], source: str, root: Path) -> tuple[Followed, Followed]:
-    """Return a run without checkpoints and the same run with one per step, to be copied, not changed."""
+    """Return a run without checkpoints and the same run with a checkpoint per step. Copy them; do not change them."""
     recipe = write_recipe(root, source, "drops")
     return train_both(
         spec_of(recipe, checkpoints={"unit": "never"}, devices="cpu:0"),

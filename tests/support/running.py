@@ -69,9 +69,10 @@ LONG_PYTORCH = textwrap.dedent("""\
     def optimizer(params, learning_rate=0.001):
         return Descent(params, learning_rate)
 """)
-"""The same of PyTorch.
+"""The same recipe for PyTorch.
 
-It comes up in little more than half the time, too: any optimizer of torch's own would first load torch's compiler.
+Its optimizer is a class of its own: any optimizer of torch would load torch's compiler, which doubles the time of the
+start.
 """
 FOREVER = 1_000_000
 
@@ -148,7 +149,7 @@ class Followed:
         return self
 
     def _wait_for(self, reached: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Wait until it is reached or can no longer be."""
+        """Wait until the state is reached or can no longer be reached."""
         wait_until(lambda: reached() or self.poll().state is RunState.FAILED, timeout_s, f"{what}; {self._so_far()}")
         assert reached(), f"{what} was not reached; {self._so_far()}"
 
@@ -177,9 +178,9 @@ def train_both(one: RunSpec, other: RunSpec, runs_root: Path) -> tuple[Followed,
 
 
 class Trained(dict[Key, Followed]):
-    """Runs that several tests look at and none changes: each is made when it is first asked for.
+    """Finished runs that several tests read and none changes. Each run is made at its first use.
 
-    Where tests run in several processes, by the first of them that asks; the others wait for it.
+    If tests run in several processes, the first one that needs a run makes it, and the others wait for it.
     """
 
     def __init__(self, make: Callable[[Key, Path], Followed], root: Path) -> None:

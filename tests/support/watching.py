@@ -1,8 +1,8 @@
-"""A window that looks at each run as it comes, for a test that measures it from outside.
+"""Open a window that shows each new run, for a test that measures the process from outside.
 
     python -m tests.support.watching RUNS_ROOT
 
-It looks at every run once, in their order, and prints a line with its name then.
+It shows every run once, in order, and then prints a line with the run's name.
 """
 
 from __future__ import annotations

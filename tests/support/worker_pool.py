@@ -97,7 +97,7 @@ class WorkerPools:
 
     @contextlib.contextmanager
     def cold(self, *, is_cold: bool = True) -> Iterator[None]:
-        """Meanwhile runs are started as users start them; or, in a cold test, in pools after all."""
+        """Within this context, start runs as users start them; or, in a cold test, in pools."""
         before, self._is_cold = self._is_cold, is_cold
         yield
         self._is_cold = before
@@ -169,7 +169,7 @@ def serve(family: str) -> None:
 
 
 def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
-    """Call it, and end this process with its exit code, as the interpreter would, but for the modules that stay."""
+    """Call a function and exit with its result, as the interpreter would, but without unloading modules."""
     code = 1
     try:
         code = function(*arguments, **keywords)
@@ -184,7 +184,7 @@ def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
 
 
 def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = None, gate: int | None = None) -> None:
-    """Begin a session of one's own, with the run's log for output, and these. `gate`: a descriptor to keep."""
+    """Begin a new session with the run's log, this input and this environment. `gate`: a descriptor to keep."""
     os.setsid()
     if stdin is not None:
         os.dup2(stdin, 0)
@@ -202,7 +202,7 @@ def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = No
 
 
 def become_supervisor(family: str, run_dir: str, options: list[str], environment: dict[str, str]) -> int:
-    """As `core.supervisor.__main__`, with workers that are forked."""
+    """Run as `core.supervisor.__main__` does, with forked workers."""
     from core.launchers import local, loopback
     from core.supervisor import __main__ as supervisor
 
@@ -224,7 +224,7 @@ def become_supervisor(family: str, run_dir: str, options: list[str], environment
 
 
 def become_worker(family: str, spec: Any, run_dir: Path, assignment: Any, names: Any, stdin: int) -> int:
-    """As `core.launchers.local.launch` starts one."""
+    """Run a worker as `core.launchers.local.launch` starts one."""
     from core.launchers import local
 
     environment = local.environment(os.environ, run_dir.name, assignment, names)
