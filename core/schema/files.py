@@ -114,7 +114,8 @@ def _checked(handle: int, path: str | Path) -> int:
     """Return the descriptor if it is that of a regular file: since the look at the path, it may have been replaced."""
     try:
         _check_regular(os.fstat(handle), path)
-        os.set_blocking(handle, True)  # programs that inherit it expect an ordinary file
+        if hasattr(os, "O_NONBLOCK"):
+            os.set_blocking(handle, True)  # programs that inherit it expect an ordinary file
     except OSError:
         os.close(handle)
         raise

@@ -12,6 +12,7 @@ import tempfile
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,7 @@ from core.runs.directory import new_directory
 from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.schema.spec import read_spec, write_spec
+from tests.support.hostile_runs import Hostile, watched
 from tests.support.recorded import recorded
 from tests.support.running import script_spec
 
@@ -242,6 +244,27 @@ def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path, h
     assert sorted(path.name for path in runs.iterdir()) == sorted(
         {planted.name, "20990101-zero", "20990102-pipe", "20990103-deep"}
     )
+
+
+@as_root
+def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path, homes: dict[int, Path]) -> None:
+    """Some files cannot be read, and less is read of each run. Costs three seconds: twenty runs."""
+    hostile = Hostile(shared / "runs", Random(1))
+    runs = [hostile.run(number) for number in range(20)]
+    for folder, _, names in os.walk(hostile.root):
+        for path in (Path(folder), *(Path(folder, name) for name in names)):
+            os.chown(path, ATTACKER, ATTACKER, follow_symlinks=False)
+
+    def look() -> None:
+        with watched(lambda: "the list"):
+            assert main(["runs", "--runs", str(hostile.root)]) == 0
+        for run_dir in runs:
+            for words in (("show",), ("show", "--json"), ("export", "--csv", "-"), ("command",)):
+                with watched(lambda words=words, run_dir=run_dir: f"{words} of {run_dir!r}"):
+                    assert main([words[0], str(run_dir), *words[1:]]) in {0, 2}
+
+    said = as_user(VICTIM, look, homes[VICTIM])
+    assert (said.code, "Traceback" in said.err) == (0, False), said.err[-3000:]
 
 
 @as_root
