@@ -1,10 +1,10 @@
-"""One look for who holds the devices, with 500 more processes on the machine. Mark: under 50 ms.
+"""One search for the processes that hold the devices, with 500 more processes on the machine. Mark: under 50 ms.
 
     python -m tests.benchmarks.bench_holders
 
-The processes are real ones that sleep; none has a device open, so that every one is looked through. Against the plain
-alternative: a loop over `/proc` that lists the files of each and compares their names, and says nothing of anybody.
-The second row is what the clean-up after a run looks for: who carries its tag.
+The processes are real ones that sleep. None has a device open, so that all of their files are read. The plain
+alternative is a loop over `/proc` that lists the files of each process and compares their names.
+The second row is the search of the clean-up after a run: the processes with the run's tag.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SLEEPERS = 500
 FILES = 20
-"""That each has open, beside its first three: about as many as a process of a desktop."""
+"""Files that each process has open besides its first three: about as many as a desktop program."""
 GPUS = 8
 ROUNDS = 60
 MARK_MS = 50.0
@@ -56,7 +56,7 @@ def sleepers(count: int) -> int:
 
 
 def plain() -> int:
-    """How many processes have a file of the NVIDIA driver open."""
+    """Return how many processes have a file of the NVIDIA driver open."""
     found = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (the fastest plain way)
         folder = f"/proc/{pid}/fd"
@@ -90,7 +90,7 @@ def main() -> int:
         os.waitpid(first, 0)
     rows = {name: {"median_ms": statistics.median(each), "worst_ms": max(each)} for name, each in spent.items()}
     over = statistics.median(scanned / other for scanned, other in zip(spent["scan"], spent["plain"], strict=True))
-    titles = {"scan": "who holds the devices", "tagged": "who carries a tag", "plain": "plain loop over /proc"}
+    titles = {"scan": "processes on the devices", "tagged": "processes with a tag", "plain": "plain loop over /proc"}
     table(
         f"One look through {there} processes, median of {ROUNDS} (mark: under {MARK_MS:g} ms)",
         ("what", "median, ms", "worst, ms"),

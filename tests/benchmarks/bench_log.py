@@ -1,12 +1,12 @@
-"""How the log view bears a flood, and what watching costs the program that prints it.
+"""How the log view copes with a flood of output, and what watching costs the program that prints it.
 
     python -m tests.benchmarks.bench_log [--seconds N] [--pairs N]
 
 A real child process prints into a file, which an offscreen window page with the log follows at the window's pace.
 
-- turns: each kind of output for some seconds. A turn is the time between two runs of a timer of 1 ms: so long a click
-  would have to wait. How long the page itself takes at a beat, its painting included, stands beside it.
-- intake: a child writes as fast as it can, in pairs: with the page following its file, and with nobody looking.
+- turns: each kind of output for some seconds. A turn is the time between two runs of a timer of 1 ms, which is how
+  long a click would have to wait. The next columns are the time of the page itself per poll, painting included.
+- intake: a child writes as fast as it can, in pairs: with the page following its file, and without a page.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
     python -m tests.benchmarks.bench_plot
 
-Plots of 1200 x 600 pixels get the same points, and a few more before each frame. Every kind of plot and every length
-of run takes its turn in one process, so that whatever else the machine does falls on all. A frame is: take in the new
+Plots of 1200 x 600 pixels get the same points, and a few more before each frame. All kinds of plots and all lengths
+of runs take turns in one process, so that other load on the machine affects all of them. A frame is: take in the new
 points, prepare what is drawn, paint.
 
 - ours: the window's loss plot, every step and its moving mean, with follow mode, axes and read-out
-- plain: one pyqtgraph curve given all points (up to 10^6: beyond that nobody would wait)
+- plain: one pyqtgraph curve given all points (up to 10^6 points: more would take too long)
 - auto-peak: the same with pyqtgraph's own `setDownsampling(auto=True, method="peak")` and `setClipToView(True)`
 
-The other two draw only the steps, without a mean: what ours does more is on its own account.
+The other two draw only the steps, without a mean. The additional work of ours counts as part of its time.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python -m tests.benchmarks.bench_reading [--pairs N] [--lines N]
 
 All that lies between the bytes of a log and the file of events: lines, dialects, places in the training, curves,
-batches, writing. Both sides read the same lines, in turns, and have to write the same events; counted is the processor
-time of this process, of which nobody else can take a part. Mark: a million lines of `plain` a minute.
+batches, writing. Both sides read the same lines, in turns, and must write the same events. The processor time of this
+process is counted, on which other programs have little effect. Mark: a million lines of `plain` a minute.
 """
 
 from __future__ import annotations

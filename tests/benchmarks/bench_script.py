@@ -4,7 +4,7 @@
 
 The script trains a small model on one core, prints a line each step, and measures itself: when its first line was
 executed, and how many steps it made in a second. Marks: at least 0.99 of the throughput; it starts at most 0.3 s later
-than its command was given. A third row writes as fast as it can: what is read of it beside it must not hold it up.
+than its command was given. A third row writes as fast as it can: reading its output must not slow it down.
 """
 
 from __future__ import annotations

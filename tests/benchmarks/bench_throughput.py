@@ -1,9 +1,9 @@
-"""Training throughput of every cell under the panel over a script of the same strategy, written by hand.
+"""Training throughput of every strategy under the panel over a script of the same strategy, written by hand.
 
     python -m tests.benchmarks.bench_throughput [--only NAME ...] [--epochs N] [--turn SECONDS]
 
 The scripts (`by_hand/`) report nothing and write no checkpoints. Both sides are alive, on the same pinned cores, and
-are let go in turn, with the same data, order, weights, batches and validations. That both end at about the same loss
+run in turns, with the same data, order, weights, batches and validations. That both end at about the same loss
 shows that both have done the same work.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MARK = 0.97
 MARKS = {"pytorch.single": 0.98, "pytorch.ddp": 0.98}
 APART = 0.10
-"""As much may the two losses differ, relatively: a cell that leaves out work or does another is far beyond it."""
+"""Maximum relative difference of the two losses. A side that leaves out work or does other work is far beyond it."""
 APART_OTHER_ORDER = 0.50
 """The same where the script sees the items in another order, or the strategy is asynchronous."""
 EPOCHS = {

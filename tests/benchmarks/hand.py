@@ -1,6 +1,6 @@
 """Starts the scripts of `by_hand` as a person would: pinned like the panel's workers, and as many processes.
 
-What a script is told beside its arguments is what `torchrun` would tell it, or `TF_CONFIG`.
+Besides its arguments, a script gets the variables that `torchrun` sets, or `TF_CONFIG`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCRIPTS = Path(__file__).resolve().with_name("by_hand")
 TIMEOUT_S = 3600  # halted for half of it, where it takes turns
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     """What a script printed at its end."""
 
     ends: list[float]
@@ -41,8 +41,8 @@ class Seat(NamedTuple):
     """None: wherever there is room."""
 
 
-def by_hand(work: Work) -> Told:
-    """Train it with the script of its framework and strategy. Raises `RuntimeError` with what the script said."""
+def by_hand(work: Work) -> Result:
+    """Train it with the script of its framework and strategy. Raises `RuntimeError` with the output of the script."""
     row = frameworks.framework(work.framework)
     cell = strategies.find_strategy(work.framework, work.strategy)
     recipe = recipes.find(work.recipe, work.framework)
@@ -76,7 +76,7 @@ def by_hand(work: Work) -> Told:
             for process in processes:
                 process.kill()
                 process.wait()
-        return _told(_text(out), _text(log))
+        return _result(_text(out), _text(log))
 
 
 def _seats(processes: str, cores: list[tuple[int, ...]]) -> list[Seat]:
@@ -93,7 +93,7 @@ def _pinned(command: list[str], seat: Seat) -> list[str]:
 
 
 def _environments(seats: list[Seat]) -> list[dict[str, str]]:
-    """What each process is told of the others."""
+    """Return the variables that tell each process about the others."""
     addresses = free_addresses(len(seats))
     roles = [seat.role for seat in seats]
     cluster = {
@@ -124,8 +124,8 @@ def _text(file: object) -> str:
     return file.read()  # type: ignore[attr-defined]
 
 
-def _told(out: str, log: str) -> Told:
+def _result(out: str, log: str) -> Result:
     for line in out.splitlines():
         if line.startswith('{"ends"'):
-            return Told(**json.loads(line))
-    raise RuntimeError(f"The script written by hand measured nothing. It said:\n{out}{log[-3000:]}")
+            return Result(**json.loads(line))
+    raise RuntimeError(f"The script written by hand measured nothing. Its output:\n{out}{log[-3000:]}")

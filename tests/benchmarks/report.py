@@ -1,4 +1,4 @@
-"""How a benchmark says what it measured: a table for people, a JSON file for comparison."""
+"""Report what a benchmark measured: a table for people, a JSON file for comparison."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -
 
 
 class Stolen:
-    """What the host of a virtual machine took away from it meanwhile, as a share of all its cores' time.
+    """The share of all cores' time that the host of a virtual machine took away from it.
 
-    A turn in which much was taken says little: the two sides of a pair are not taken from alike.
+    A turn in which much was taken is of little use: the two sides of a pair lose different amounts.
     """
 
     def __init__(self) -> None:

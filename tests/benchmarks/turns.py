@@ -1,7 +1,7 @@
-"""Two trainings that are both alive and let go in turn, so that what is compared was measured seconds apart.
+"""Compare two trainings that are both alive and run in turns, so that both are measured within seconds.
 
-On a machine that is shared, or that changes its clock, the same step takes half as long again at another moment: of two
-runs one after the other the later may be the slower by more than what is looked for.
+On a machine that is shared, or that changes its clock, the same step takes half as long again at another moment. Of two
+runs one after the other, one may be slower by more than the difference that is to be measured.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 SIDES: dict[str, Callable[[Work], object]] = {"panel": under_the_panel, "hand": by_hand}
 TURN_S = 1.0
-"""Long beside the quarter of a second at which one process reports: after each turn it makes one report more."""
+"""Much longer than the quarter of a second between the reports of a process, which makes one more report per turn."""
 RANKS_TURN_S = 3.0
 """Where several ranks agree on the distance of their reports, they take the halt for slow steps: for the first second
 of a turn reports are too many."""
 BLOCKS = 10
-"""The pairs of turns are looked at in so many parts, of which the scatter tells how sure the whole is."""
+"""Number of blocks into which the pairs of turns are divided; the scatter of the blocks gives the standard error."""
 MIN_PAIRS = 5
 MARK = "BENCHMARK_SIDE"
-"""A variable of the environment of all processes of a side: it is how they are found."""
+"""A variable in the environment of all processes of a side, by which they are found."""
 
 
 class Span(NamedTuple):
-    """When a side was let go and halted, in unix seconds."""
+    """When a side was continued and halted, in unix seconds."""
 
     began: float
     ended: float
@@ -72,7 +72,7 @@ class Compared(NamedTuple):
 
 
 class Side:
-    """A training in processes of its own, which can be halted and let go."""
+    """A training in processes of its own, which can be halted and continued."""
 
     def __init__(self, name: str, work: Work) -> None:
         self.name = name
@@ -93,7 +93,7 @@ class Side:
         return self._process.poll() is not None
 
     def take_turn(self, seconds: float) -> None:
-        """Let it go for so long, then halt it."""
+        """Continue it for this time, then halt it."""
         began = time.time()
         self._send(signal.SIGCONT, self._known)
         time.sleep(seconds)
@@ -110,7 +110,7 @@ class Side:
         self._known = halted
 
     def result(self) -> dict:
-        """Let it go to its end, and give what it has measured. Raises `RuntimeError` where it failed."""
+        """Continue it to its end and return what it measured. Raises `RuntimeError` if it failed."""
         self._send(signal.SIGCONT, self._known)
         if self._process.wait():
             raise RuntimeError(f"The side {self.name} failed. Its output is above.")
@@ -129,7 +129,7 @@ class Side:
         self._out.close()
 
     def own(self, moment: float) -> float:
-        """How long it had been let go by then, in seconds; `moment` is a unix time."""
+        """Return the seconds that it had run until `moment`, a unix time."""
         return sum(max(0.0, min(span.ended, moment) - span.began) for span in self.spans)
 
     def _pids(self) -> set[int]:

@@ -1,4 +1,4 @@
-"""What every script of this folder needs and no comparison is about: its arguments, and how it is timed."""
+"""What all scripts of this folder share: the arguments and the timing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load(path: Path) -> Any:
 
 
 class Watch:
-    """Notes when each epoch ended."""
+    """Records when each epoch ended."""
 
     def __init__(self) -> None:
         self._ends: list[float] = []
@@ -46,5 +46,5 @@ class Watch:
         self._ends.append(time.time())
 
     def tell(self, val_loss: float | None) -> None:
-        """Print what was measured, for who started this script."""
+        """Print what was measured."""
         print(json.dumps({"ends": self._ends, "val_loss": val_loss}), flush=True)

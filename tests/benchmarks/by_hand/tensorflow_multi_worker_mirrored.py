@@ -1,4 +1,4 @@
-"""TensorFlow's MultiWorkerMirroredStrategy, one process per device, each told by TF_CONFIG who it is."""
+"""TensorFlow's MultiWorkerMirroredStrategy, one process per device, each with its own TF_CONFIG."""
 
 import tensorflow as tf
 from _replicas import train_under

@@ -1,7 +1,7 @@
-"""TensorFlow's ParameterServerStrategy: a chief, workers and a server, each told by TF_CONFIG who it is.
+"""TensorFlow's ParameterServerStrategy: a chief, workers and a server, each with its own TF_CONFIG.
 
-A loss that is looked at costs a message here. So this script looks at all of them once in an epoch, as anybody does
-who trains; one that never looks is some tenth faster.
+Reading a loss costs a message here. This script reads all losses once per epoch, as is usual; a script that never
+reads them is about a tenth faster.
 """
 
 import os
