@@ -5,14 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.runs.facts import RunFacts
 from core.runs.run import Run
 from core.runs.states import RunState
+from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.run_buttons import RunButtons
 from gui.services.run_session import RunSession
 from gui.style.theme import DARK
-from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, run_header
+from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, run_header
 
 
 @pytest.fixture
@@ -22,6 +24,8 @@ def buttons(qtbot):
     return run_buttons
 
 
+NARROW_PX = 1080
+"""The header of a window of 1100 pixels."""
 NOW = 1_800_000_000.0
 
 
@@ -81,3 +85,28 @@ def test_double_click_on_stop_does_not_skip_memory_check(header_in_state):
 def test_only_a_stopping_run_can_be_forced(header_in_state, state, stopping):
     shown = header_in_state(state, since_s=10)
     assert (shown.stopping, shown.can_force) == (stopping, stopping is not None)
+
+
+def test_header_fits_a_narrow_window(qtbot):
+    """A long verdict on the memory gives way, so that no button is cut at 1100 pixels."""
+    header = HeaderPanel(DARK)
+    qtbot.addWidget(header)
+    header.show_header(
+        RunHeader(
+            label="Finished", name="a_very_long_name_of_a_workload", what="PyTorch, data parallel (DDP) on 8 devices",
+            owner="mallory", epoch="epoch 100 of 100", fraction=1.0, detail="took 12:03:05",
+            released="memory not released, cause unknown", released_tone="bad",
+        )
+    )  # fmt: skip
+    assert header.minimumSizeHint().width() <= NARROW_PX
+    header.resize(NARROW_PX, header.sizeHint().height())
+    with qtbot.waitExposed(header):
+        header.show()
+    header.grab()
+    released = header.findChild(QLabel, "releasedLabel")
+    assert released.toolTip() == "memory not released, cause unknown"
+    assert header.findChild(QLabel, "detailLabel").toolTip() == "", "a short text is not cut"
+    for part in (*header.findChildren(QPushButton), released):
+        right = part.mapTo(header, part.rect().topRight()).x()
+        assert right < NARROW_PX
+        assert part.width() >= part.minimumSizeHint().width()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 MIN_NAME_PX = 96
+MIN_RELEASED_PX = 110
 MAX_OWNER = 24
 """Maximum characters of the owner."""
 
@@ -44,12 +45,12 @@ class HeaderPanel(QWidget):
         self._owner.setObjectName("ownerLabel")
         self._owner.setProperty("role", "pill")
         mark(self._owner, tone="warn")
-        self._what = ElidedLabel()
-        # At most as wide as its text, so that the bar gets the rest; by its stretch it shrinks first.
-        self._what.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self._what = ElidedLabel(min_px=0)
+        # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
+        self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
         self.again = RunMenuButton(theme)
-        self._released = PlainLabel()
+        self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
         self._released.setAccessibleName("Memory after training")
         self._shown: RunHeader | None = None
@@ -71,6 +72,7 @@ class HeaderPanel(QWidget):
         self._owner.setVisible(bool(header.owner))
         self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
         mark(self._what, role="" if header.name else "muted")
+        self._what.setMaximumWidth(self._what.sizeHint().width())
         steady = not header.released
         urgent = header.can_force and header.stopping is Forcing.WORKERS
         self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)

@@ -6,10 +6,12 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import PlainLabel
 
 BAR_PARTS = 1000
 MAX_KEPT_PX = 190
+MIN_DETAIL_PX = 100
 BAR_STRETCH = 1000
 """Stretch of the bar; the space left of it has 1, so the bar grows first."""
 
@@ -27,7 +29,7 @@ class ProgressLine(QWidget):
         self.bar.setMinimumWidth(50)
         self.bar.setMaximumWidth(170)
         self.bar.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # takes the rest of the space
-        self.detail = PlainLabel()
+        self.detail = ElidedLabel(min_px=MIN_DETAIL_PX)
         self.detail.setObjectName("detailLabel")
         self.detail.setProperty("role", "muted")
         self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
