@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
 from core.runs.index import RunIndex
-from core.runs.leftovers import supervised_runs
 from core.runs.run import Run
-from core.runs.states import RunState, state_info
-from core.schema.paths import SPEC_FILE, SUPERVISOR_EVENTS
+from core.runs.states import state_info
+from core.schema.paths import SUPERVISOR_EVENTS
 from core.schema.spec import read_spec
 from core.system.process_info import glance
 from core.text import join_names
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 MIN_SHARE = 0.01
 """Part of a device's memory below which a process does not count as using it. A desktop uses a little of every GPU."""
-LAUNCH_S = 2.0
-"""Seconds that the launch of a supervisor may take until its process can be seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +49,7 @@ class DeviceUsers:
         """Return the live runs by device id, in the order of the summaries."""
         found: dict[str, tuple[RunSummary, ...]] = {}
         for summary in summaries:
-            if not state_info(summary.state).over and _is_coming_up(summary):
+            if not state_info(summary.state).over:
                 for device in self._of(summary.dir):
                     found[device] = (*found.get(device, ()), summary)
         return found
@@ -65,17 +61,6 @@ class DeviceUsers:
             except ValueError:  # such as the spec of a newer version
                 self._devices[run_dir] = ()
         return self._devices[run_dir]
-
-
-def _is_coming_up(summary: RunSummary) -> bool:
-    """Return False for a run without a first event that has no supervisor either: it will use no device."""
-    if summary.state is not RunState.CREATED:
-        return True
-    try:
-        made, owner = (summary.dir / SPEC_FILE).stat().st_mtime, summary.dir.stat().st_uid
-    except OSError:
-        return False
-    return time.time() - made < LAUNCH_S or summary.dir.name in supervised_runs(owner)
 
 
 def devices_in_use(survey: Survey, runs_root: Path) -> dict[str, DeviceUse]:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from core.runs.run import Run
 from core.runs.states import state_info
-from core.runs.stopped import STOPPED
 from core.schema.paths import SUPERVISOR_EVENTS
 from core.system import process_info, procfs
-from core.system.own_processes import SUPERVISOR, is_panel
+from core.system.own_processes import is_panel, supervised_runs
 from core.system.processes import RUN_DIR, TAG, ProcessId
 from core.system.procfs import PROC
 
@@ -122,26 +121,6 @@ def _read(pid: int, proc: Path, uid: int) -> _Tagged | None:
 
 
 # -- decide which are orphaned -------------------------------------------------------------------
-
-
-def supervised_runs(uid: int, proc: Path = PROC) -> set[str]:
-    """Return the ids of a user's runs that have a supervisor or a guard, also in containers with other folders.
-
-    A process of another user does not count: any user can start one with such a command line. Nor does one that is
-    stopped, if the run's folder is here: a stopped guard terminates nothing, and the folder tells if the run lives.
-    """
-    lines = ((pid, procfs.words(pid, proc)) for pid in procfs.pids(proc))
-    found = [(pid, words[words.index(SUPERVISOR) + 1]) for pid, words in lines if SUPERVISOR in words[:-1]]
-    return {
-        Path(run_dir).name
-        for pid, run_dir in found
-        if procfs.owner(pid, proc) == uid and not (_is_stopped(pid, proc) and Path(run_dir).is_dir())
-    }
-
-
-def _is_stopped(pid: int, proc: Path) -> bool:
-    stat = procfs.stat(pid, proc)
-    return stat is not None and stat.state in STOPPED
 
 
 def _over(seen: _Tagged, roots: Sequence[Path]) -> tuple[Path | None, str] | None:

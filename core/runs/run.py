@@ -27,7 +27,7 @@ from core.schema.events import Event, Log, make_reserve
 from core.schema.files import touch
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
-from core.system import processes
+from core.system import own_processes, processes
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 COMING_UP_S = 20.0
 """Seconds after which a supervisor without a first event counts as lost."""
+LAUNCH_S = 2.0
+"""Seconds that the launch of a supervisor may take until its process can be seen."""
 RESUMING_S = 40.0
 """Seconds to wait for a resumed run: longer than its supervisor waits for an earlier one and for its processes."""
 NAP_S = 0.02
@@ -200,10 +202,21 @@ class Run:
     def _supervisor_is_alive(self) -> bool:
         known = self.facts.supervisor or self._coming_up
         if known is not None:
-            return self._is_elsewhere() or processes.is_alive(known)
+            # A launched process becomes the guard, which may be killed before its child, the supervisor, is named.
+            is_named = self.facts.supervisor is not None
+            return (
+                self._is_elsewhere()
+                or processes.is_alive(known)
+                or (not is_named and self.dir.is_dir() and self._is_supervised())
+            )
         with contextlib.suppress(OSError):
-            return time.time() - (self.dir / SPEC_FILE).stat().st_mtime < COMING_UP_S
+            age_s = time.time() - (self.dir / SPEC_FILE).stat().st_mtime
+            return age_s < LAUNCH_S or (age_s < COMING_UP_S and self._is_supervised())
         return False
+
+    def _is_supervised(self) -> bool:
+        """Whether a process with the command line of this run's supervisor is there."""
+        return self.id in own_processes.supervised_runs(self.dir.stat().st_uid)
 
     def _is_elsewhere(self) -> bool:
         """Whether the run is on another machine or in another container, where its pids mean other processes."""

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from core.runs.facts import RunFacts
     from core.system.processes import ProcessId
 
-STOPPED = frozenset("Tt")
-"""The states of a process that is stopped by a signal, or by a debugger that traces it."""
 CONTINUED_S = 1.0
 """Seconds to wait for a process after SIGCONT: then a debugger holds it, or something stops it again."""
 
@@ -80,7 +78,7 @@ def _continue(process: ProcessId | None) -> bool:
 def _state(process: ProcessId | None) -> str:
     """Return the state of a stopped process; the empty string if it is not stopped."""
     stat = None if process is None else procfs.stat(process.pid)
-    if process is None or stat is None or stat.created != process.created or stat.state not in STOPPED:
+    if process is None or stat is None or stat.created != process.created or stat.state not in procfs.STOPPED:
         return ""
     return stat.state
 

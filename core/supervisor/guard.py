@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from core.runs.directory import remove_sockets
 from core.schema.events import Writer
 from core.schema.paths import EVENTS, GUARD_EVENTS
-from core.system import process_info, processes
+from core.system import process_info, processes, procfs
+from core.system.own_processes import SUPERVISOR, asks_drivers
 from core.system.process_info import TerminatedProcess, ended_fields
 from core.system.procfs import ENDED, STUCK
 from core.system.run_processes import RunProcesses, adopt_orphans
@@ -35,6 +36,8 @@ SCAN_S = 0.05
 """Seconds between two searches for processes."""
 QUIET_S = 1.0
 """Seconds without a process after which the search ends: a process may fork while the guard looks for it."""
+HELPERS_S = 20.0
+"""Seconds that helpers of the supervisor may take to finish."""
 MAX_S = 60.0
 """Seconds after which the search ends in any case."""
 
@@ -97,6 +100,7 @@ def _stand(run_dir: Path, reading: int, own: RunProcesses) -> None:
         killed = _kill_all(own)
         with contextlib.suppress(OSError):  # the folder is gone or the disk is full: the processes have ended anyway
             _record(run_dir, killed)
+        _end_helpers(run_dir)
     remove_sockets(run_dir)
 
 
@@ -125,6 +129,30 @@ def _kill_all(own: RunProcesses) -> list[TerminatedProcess]:
         for process, info in seen.items()
         if not processes.is_alive(process)
     ]
+
+
+def _end_helpers(run_dir: Path) -> None:
+    """Let the helpers of the supervisor finish, such as the one that reads metrics; kill those that do not."""
+    begun = time.monotonic()
+    while helpers := [process for process in _children() if _is_helper(process, run_dir)]:
+        for process in helpers:
+            processes.send(process, signal.SIGCONT)  # one may be stopped
+            if time.monotonic() - begun > HELPERS_S:
+                processes.send(process, signal.SIGKILL)
+        if time.monotonic() - begun > HELPERS_S + QUIET_S:
+            return  # it waits inside the kernel
+        time.sleep(SCAN_S)
+
+
+def _children() -> list[ProcessId]:
+    found = [processes.identify(pid) for pid in procfs.children(os.getpid())]
+    return [process for process in found if process is not None]
+
+
+def _is_helper(process: ProcessId, run_dir: Path) -> bool:
+    """Whether this is a helper of this run's supervisor, and not of a run that was started from within it."""
+    words = procfs.words(process.pid)
+    return asks_drivers(words) or (SUPERVISOR in words and str(run_dir) in words)
 
 
 def _is_ending(process: ProcessId) -> bool:

@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.system import procfs
+from core.system.procfs import PROC
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -40,6 +43,26 @@ def is_panel(words: Sequence[str]) -> bool:
 def asks_drivers(words: Sequence[str]) -> bool:
     """Return whether this starts a helper or a pre-flight check: they open device files without using memory."""
     return HELPER in _modules(words) or any(Path(word).name == PREFLIGHT_SCRIPT for word in words)
+
+
+def supervised_runs(uid: int, proc: Path = PROC) -> set[str]:
+    """Return the ids of a user's runs that have a supervisor or a guard, also in containers with other folders.
+
+    A process of another user does not count: any user can start one with such a command line. Nor does one that is
+    stopped, if the run's folder is here: a stopped guard terminates nothing, and the folder tells if the run lives.
+    """
+    lines = ((pid, procfs.words(pid, proc)) for pid in procfs.pids(proc))
+    found = [(pid, words[words.index(SUPERVISOR) + 1]) for pid, words in lines if SUPERVISOR in words[:-1]]
+    return {
+        Path(run_dir).name
+        for pid, run_dir in found
+        if procfs.owner(pid, proc) == uid and not (_is_stopped(pid, proc) and Path(run_dir).is_dir())
+    }
+
+
+def _is_stopped(pid: int, proc: Path) -> bool:
+    stat = procfs.stat(pid, proc)
+    return stat is not None and stat.state in procfs.STOPPED
 
 
 def _modules(words: Sequence[str]) -> set[str]:

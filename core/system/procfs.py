@@ -17,6 +17,8 @@ STUCK = "D"
 """The state of a process that waits inside the kernel: not even SIGKILL ends it."""
 ENDED = frozenset("ZXx")
 """The states of processes that have ended and were not reaped yet."""
+STOPPED = frozenset("Tt")
+"""The states of a process that is stopped by a signal, or by a debugger that traces it."""
 KERNEL_THREAD = 0x00200000
 """PF_KTHREAD of the kernel's `include/linux/sched.h`: a process without files and command line."""
 

@@ -20,9 +20,10 @@ from core.cli.output import outcome
 from core.config.build_spec import compose
 from core.config.choices import RecipeChoices
 from core.devices.device import Device, Process, Sample, Survey
-from core.runs.device_use import LAUNCH_S, devices_in_use
+from core.runs.device_use import devices_in_use
 from core.runs.directory import new_directory
 from core.runs.facts import EscalationStep, RunFacts
+from core.runs.run import LAUNCH_S
 from core.runs.states import RunState
 from core.runs.verdicts import Release, Verdict
 from core.schema.events import Writer, metrics_line

@@ -1,0 +1,307 @@
+"""SIGKILL and SIGSTOP at random moments for every process of a run: right states, right curves, nothing left.
+
+The seed is printed when a run ends in a wrong way; TRAINYARD_TEST_SEED sets it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from core.cli.commands.common import EXIT_CODES
+from core.runs import leftovers, stopped
+from core.runs.lock import held
+from core.runs.run import Run
+from core.runs.states import RunState, state_info
+from core.schema.settings import StopTimeouts
+from core.system import processes, procfs
+from core.system.own_processes import SUPERVISOR
+from core.system.terminate import terminate
+from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from core.schema.spec import RunSpec
+    from core.system.processes import ProcessId
+
+ROOT = Path(__file__).resolve().parents[2]
+SOON = StopTimeouts(ask_s=0.5, interrupt_s=0.5, terminate_s=0.5)
+SCRIPT = """\
+import time
+step = 0
+while True:
+    step += 1
+    print(f"step {step} loss {1 / step:.6f}", flush=True)
+    time.sleep(0.002)
+"""
+MOMENT_S = 0.3
+"""Seconds within which a process is hit."""
+
+
+@dataclass
+class Blows:
+    """What was done to one part of a run, and what may come of it."""
+
+    told: list[str] = field(default_factory=list)
+    killed: set[str] = field(default_factory=set)
+    asked: set[RunState] = field(default_factory=set)
+    """The states that requests lead to."""
+    before_end: set[str] = field(default_factory=set)
+    """What was killed while the run trained and no request was made, so that it cannot have ended otherwise."""
+
+    helpers: list[ProcessId] = field(default_factory=list)
+    """Helpers that were hit, and may be stopped."""
+
+    def allowed(self) -> set[RunState]:
+        """Return the states in which the run may end; a stop is requested at the end of all."""
+        if "supervisor" in self.before_end:
+            return {RunState.LOST}
+        if "worker" in self.before_end:
+            return {RunState.FAILED} | ({RunState.LOST} if "supervisor" in self.killed else set())
+        states = self.asked | {RunState.STOPPED}
+        states |= {RunState.LOST} if {"supervisor", "launched process"} & self.killed else set()
+        return states | ({RunState.FAILED} if {"worker", "helper of a start"} & self.killed else set())
+
+
+class Chaos:
+    """Runs of all kinds whose processes are hit. One window and one command look on."""
+
+    def __init__(self, runs_root: Path, folder: Path, seed: int) -> None:
+        self._root, self._chance = runs_root, random.Random(seed)
+        self.hits: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()
+        recipe, script = write_recipe(folder, LONG), folder / "prints.py"
+        script.write_text(SCRIPT)
+        saves = {"unit": "steps", "every": 100, "keep": 2}
+        self._specs: dict[str, RunSpec] = {
+            "one device": make_spec(recipe, epochs=FOREVER, ladder=SOON, checkpoints=saves),
+            "two devices": make_spec(recipe, epochs=FOREVER, ladder=SOON, checkpoints=saves, devices="cpu:0,cpu:1"),
+            "script": replace(script_spec(script, cwd=folder), ladder=SOON),
+        }
+        self._resumable: list[Path] = []
+        self._window: subprocess.Popen[bytes] | None = None
+        self._command: subprocess.Popen[bytes] | None = None
+
+    def episode(self) -> None:
+        """Let one run live, hit its processes once to three times, end it, and judge what is left."""
+        followed, kind = self._begin()
+        blows = Blows([kind])
+        self._look_on(followed)
+        if self._chance.random() < 0.8:
+            with contextlib.suppress(AssertionError):
+                followed.until_trained(followed.run.facts.step + 1, 20)
+        for _ in range(self._chance.randint(1, 3)):
+            self._request(followed, kind, blows)
+            self._nap()
+            self._hit(followed, blows)
+        self._end(followed, blows)
+        self._judge(followed, kind, blows)
+
+    def close(self) -> None:
+        """End window and command."""
+        for process in (self._window, self._command):
+            if process is not None:
+                process.kill()
+                process.communicate()
+
+    # -- the life of a run ---------------------------------------------------------------------------
+
+    def _begin(self) -> tuple[Followed, str]:
+        """Start a run, or resume one that ended before."""
+        if self._resumable and self._chance.random() < 0.4:
+            run_dir = self._resumable.pop()
+            return Followed(Run.resume(run_dir)), "resumed"
+        kind = self._chance.choice(list(self._specs))
+        return start(self._specs[kind], self._root), kind
+
+    def _look_on(self, followed: Followed) -> None:
+        """Have a window, and now and then a command that follows this run."""
+        if self._window is None:
+            self._window = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.watching", str(self._root)], cwd=ROOT,
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+        if self._command is None and self._chance.random() < 0.4:
+            self._command = subprocess.Popen(
+                [sys.executable, "-m", "core.cli", "attach", str(followed.run.dir)], cwd=ROOT,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    def _nap(self) -> None:
+        moment = time.monotonic() + self._chance.random() * MOMENT_S
+        wait_until(lambda: time.monotonic() > moment, what="the moment")
+
+    def _request(self, followed: Followed, kind: str, blows: Blows) -> None:
+        """Now and then, pause or stop the run while it is hit."""
+        if self._chance.random() < 0.25 and not state_info(followed.poll().state).over:
+            name = "stop" if followed.run.spec().script is not None else self._chance.choice(["stop", "pause"])
+            followed.run.request(name)
+            blows.told.append(name)
+            blows.asked.add(RunState.PAUSED if name == "pause" else RunState.STOPPED)
+
+    def _hit(self, followed: Followed, blows: Blows) -> None:
+        found = {name: group for name, group in self._victims(followed).items() if group}
+        if not found:
+            return
+        # The window starts slowly, so it is hit less often.
+        name = self._chance.choices(list(found), [1 if each == "window" else 4 for each in found])[0]
+        number = self._chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+        victims = found[name] if self._chance.random() < 0.3 else [self._chance.choice(found[name])]
+        trained = followed.poll().state is RunState.RUNNING and not blows.asked
+        hit = [each for each in victims if processes.send(each, number)]
+        blows.told.append(f"{number.name} {name} {[each.pid for each in hit]} while {followed.state.value}")
+        self.hits[f"{number.name} {name}"] += 1
+        if number is signal.SIGKILL and hit:
+            if trained and not blows.before_end & {"supervisor", "worker"}:
+                blows.before_end.add(name)
+            blows.killed.add(name)
+        if name == "helper" and hit:
+            blows.helpers += hit
+            # Without the process that reads measurements, a script is not started.
+            blows.killed |= set() if trained else {"helper of a start"}
+        if number is signal.SIGSTOP and self._chance.random() < 0.6:
+            self._nap()
+            for each in hit:
+                processes.send(each, signal.SIGCONT)
+            blows.told.append("SIGCONT")
+
+    def _victims(self, followed: Followed) -> dict[str, list[ProcessId]]:
+        facts = followed.poll().run.facts
+        workers = [each.process for each in facts.workers.values()]
+        helpers = []
+        if facts.supervisor is not None:
+            with contextlib.suppress(psutil.Error):
+                children = psutil.Process(facts.supervisor.pid).children()
+                helpers = [identity for each in children if (identity := processes.identify(each.pid))]
+        watching = {"window": self._window, "command": self._command}
+        return {
+            "supervisor": _alive(facts.supervisor),
+            "guard": _alive(facts.guard),
+            "launched process": _alive(followed.run._coming_up) if facts.guard is None else [],
+            "worker": [each for worker in workers for each in _alive(worker)],
+            "helper": [each for each in helpers if each not in workers],
+            **{name: _alive(processes.identify(each.pid)) if each else [] for name, each in watching.items()},
+        }
+
+    def _end(self, followed: Followed, blows: Blows) -> None:
+        """Stop the run if it lives, as `trainyard stop --force` does for one with stopped processes."""
+        for process in (self._window, self._command):
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+        launched = followed.run._coming_up
+        if launched is not None and followed.run.facts.supervisor is None:
+            processes.send(launched, signal.SIGCONT)  # no event names it yet
+        for helper in blows.helpers:
+            processes.send(helper, signal.SIGCONT)
+        deadline = time.monotonic() + 30
+        while not state_info(followed.poll().state).over and time.monotonic() < deadline:
+            if words := stopped.release(followed.run.facts):
+                blows.told.append(words)
+                blows.killed |= {"supervisor"} if "was killed" in words else set()
+            followed.run.request("force" if state_info(followed.state).can_force else "stop")
+            time.sleep(0.02)
+        stopped.release(followed.run.facts)  # a guard that was stopped after the end
+        blows.told.append("stop")
+
+    # -- the judgement -------------------------------------------------------------------------------
+
+    def _judge(self, followed: Followed, kind: str, blows: Blows) -> None:
+        run, told = followed.run, blows.told
+        self.ends[f"{kind}: {followed.state.value}"] += 1
+        print(run.id, *told, followed.state.value, sep=", ")
+        assert followed.state in blows.allowed(), (told, blows.allowed(), run.facts, run.log_end())
+        assert not any("could not be read" in text for text in run.facts.notices), (told, run.facts.notices)
+        self._judge_leftovers(followed, blows)
+        self._judge_curve(followed, told)
+        if self._command is not None and "command" in blows.killed:
+            self._command.kill()
+            self._command.wait()
+            self._command = None
+        if self._command is not None:
+            code = self._command.wait(20)
+            assert code == EXIT_CODES[followed.state], (told, code, followed.state)
+            self._command = None
+        if self._window is not None and "window" in blows.killed:
+            self._window.communicate()
+            self._window = None
+        assert self._window is None or self._window.poll() is None, told
+        if state_info(followed.state).can_resume and run.spec().script is None and followed.states:
+            self._resumable.append(run.dir)
+
+    def _judge_leftovers(self, followed: Followed, blows: Blows) -> None:
+        """All processes end by themselves, unless both supervisor and guard were killed: then sweep finds them."""
+        run, told = followed.run, blows.told
+        if followed.state is RunState.LOST and {"guard", "launched process"} & blows.killed:
+            own = [each for each in leftovers.find([self._root]) if each.run_id == run.id]
+            assert not terminate(lambda: own, grace_s=0.5).left, told
+            for process in _of_folder(run.dir):  # a helper that was stopped: nothing else knows it
+                processes.send(process, signal.SIGCONT)
+        wait_until(lambda: not processes.tagged(run.id), 15, f"the end of all processes; {told}")
+        wait_until(lambda: not _of_folder(run.dir), 25, f"the end of supervisor, guard and helpers; {told}")
+        with held(run.dir):
+            pass
+
+    def _judge_curve(self, followed: Followed, told: list[str]) -> None:
+        """Every step once, in order, with its loss."""
+        run = Followed(Run.attach(followed.run.dir)).until_over(10)
+        series = run.run_series.metrics.get("loss")
+        if series is None or not series.count:
+            return
+        steps, losses = series.steps.tolist(), series.values.tolist()
+        assert steps == list(range(1, len(steps) + 1)), (told, steps[:5], steps[-5:])
+        expected = self._expected(run.run.spec(), len(steps))
+        wrong = [
+            (step, loss, right)
+            for step, loss, right in zip(steps, losses, expected, strict=True)
+            if abs(loss - right) > 1e-5
+        ]
+        assert not wrong, (told, wrong[:3])
+
+    @staticmethod
+    def _expected(spec: RunSpec, count: int) -> list[float]:
+        """Return the losses of an undisturbed run; see `State` in `tests.support.fake_worker`."""
+        if spec.script is not None:
+            return [1 / step for step in range(1, count + 1)]
+        chance, weight, losses = random.Random(spec.training.seed), 0.9, []
+        for _ in range(count):
+            weight *= 1 - min(spec.training.learning_rate or 0.01, 0.05)
+            losses.append(weight + 0.001 * chance.random())
+        return losses
+
+
+def _alive(process: ProcessId | None) -> list[ProcessId]:
+    return [process] if process is not None and processes.is_alive(process) else []
+
+
+def _of_folder(run_dir: Path) -> list[ProcessId]:
+    """Return the supervisor, the guard and the forked helpers of a run, by their command line."""
+    found = [pid for pid in procfs.pids() if {SUPERVISOR, str(run_dir)} <= {*procfs.words(pid)}]
+    return [process for pid in found if (process := processes.identify(pid))]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("hits", [30, pytest.param(300, marks=pytest.mark.soak)])
+def test_no_kill_or_stop_of_any_process_leaves_a_wrong_state(runs_root: Path, tmp_path: Path, hits: int) -> None:
+    """Costs half a minute: each hit is for a real run, which then has to end and to be judged."""
+    seed = int(os.environ.get("TRAINYARD_TEST_SEED", "11"))
+    runs_root.mkdir()
+    chaos = Chaos(runs_root, tmp_path / "actors", seed)
+    print(f"seed {seed}")
+    try:
+        while chaos.hits.total() < hits:
+            chaos.episode()
+    finally:
+        print(f"hits: {dict(chaos.hits)}\nends: {dict(chaos.ends)}")
+        chaos.close()
