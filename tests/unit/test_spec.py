@@ -98,7 +98,14 @@ OPTIONAL = {"recipe", "script", "learning_rate", "weight_decay", "gradient_clip"
 SCRIPT_RUN = {
     **{name: value for name, value in WHOLE.items() if name not in RECIPE_PARTS},
     "framework": "script",
-    "script": {"path": "/s.py", "module": "", "arguments": ["--lr"], "environment": {"A": "b"}, "expression": ""},
+    "script": {
+        "path": "/s.py",
+        "module": "",
+        "arguments": ["--lr"],
+        "environment": {"A": "b"},
+        "inherited": ["C"],
+        "expression": "",
+    },
 }
 WRONG = (5, 1.5, True, None, "x", [1], ["x"], {"a": [1]})
 
@@ -119,7 +126,7 @@ def is_wrong(name: str, right: object, wrong: object) -> bool:
         return name not in OPTIONAL
     if isinstance(right, float):
         return type(wrong) not in {int, float}
-    of_texts = name in {"devices", "arguments", "environment"}
+    of_texts = name in {"devices", "arguments", "environment", "inherited"}
     return type(wrong) is not type(right) or (of_texts and wrong in ([1], {"a": [1]}))
 
 
@@ -127,7 +134,7 @@ def test_sample_specs_have_all_fields() -> None:
     assert RunSpec.from_json(WHOLE).to_json() == {**WHOLE, "script": None}
     assert RunSpec.from_json(SCRIPT_RUN).to_json() == {
         **SCRIPT_RUN,
-        "script": {**SCRIPT_RUN["script"], "arguments": ("--lr",)},
+        "script": {**SCRIPT_RUN["script"], "arguments": ("--lr",), "inherited": ("C",)},
     }
 
 
