@@ -163,8 +163,10 @@ def serve(family: str) -> None:
         children.add(pid)
         replies.write(f"{pid}\n")
     for pid in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)  # its workers notice
+        with contextlib.suppress(OSError):  # it has ended
+            for supervisor in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+                os.kill(int(supervisor), signal.SIGKILL)  # its workers notice
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
 
@@ -184,8 +186,7 @@ def leave(function: Any, *arguments: Any, **keywords: Any) -> None:
 
 
 def take_over(run_dir: Path, environment: dict[str, str], stdin: int | None = None, gate: int | None = None) -> None:
-    """Begin a new session with the run's log, this input and this environment. `gate`: a descriptor to keep."""
-    os.setsid()
+    """Take the run's log for output, this input and this environment. `gate`: a descriptor to keep."""
     if stdin is not None:
         os.dup2(stdin, 0)
     log = os.open(run_dir / "log.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -227,6 +228,7 @@ def become_worker(family: str, spec: Any, run_dir: Path, assignment: Any, names:
     """Run a worker as `core.launchers.local.launch` starts one."""
     from core.launchers import local
 
+    os.setsid()  # not the supervisor: its guard begins a session, and may not lead one before
     environment = local.environment(os.environ, run_dir.name, assignment, names)
     take_over(run_dir, {**environment, processes.RUN_DIR: str(run_dir)}, stdin, assignment.gate)
     os.chdir(spec.working_dir)
