@@ -62,6 +62,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # a parent may have blocked it; workers inherit this
+    guard = None
     try:
         lock, facts = _claim_and_clear(run_dir) if resumes else (claim(run_dir), RunFacts())
         guard = start_guard(run_dir, close_fds=lock.descriptors)  # from here on, this is its child
@@ -70,6 +71,8 @@ def main() -> int:
         supervisor = Supervisor(run_dir, spec, Sampler.for_run(spec.devices), own, facts, guard=guard)
     except (RunError, RecordError, ValueError) as error:
         print(error, file=sys.stderr)  # noqa: T201 (into log.txt)
+        if guard is not None:
+            guard.dismiss()  # nothing was started, and who started this process waits for its end
         return 2
     shutdown.pass_to(supervisor.stop)
     supervisor.run()

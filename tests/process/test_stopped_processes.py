@@ -17,7 +17,7 @@ from core.runs.states import RunState
 from core.schema.settings import StopTimeouts
 from core.system import processes, procfs
 from tests.support.acting import played
-from tests.support.running import FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.running import FOREVER, LONG, Followed, make_spec, script_spec, start, write_recipe
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,3 +123,20 @@ def test_stopped_guard_is_named_and_leaves_with_its_run(runs_root: Path, tmp_pat
     followed.run.request("stop")
     assert followed.until_over().state is RunState.STOPPED
     wait_until(lambda: guard and not processes.is_alive(guard), what="the guard to leave")
+
+
+def test_stopped_helper_ends_with_its_killed_supervisor(runs_root: Path, tmp_path: Path) -> None:
+    """The process that reads the measurements of a script has no tag: only the guard, its parent then, knows it."""
+    script = tmp_path / "waits.py"
+    script.write_text("import time\nprint('step 1 loss 0.5', flush=True)\ntime.sleep(600)\n")
+    followed = start(script_spec(script, cwd=tmp_path), runs_root).until_trained(1)
+    facts = followed.run.facts
+    assert facts.supervisor
+    (helper,) = {*procfs.children(facts.supervisor.pid)} - {each.process.pid for each in facts.workers.values()}
+    identity = processes.identify(helper)
+    assert identity
+    stop_process(identity)
+    os.kill(facts.supervisor.pid, signal.SIGKILL)
+    wait_until(lambda: not processes.is_alive(identity), what="the guard to let the helper end")
+    assert followed.until_over().state is RunState.LOST
+    wait_until(lambda: not (facts.guard and processes.is_alive(facts.guard)), what="the guard to leave")
