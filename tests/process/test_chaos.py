@@ -161,6 +161,8 @@ class Chaos:
         victims = found[name] if self._chance.random() < 0.3 else [self._chance.choice(found[name])]
         trained = followed.poll().state is RunState.RUNNING and not blows.asked
         hit = [each for each in victims if processes.send(each, number)]
+        if number is signal.SIGSTOP:
+            wait_until(lambda: all(map(_has_stopped, hit)), what="the signal to be delivered")
         blows.told.append(f"{number.name} {name} {[each.pid for each in hit]} while {followed.state.value}")
         self.hits[f"{number.name} {name}"] += 1
         if number is signal.SIGKILL and hit:
@@ -283,6 +285,11 @@ class Chaos:
 
 def _alive(process: ProcessId | None) -> list[ProcessId]:
     return [process] if process is not None and processes.is_alive(process) else []
+
+
+def _has_stopped(process: ProcessId) -> bool:
+    stat = procfs.stat(process.pid)
+    return not processes.is_alive(process) or (stat is not None and stat.state in procfs.STOPPED)
 
 
 def _of_folder(run_dir: Path) -> list[ProcessId]:
