@@ -52,6 +52,11 @@ def open_to_append(path: str | Path) -> int:
     return _checked(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | _SAFELY | _NO_LINK, PRIVATE), path)
 
 
+def open_folder(path: str | Path) -> int:
+    """Return a descriptor of a folder, which stays that folder's when it is renamed. Raises `OSError`."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
 def touch(path: Path) -> None:
     """Make an empty private file unless there is a file. Raises `OSError`."""
     os.close(open_to_append(path))

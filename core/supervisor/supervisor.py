@@ -22,6 +22,7 @@ from core.runs.facts import RunFacts, fold
 from core.runs.requests import Requests
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.schema.events import RecordError, Writer
+from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
 from core.supervisor.device_log import DeviceLog
@@ -68,7 +69,7 @@ class Supervisor:
         guard: Guard | None = None,
     ) -> None:  # fmt: skip
         self._run_dir, self._spec, self._job = run_dir, spec, job
-        self._folder = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY)
+        self._folder = open_folder(run_dir)
         """The run's folder, which stays reachable when it is renamed."""
         self._events = Writer(run_dir / EVENTS / SUPERVISOR_EVENTS)
         self._readings = DeviceLog(run_dir, sampler, spec.devices)

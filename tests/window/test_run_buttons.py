@@ -13,6 +13,7 @@ from core.runs.states import RunState
 from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.run_buttons import RunButtons
 from gui.services.run_session import RunSession
+from gui.style import theme as themes
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, run_header
 
@@ -87,14 +88,15 @@ def test_only_a_stopping_run_can_be_forced(header_in_state, state, stopping):
     assert (shown.stopping, shown.can_force) == (stopping, stopping is not None)
 
 
-def test_header_fits_a_narrow_window(qtbot):
+def test_header_fits_a_narrow_window(qtbot, qapp):
     """A long verdict on the memory gives way, so that no button is cut at 1100 pixels."""
+    themes.apply(qapp, DARK)
     header = HeaderPanel(DARK)
     qtbot.addWidget(header)
     header.show_header(
         RunHeader(
             label="Finished", name="a_very_long_name_of_a_workload", what="PyTorch, data parallel (DDP) on 8 devices",
-            owner="mallory", epoch="epoch 100 of 100", fraction=1.0, detail="took 12:03:05",
+            owner="mallory", epoch="epoch 100 of 100", fraction=1.0, detail="took 12:03",
             released="memory not released, cause unknown", released_tone="bad",
         )
     )  # fmt: skip

@@ -306,7 +306,7 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
     run_list, resumed, polled = RunList(tmp_path, {"cpu:0": (one, other)}), [], []
     spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
     session = SimpleNamespace(
-        run=SimpleNamespace(dir=one.dir), spec=spec, facts=RunFacts(), poll=lambda: polled.append(1)
+        run=SimpleNamespace(dir=one.dir, owner=None), spec=spec, facts=RunFacts(), poll=lambda: polled.append(1)
     )
     new_controller = controller(run_list, session)
     monkeypatch.setattr(start_controller.Run, "resume", resumed.append)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
-from gui.style.formatting import one_line
 from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader
 from gui.widgets.elided_label import ElidedLabel
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 
 
 MIN_NAME_PX = 96
-MIN_RELEASED_PX = 110
-MAX_OWNER = 24
-"""Maximum characters of the owner."""
+MIN_OWNER_PX = 40
+MIN_RELEASED_PX = 90
 
 
 class HeaderPanel(QWidget):
@@ -41,9 +39,8 @@ class HeaderPanel(QWidget):
         self._state.setProperty("role", "pill")
         self._name = ElidedLabel(min_px=MIN_NAME_PX)
         self._name.setProperty("role", "heading")
-        self._owner = PlainLabel()
+        self._owner = ElidedLabel(min_px=MIN_OWNER_PX)
         self._owner.setObjectName("ownerLabel")
-        self._owner.setProperty("role", "pill")
         mark(self._owner, tone="warn")
         self._what = ElidedLabel(min_px=0)
         # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
@@ -67,8 +64,8 @@ class HeaderPanel(QWidget):
         self._show_state(header)
         self._name.setText(header.name)
         self._name.setVisible(bool(header.name))
-        self._owner.setText(one_line(f"of {header.owner}", MAX_OWNER))
-        self._owner.setToolTip(verbatim(f"This run belongs to {header.owner}, and so do the files that it executes."))
+        self._owner.setText(f"of {header.owner}")
+        self._owner.setAccessibleDescription(f"This run belongs to {header.owner}." if header.owner else "")
         self._owner.setVisible(bool(header.owner))
         self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
         mark(self._what, role="" if header.name else "muted")

@@ -7,11 +7,10 @@ from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import PlainLabel
 
 BAR_PARTS = 1000
 MAX_KEPT_PX = 190
-MIN_DETAIL_PX = 100
+MIN_EPOCH_PX, MIN_DETAIL_PX = 104, 84
 BAR_STRETCH = 1000
 """Stretch of the bar; the space left of it has 1, so the bar grows first."""
 
@@ -21,7 +20,7 @@ class ProgressLine(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.epoch = PlainLabel()
+        self.epoch = ElidedLabel(min_px=MIN_EPOCH_PX)
         self.bar = QProgressBar()
         self.bar.setRange(0, BAR_PARTS)
         self.bar.setTextVisible(False)
