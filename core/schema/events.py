@@ -34,7 +34,7 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 """A file is not read beyond a longer line. A batch of measurements has some ten kilobytes."""
 MAX_FILES = 4096
 """Event files of a run that are read: more than one run has ranks."""
-FOREIGN_BYTES = 128 * 1024 * 1024
+FOREIGN_BYTES = 16 * 1024 * 1024
 """Bytes of the events of another user's run that are read, so that a planted run does not block its reader."""
 FOREIGN_PART_BYTES = 8 * 1024 * 1024
 """Bytes that are read if only some of its event files are: those have a few lines each."""

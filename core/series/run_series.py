@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,16 @@ import numpy as np
 from core.series.series import STEP, Axis, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from core.series.min_max_tree import Floats
+
+log = logging.getLogger(__name__)
+
+MAX_SERIES = 2000
+"""Metrics, and devices, of a run that are kept: a planted file may name a million."""
+MAX_REWINDS = 1000
+"""Times that a run is rewound: once whenever it is resumed; a planted file may say so a million times."""
 
 
 class RunSeries:
@@ -30,6 +38,8 @@ class RunSeries:
         """Unix time of the first event."""
         self.training_ended: float | None = None
         """Unix time at which the last worker had exited and the memory watch began."""
+        self._logged = False
+        self._rewinds = 0
         self.version = 0
         """Increases with every fold of new events: a plot of this version is up to date."""
 
@@ -71,7 +81,8 @@ class RunSeries:
             match event["kind"]:
                 case "metrics":
                     self._collect(metrics, event)
-                case "rewind":
+                case "rewind" if self._rewinds < MAX_REWINDS:
+                    self._rewinds += 1
                     self._drop_after(event["step"], metrics)
                 case "anew":
                     self._drop(event["metrics"], metrics)
@@ -94,10 +105,20 @@ class RunSeries:
             self.started = float(at)
         readings = self._readings.get(device_id)
         if readings is None:
+            if self._is_full(device_id, self._readings, self._utilisation):
+                return
             readings = self._readings[device_id] = _Readings()
         readings.times.append(at)
         readings.utilisation.append(utilisation_percent)
         readings.memory.append(memory_used_bytes)
+
+    def _is_full(self, name: str, pending: Collection[str], kept: Collection[str]) -> bool:
+        """Return whether there are too many series for another one; the first time, log that it is left out."""
+        full = name not in kept and max(len(pending), len(kept)) >= MAX_SERIES
+        if full and not self._logged:
+            self._logged = True
+            log.warning("The run has more than %d metrics or devices; the others are left out.", MAX_SERIES)
+        return full
 
     def _add_released_memory(self, event: Mapping[str, Any]) -> None:
         """Add the last memory reading of the memory watch; a short watch has no other reading of the device.
@@ -118,7 +139,11 @@ class RunSeries:
 
     def _collect(self, metrics: dict[str, _Batches], event: Mapping[str, Any]) -> None:
         for name, values in event["values"].items():
-            batches = metrics.setdefault(name, _Batches())
+            batches = metrics.get(name)
+            if batches is None:
+                if self._is_full(name, metrics, self.metrics):
+                    continue
+                batches = metrics[name] = _Batches()
             if event["first"] < batches.next_step:
                 # The run repeats steps from a checkpoint: `Series.append` replaces the old values.
                 batches.move_to(self.metrics.setdefault(name, Series()))

@@ -17,6 +17,7 @@ from core.schema import events, files
 from core.schema.events import Tail, Writer
 from core.schema.spec import read_spec
 from core.series import report
+from core.series.run_series import MAX_SERIES, RunSeries
 from gui.panels.log.file_tail import FileTail
 from tests.support.recorded import recorded
 
@@ -183,3 +184,17 @@ def test_a_manifest_that_names_files_elsewhere_is_damaged(run_dir: Path) -> None
     (saved / "checkpoint.json").write_text(json.dumps({**manifest, "files": elsewhere}))
     with pytest.raises(ValueError, match="names a file outside its folder"):
         whole(run_dir)
+
+
+def test_a_run_with_a_million_metrics_and_devices_keeps_some(caplog: pytest.LogCaptureFixture) -> None:
+    run_series = RunSeries()
+    run_series.fold(
+        event
+        for number in range(20_000)
+        for event in (
+            {"t": 1.0, "kind": "metrics", "first": 1, "values": {f"m{number}": [1.0]}},
+            {"t": 1.0, "kind": "sample", "device": f"d{number}"},
+        )
+    )
+    assert (len(run_series.metrics), len(run_series.memory)) == (MAX_SERIES, MAX_SERIES)
+    assert caplog.messages == [f"The run has more than {MAX_SERIES} metrics or devices; the others are left out."]
