@@ -393,3 +393,23 @@ def test_expression_is_tried_on_shown_log_while_typing(drive, script, runs_root)
     panel.until(lambda: found.text().startswith("The expression is not a valid regular expression"))
     panel.set_text("expressionEdit", "")
     panel.until(lambda: not found.isVisibleTo(found.parentWidget()))
+
+
+def test_preset_with_a_secret_is_saved_by_name_after_a_question(drive, script, runs_root):
+    spec = script_spec(script, "5", cwd=script.parent, environment={"HF_TOKEN": "hf_123", "MINE": "yes"})
+    run = train(spec, runs_root).run
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window.controllers.run.attach_to(str(run.dir))
+    path = presets.path_of("nightly", presets.default_root())
+    for answer in ("noButton", "yesButton"):
+        assert not path.exists()
+        menu_action(panel.window.panels.header.again.run_menu, "Save as preset…").trigger()
+        dialog = next(each for each in panel.window.findChildren(NameDialog) if each.isVisible())
+        dialog.edit.setText("nightly")
+        panel.qtbot.mouseClick(dialog.yes, Qt.MouseButton.LeftButton)
+        panel.until(lambda: panel.question() is not None, "the question")
+        assert panel.question().question.text() == "Save the preset without the value of HF_TOKEN?"
+        panel.answer(answer)
+    saved = presets.read(path).script
+    assert (saved.environment, saved.inherited) == ({"MINE": "yes"}, ("HF_TOKEN",))
