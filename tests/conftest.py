@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from core.devices.cores import CORES_VARIABLE
-from tests.support import fake_worker
+from tests.support import fake_worker, two_users
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -39,6 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by its folder."""
     for item in items:
         item.add_marker(FOLDERS[item.path.relative_to(Path(__file__).parent).parts[0]])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test with two users as root; other users run it in a user namespace, or skip it with the reason."""
+    if os.geteuid() == 0 or pyfuncitem.get_closest_marker("two_users") is None:
+        return None
+    if why_not := two_users.obstacle():
+        pytest.skip(why_not)
+    if failure := two_users.run_in_namespace(pyfuncitem.nodeid):
+        pytest.fail(f"In a user namespace:\n{failure}", pytrace=False)
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -252,7 +252,7 @@ def test_recycled_pid_is_never_signalled(view: ProcView, launch: Launch) -> None
     assert process.poll() is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
+@pytest.mark.two_users
 def test_other_users_process_is_never_signalled(view: ProcView, launch: Launch) -> None:
     process = launch(run_id="20010101-000000-another-0000", user=OTHER_UID, group=OTHER_UID)
     assert find([], view.refresh()) == []
@@ -262,7 +262,7 @@ def test_other_users_process_is_never_signalled(view: ProcView, launch: Launch) 
     assert process.poll() is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may start a process of another user")
+@pytest.mark.two_users
 def test_other_users_fake_supervisor_does_not_hide_orphans(abandoned: Followed, view: ProcView, launch: Launch) -> None:
     """Otherwise `sweep` would find nothing, and `remove` would remove the folder of living processes."""
     theirs: dict[str, Any] = {"user": OTHER_UID, "group": OTHER_UID}

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 NOBODY = pwd.getpwuid(65534)
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of another user can only be made by root")
-
 
 def give_away(path: Path) -> None:
     """Make everything below a folder belong to another user."""
@@ -40,7 +38,7 @@ def give_away(path: Path) -> None:
         os.chown(each, NOBODY.pw_uid, NOBODY.pw_gid)
 
 
-@as_root
+@pytest.mark.two_users
 def test_a_run_of_another_user_is_marked_with_its_owner(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_dir = recorded(runs_root)
     assert Run.attach(run_dir).owner is None
@@ -58,7 +56,7 @@ def test_a_run_of_another_user_is_marked_with_its_owner(runs_root: Path, capsys:
     assert json.loads(capsys.readouterr().out)["owner"] == NOBODY.pw_name
 
 
-@as_root
+@pytest.mark.two_users
 def test_a_link_that_another_user_made_counts_as_that_users_run(runs_root: Path, tmp_path: Path) -> None:
     run_dir = recorded(tmp_path / "own")
     runs_root.mkdir()
@@ -74,7 +72,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@as_root
+@pytest.mark.two_users
 @pytest.mark.parametrize("command", COMMANDS, ids=[command[0] for command in COMMANDS])
 def test_what_another_user_named_is_executed_only_after_a_question(
     runs_root: Path, tmp_path: Path, command: tuple[str, ...], capsys: pytest.CaptureFixture[str],
@@ -112,7 +110,7 @@ def test_what_another_user_named_is_executed_only_after_a_question(
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-@as_root
+@pytest.mark.two_users
 def test_yes_agrees_without_a_question(runs_root: Path, tmp_path: Path) -> None:
     run_dir = recorded(runs_root)
     give_away(run_dir)
@@ -195,9 +193,8 @@ def trainyard(uid: int, *words: str, home: Path) -> Said:
     return as_user(uid, lambda: main(words), home)
 
 
-@pytest.fixture
-def homes(shared: Path) -> dict[int, Path]:
-    """A home of each user."""
+def make_homes(shared: Path) -> dict[int, Path]:
+    """Make a home of each user. Not a fixture: only root can, and so only the test itself (`two_users`)."""
     found = {uid: shared / f"home-{uid}" for uid in (VICTIM, ATTACKER)}
     for uid, home in found.items():
         home.mkdir(mode=0o700)
@@ -205,9 +202,10 @@ def homes(shared: Path) -> dict[int, Path]:
     return found
 
 
-@as_root
-def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path, homes: dict[int, Path]) -> None:
+@pytest.mark.two_users
+def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path) -> None:
     """The attacker plants a run among many traps."""
+    homes = make_homes(shared)
     runs = shared / "runs"
     runs.mkdir(mode=0o777)
     runs.chmod(0o1777)
@@ -246,9 +244,10 @@ def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path, h
     )
 
 
-@as_root
-def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path, homes: dict[int, Path]) -> None:
+@pytest.mark.two_users
+def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path) -> None:
     """Some files cannot be read, and less is read of each run. Costs three seconds: twenty runs."""
+    homes = make_homes(shared)
     hostile = Hostile(shared / "runs", Random(1))
     runs = [hostile.run(number) for number in range(20)]
     for folder, _, names in os.walk(hostile.root):
@@ -267,8 +266,9 @@ def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path, homes: 
     assert (said.code, "Traceback" in said.err) == (0, False), said.err[-3000:]
 
 
-@as_root
-def test_no_other_user_reads_what_a_preset_and_a_run_hold(shared: Path, homes: dict[int, Path]) -> None:
+@pytest.mark.two_users
+def test_no_other_user_reads_what_a_preset_and_a_run_hold(shared: Path) -> None:
+    homes = make_homes(shared)
     home = homes[VICTIM]
     home.chmod(0o755)  # as homes often are
     script = home / "train.py"

@@ -136,7 +136,7 @@ print(json.dumps([found.trouble, found.blind]))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change its user id")
+@pytest.mark.two_users
 def test_processes_without_permission_are_counted() -> None:
     """Scan as an unprivileged user; at least one process belongs to root."""
     with subprocess.Popen([sys.executable, "-c", UNPRIVILEGED], cwd=ROOT, stdout=subprocess.PIPE) as child:

@@ -119,9 +119,8 @@ def test_a_file_without_line_ends_is_read_up_to_the_longest_line(run_dir: Path) 
     assert tail.read() == []
 
 
+@pytest.mark.two_users
 def test_a_run_of_another_user_is_read_up_to_a_limit(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if os.geteuid():
-        pytest.skip("files of another user can only be made by root")
     monkeypatch.setattr(events, "FOREIGN_BYTES", 2 * events.FOREIGN_REST_BYTES)
     line = json.dumps({"t": 1.0, "kind": "unknown", "text": "x" * 1000}) + "\n"
     for number in range(3):

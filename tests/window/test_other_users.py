@@ -17,7 +17,6 @@ from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec, train
 
 NOBODY = pwd.getpwuid(65534)
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of another user can only be made by root")
 
 
 def give_away(path) -> None:
@@ -47,7 +46,7 @@ def test_question_names_everything_that_would_be_executed(tmp_path):
     assert max(len(line) for line in found.words.splitlines()) <= MAX_CHARACTERS
 
 
-@as_root
+@pytest.mark.two_users
 def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_root, tmp_path):
     """Two seconds: one run of a script, and a window."""
     script = tmp_path / "train.py"
@@ -81,7 +80,7 @@ def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_ro
     assert not owner.isVisible()
 
 
-@as_root
+@pytest.mark.two_users
 def test_run_of_another_user_asks_before_it_is_resumed(drive, runs_root):
     run_dir = recorded(runs_root, last="stopped")
     give_away(run_dir)
@@ -99,7 +98,7 @@ def test_run_of_another_user_asks_before_it_is_resumed(drive, runs_root):
     assert run.facts.starts == 1
 
 
-@as_root
+@pytest.mark.two_users
 def test_preset_of_another_user_asks_before_it_is_loaded(drive, tmp_path, monkeypatch):
     folder = tmp_path / "setups"
     monkeypatch.setattr(presets, "default_root", lambda: folder)

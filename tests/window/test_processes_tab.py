@@ -171,7 +171,7 @@ def test_own_process_is_ended_after_confirmation(drive, nvml, launch, own_proces
     assert bystander.poll() is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process as another user")
+@pytest.mark.two_users
 def test_process_of_another_user_is_listed_but_cannot_be_ended(drive, nvml, launch, own_processes, monkeypatch):
     foreign = launch(command=["sh", "-c", "echo; exec sleep 3600"], user=OTHER_UID)
     monkeypatch.setattr(os, "getuid", lambda: 1000)  # pretend not to be root, which could end it

@@ -1,0 +1,45 @@
+"""Run a test that needs a second user: as root, or as the root of a user namespace.
+
+A user namespace has the ids that /etc/subuid gives to the user; newuidmap (package uidmap) maps them. Root of the
+namespace can start processes and own files as any of these users, and nothing outside of it changes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--map-auto", "--")
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def obstacle() -> str:
+    """Return why no second user is possible here; the empty string if one is."""
+    if os.geteuid() == 0:
+        return ""
+    try:
+        done = _as_root_of_namespace(sys.executable, "-c", "import os; os.setuid(65534)")
+    except OSError as error:
+        return f"only root has a second user here, and {error.filename} cannot be started: {error.strerror}"
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        return f"only root has a second user here, and there is no user namespace: {why}"
+    return ""
+
+
+def run_in_namespace(test: str) -> str:
+    """Run one test as root of a user namespace. Return its output if it failed, else the empty string."""
+    folder = Path(tempfile.mkdtemp())
+    words = ["pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "--basetemp", str(folder / "tests"), test]
+    done = _as_root_of_namespace(sys.executable, "-m", *words)
+    _as_root_of_namespace("rm", "-r", str(folder))  # files in it belong to users of the namespace
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def _as_root_of_namespace(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*NAMESPACE, *command], cwd=ROOT, capture_output=True, text=True, timeout=170, check=False)
