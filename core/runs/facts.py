@@ -162,15 +162,16 @@ class RunFacts:
 
 MAX_COLLECTED = 10_000
 """Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""
+TOO_MANY = f"The run has more than {MAX_COLLECTED} events of its states and processes; the rest is missing."
 MAX_TEXT = 20_000
+"""Characters of a text that are shown."""
 ALL_ENDED = " `trainyard show RUN --json` lists all of them."
 """What follows if a sentence does not name all processes that were terminated."""
-"""Characters of a text that are shown."""
 
 
 def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
     """Return the facts after `events`. Unknown kinds are ignored; an event that cannot be read becomes a notice."""
-    latest = facts.latest
+    latest, collected = facts.latest, facts.collected
     for event in events:
         if event["kind"] == "supervisor":  # only this reader uses `latest`
             facts = replace(facts, latest=latest)
@@ -179,20 +180,17 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
         if reader is None:
             continue
         if event["kind"] in _COLLECTED:
-            if facts.collected > MAX_COLLECTED:
-                continue
-            facts = replace(facts, collected=facts.collected + 1)
-            if facts.collected > MAX_COLLECTED:
-                facts = _with_notice(
-                    facts,
-                    f"The run has more than {MAX_COLLECTED} events of its states and processes; the rest is missing.",
-                )
+            collected += 1
+            if collected > MAX_COLLECTED:
+                facts = _with_notice(facts, TOO_MANY) if collected == MAX_COLLECTED + 1 else facts
                 continue
         try:
             facts = reader(facts, event)
         except (KeyError, TypeError, ValueError, OverflowError):
             facts = _with_notice(facts, f"An event of kind {event['kind']!r} could not be read.")
-    return facts if facts.latest == latest else replace(facts, latest=latest)
+    # Each `replace` copies all fields, and a list of runs folds thousands of events: the counts are set once.
+    is_new = (latest, collected) != (facts.latest, facts.collected)
+    return replace(facts, latest=latest, collected=collected) if is_new else facts
 
 
 def _state(facts: RunFacts, event: Event) -> RunFacts:

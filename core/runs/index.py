@@ -16,7 +16,7 @@ from core.runs.facts import Plan, RunFacts, fold
 from core.runs.ownership import owner_of_run
 from core.runs.run import Run, mark
 from core.runs.states import RunState, state_info
-from core.schema.events import Tail, parse
+from core.schema.events import parse
 from core.schema.files import is_regular, open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
@@ -191,7 +191,12 @@ def _measurements_file(path: Path) -> Path:
 
 def _plan(path: Path) -> Plan | None:
     """Return the plan in the first lines of the event file of rank 0."""
-    events = Tail(_measurements_file(path)).read(max_bytes=HEAD_BYTES)
+    try:
+        with open_to_read(_measurements_file(path)) as file:
+            *lines, _ = file.read(HEAD_BYTES).split(b"\n")
+    except OSError:
+        return None
+    events = [event for line in lines if b'"plan"' in line and (event := parse(line)) is not None]
     return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
 
 

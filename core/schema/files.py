@@ -97,7 +97,7 @@ def parse_json(data: bytes) -> Any:  # noqa: ANN401 (JSON)
         raise ValueError(_TOO_DEEP) from None
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(value):
         raise ValueError(_TOO_DEEP)
-    if b"\\ud" in data or b"\\uD" in data:
+    if b"\\" in data and b"\\ud" in data.lower():  # the first search takes a thirtieth of the time of the second
         value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     return value
 
