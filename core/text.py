@@ -24,6 +24,12 @@ def first_names(names: Sequence[str], limit: int = MAX_NAMES, more: str = "more"
     return [*names[:limit], f"{left} {more}"] if left > 0 else [*names]
 
 
+def one_line(text: str, limit: int) -> str:
+    """Return a text in one line of at most `limit` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
 def replace_control_characters(text: str, keep: str = "") -> str:
     """Return the text with `?` for control characters, except those in `keep`.
 

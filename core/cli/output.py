@@ -44,7 +44,7 @@ def is_interactive() -> bool:
 def confirm(question: str) -> bool:
     """Ask a yes-or-no question on the terminal; no answer is a no."""
     try:
-        return input(f"{question} [y/N] ").strip().lower() in {"y", "yes"}
+        return input(replace_control_characters(f"{question} [y/N] ", keep="\n")).strip().lower() in {"y", "yes"}
     except EOFError:
         say("")
         return False

@@ -1,18 +1,23 @@
-"""Find out whether a run or a preset belongs to another user: then its program and its Python are not one's own."""
+"""Find out whether a run or a preset belongs to another user, and word what a start of it would execute."""
 
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING
 
 from core.schema.paths import SPEC_FILE
 from core.system.process_info import user_name
+from core.text import first_names, one_line, replace_control_characters
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.schema.spec import RunSpec
+
+MAX_CHARACTERS = 240
+"""Maximum characters of a line in the warning."""
+MAX_VARIABLES = 8
+"""Environment variables that the warning lists; it counts the rest."""
 
 
 def owner_of_run(run_dir: Path) -> str | None:
@@ -25,12 +30,27 @@ def owner_of_file(path: Path) -> str | None:
     return _other_user(path)
 
 
-def executes(what: str, owner: str, spec: RunSpec) -> str:
-    """Return what a start of another user's run or preset executes, in sentences. `what`: such as `Run NAME`."""
-    program = shlex.join(spec.script.command) if spec.script else spec.own_recipe.path
+def execution_warning(owner: str, spec: RunSpec | None) -> str:
+    """Return what a start of another user's run or preset executes, one line each, with a sentence before and after.
+
+    `spec`: None if it cannot be read.
+    """
+    lines = _executed(spec) if spec else ["Its program and its Python are unknown."]
+    shown = "\n".join(replace_control_characters(one_line(line, MAX_CHARACTERS)) for line in lines)
     return (
-        f"{what} belongs to {owner}. This executes {program} with the Python {spec.python}, with all your permissions."
+        f"This would be executed with your permissions, and {owner} may be able to change it at any time:"
+        f"\n\n{shown}\n\nContinue only if you trust {owner}."
     )
+
+
+def _executed(spec: RunSpec) -> list[str]:
+    script = spec.script
+    command = " ".join(script.command) if script else spec.own_recipe.path
+    variables = [f"Variable: {name}={value}" for name, value in (script.environment if script else {}).items()]
+    return [
+        f"Program: {command}", f"Python: {spec.python}", f"Folder: {spec.working_dir}",
+        *first_names(variables, MAX_VARIABLES, "more variables"),
+    ]  # fmt: skip
 
 
 def _other_user(*paths: Path) -> str | None:

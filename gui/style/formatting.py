@@ -93,12 +93,6 @@ def moment(when: float, now: float) -> str:
     return f"{then.tm_mday} {time.strftime('%b %Y', then)}"
 
 
-def one_line(text: str, limit: int) -> str:
-    """Return a text in one line of at most `limit` characters."""
-    flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
-
-
 def number(value: float, spacing: float) -> str:
     """Return a value with the decimal places that multiples of `spacing` need: `12 000`, `0.25`, `2e-05`."""
     if value and (abs(value) >= 1e9 or spacing < 1e-4):

@@ -97,8 +97,10 @@ def test_what_another_user_named_is_executed_only_after_a_question(
     spec = read_spec(run_dir)
     what = f"The preset {preset}" if "PRESET" in command else f"Run {run_dir.name}"
     assert err.startswith(
-        f"trainyard: {what} belongs to {NOBODY.pw_name}. This executes {spec.own_recipe.path} with the Python "
-        f"{spec.python}, with all your permissions. Nothing was done: there is no terminal to ask on."
+        f"trainyard: {what} belongs to {NOBODY.pw_name}. This would be executed with your permissions, and "
+        f"{NOBODY.pw_name} may be able to change it at any time:\n\nProgram: {spec.own_recipe.path}\n"
+        f"Python: {spec.python}\nFolder: {spec.working_dir}\n\nContinue only if you trust {NOBODY.pw_name}.\n"
+        "Nothing was done: there is no terminal to ask on. Add --yes if you agree."
     )  # fmt: skip
 
     asked = []
@@ -106,7 +108,7 @@ def test_what_another_user_named_is_executed_only_after_a_question(
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "no")
     assert main([*words, "--runs", str(runs_root)]) == 2
     assert capsys.readouterr().err == "trainyard: Nothing was done.\n"
-    assert asked[0].endswith("Do you trust it? [y/N] ")
+    assert asked[0].endswith("Execute it? [y/N] ")
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
@@ -238,7 +240,7 @@ def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path) -
     assert "worker-0.jsonl cannot be read: it is a link" in shown.out
     again = trainyard(VICTIM, "again", planted.name, "--detach", "--runs", str(runs), home=homes[VICTIM])
     assert again.code == 2
-    assert f"belongs to {NOBODY.pw_name}. This executes" in again.err
+    assert f"belongs to {NOBODY.pw_name}. This would be executed" in again.err
     assert sorted(path.name for path in runs.iterdir()) == sorted(
         {planted.name, "20990101-zero", "20990102-pipe", "20990103-deep"}
     )

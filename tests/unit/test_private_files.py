@@ -188,3 +188,10 @@ def test_a_folder_that_is_a_link_keeps_its_permissions(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(shared)
     make_private_folder(tmp_path / "link")
     assert mode(shared) == "0o755"
+
+
+def test_a_question_on_the_terminal_has_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "y")
+    assert output.confirm("Execute this?\n/x\x1b[2J.py")
+    assert asked == ["Execute this?\n/x?[2J.py [y/N] "]

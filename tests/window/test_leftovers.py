@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QAbstractButton
 from core.runs.leftovers import OrphanedProcess
 from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
-from core.text import first_names
+from core.text import first_names, one_line
 from gui.controllers.memory_controller import MemoryController
 from gui.panels.details import DetailTabs
 from gui.panels.memory.leftovers_strip import LeftoversStrip
@@ -51,8 +51,8 @@ def test_fine_gigabytes_shows_small_values_in_hundredths():
 
 
 def test_command_line_is_shortened_to_one_line_in_confirmation():
-    assert formatting.one_line("a\n  b\tc", 10) == "a b c"
-    assert formatting.one_line("a" * 20, 10) == "a" * 9 + "…"
+    assert one_line("a\n  b\tc", 10) == "a b c"
+    assert one_line("a" * 20, 10) == "a" * 9 + "…"
     question, words = process_rows.leftovers_confirmation([orphan(1), orphan(2)])
     assert question == "End the leftover processes?"
     assert len(words.splitlines()) == 5

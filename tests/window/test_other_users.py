@@ -10,9 +10,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
 from core.config import presets
+from core.runs.ownership import MAX_CHARACTERS
 from core.runs.run import Run
 from core.runs.states import RunState
-from gui.viewmodels.setup.owner_question import MAX_CHARACTERS, owner_question
+from gui.viewmodels.setup.owner_question import owner_question
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec, train
 
@@ -36,13 +37,15 @@ def test_own_run_asks_nothing():
 def test_question_names_everything_that_would_be_executed(tmp_path):
     script = tmp_path / "train.py"
     script.touch()
-    spec = script_spec(script, "--epochs", "3", cwd=tmp_path, environment={"LD_PRELOAD": "/x.so", "A": "b" * 9000})
+    spec = script_spec(
+        script, "--epochs", "3", cwd=tmp_path, environment={"LD_PRELOAD": "/x\x1b[2J.so", "A": "b" * 9000}
+    )
     found = owner_question("Start", "the run train", "mallory", spec)
     assert found.question == "Start the run train, which belongs to mallory?"
     assert f"Program: {script} --epochs 3\n" in found.words
     assert f"Python: {spec.python}\n" in found.words
     assert f"Folder: {tmp_path}\n" in found.words
-    assert "Variable: LD_PRELOAD=/x.so" in found.words
+    assert "Variable: LD_PRELOAD=/x?[2J.so\n" in found.words
     assert max(len(line) for line in found.words.splitlines()) <= MAX_CHARACTERS
 
 

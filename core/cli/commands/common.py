@@ -8,7 +8,7 @@ from core.cli.output import confirm, is_interactive
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
 from core.runs import index
-from core.runs.ownership import executes
+from core.runs.ownership import execution_warning
 from core.runs.run import Run
 from core.runs.states import RunState
 
@@ -45,8 +45,8 @@ def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec)
     """
     if owner is None or options.yes:
         return
-    sentences = executes(what, owner, spec)
+    warning = f"{what} belongs to {owner}. {execution_warning(owner, spec)}"
     if options.json or not is_interactive():
-        raise ValueError(f"{sentences} Nothing was done: there is no terminal to ask on. Add --yes if you agree.")
-    if not confirm(f"{sentences} Do you trust it?"):
+        raise ValueError(f"{warning}\nNothing was done: there is no terminal to ask on. Add --yes if you agree.")
+    if not confirm(f"{warning}\nExecute it?"):
         raise ValueError("Nothing was done.")

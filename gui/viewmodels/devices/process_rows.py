@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.system.own_processes import is_part
-from core.text import first_names, join_names
-from gui.style.formatting import DASH, age, memory_size, one_line
+from core.text import first_names, join_names, one_line
+from gui.style.formatting import DASH, age, memory_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
