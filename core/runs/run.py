@@ -169,6 +169,11 @@ class Run:
             events += new
         return events
 
+    def add_notice(self, text: str) -> None:
+        """Add a sentence to the notices of `facts`, unless it is empty or one of them."""
+        if text and text not in self.facts.notices:
+            self.facts = replace(self.facts, notices=(*self.facts.notices, text))
+
     def _look_for_stopped_processes(self) -> None:
         """Update the sentences on stopped processes. Lists of runs do without."""
         if not self._reads_all:

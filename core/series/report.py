@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from core.runs.facts import RunFacts
     from core.runs.run import Run
     from core.runs.verdicts import Release
+    from core.schema.events import Event
     from core.series.series import Series
 
 
@@ -29,15 +30,20 @@ Json = dict[str, Any]
 
 def read_series(run: Run) -> RunSeries:
     """Read a run, of which nothing has been read yet, to its end, and return its series."""
+    return _series_of(run, run.catch_up())
+
+
+def _series_of(run: Run, events: list[Event]) -> RunSeries:
     run_series = RunSeries()
-    run_series.fold(run.catch_up())
+    run_series.fold(events)
+    run.add_notice(run_series.notice)
     return run_series
 
 
 def document(run: Run) -> Json:
     """Read a run, of which nothing has been read yet, to its end, and return the document that `show --json` prints."""
-    events, run_series = run.catch_up(), RunSeries()
-    run_series.fold(events)
+    events = run.catch_up()
+    run_series = _series_of(run, events)
     facts = run.facts
     reasons = {str(each.get("name")): str(each.get("reason")) for each in events if each["kind"] == "checkpoint"}
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,9 @@ if TYPE_CHECKING:
 
     from core.series.min_max_tree import Floats
 
-log = logging.getLogger(__name__)
-
 MAX_SERIES = 2000
 """Metrics, and devices, of a run that are kept: a planted file may name a million."""
+TOO_MANY = f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
 MAX_REWINDS = 1000
 """Times that a run is rewound: once whenever it is resumed; a planted file may say so a million times."""
 
@@ -38,7 +36,8 @@ class RunSeries:
         """Unix time of the first event."""
         self.training_ended: float | None = None
         """Unix time at which the last worker had exited and the memory watch began."""
-        self._logged = False
+        self.notice = ""
+        """What is missing, in a sentence; the empty string if nothing is."""
         self._rewinds = 0
         self.version = 0
         """Increases with every fold of new events: a plot of this version is up to date."""
@@ -113,11 +112,10 @@ class RunSeries:
         readings.memory.append(memory_used_bytes)
 
     def _is_full(self, name: str, pending: Collection[str], kept: Collection[str]) -> bool:
-        """Return whether there are too many series for another one; the first time, log that it is left out."""
+        """Return whether there are too many series for another one, and note then that it is missing."""
         full = name not in kept and max(len(pending), len(kept)) >= MAX_SERIES
-        if full and not self._logged:
-            self._logged = True
-            log.warning("The run has more than %d metrics or devices; the others are left out.", MAX_SERIES)
+        if full:
+            self.notice = TOO_MANY
         return full
 
     def _add_released_memory(self, event: Mapping[str, Any]) -> None:

@@ -126,10 +126,9 @@ class RunSession(QObject):
         """Read what is new. A run whose folder was renamed is followed to its new name."""
         if self.run is None or self.run_series is None:
             return
-        identity = _identity(self.run.dir)
-        if identity is None and self._identity is not None:
-            moved = next((each for each in _siblings(self.run.dir) if _identity(each) == self._identity), None)
-            self._identity = None  # search once: a folder that was removed does not come back
+        known, self._identity = self._identity, _identity(self.run.dir)  # a resume may have written the spec again
+        if self._identity is None and known is not None:  # search once: a folder that was removed does not come back
+            moved = next((each for each in _siblings(self.run.dir) if _identity(each) == known), None)
             if moved is not None:
                 self.attach(Run(moved))
                 return
@@ -173,8 +172,10 @@ class RunSession(QObject):
         return {device: value for device, value in latest.items() if value is not None and math.isfinite(value)}
 
     def _take_in(self, events: list[Event]) -> None:
+        assert self.run is not None
         assert self.run_series is not None
         self.run_series.fold(events)
+        self.run.add_notice(self.run_series.notice)
         for event in events:
             if event["kind"] == "supervisor":  # the run was started, or resumed
                 self._strides.clear()
@@ -198,7 +199,7 @@ class RunSession(QObject):
 
 
 def _identity(run_dir: Path) -> Identity | None:
-    """Return device, inode and time of the spec, which is never written again; None if there is none."""
+    """Return device, inode and modification time of the spec; None if there is none."""
     try:
         status = (run_dir / SPEC_FILE).stat()
     except OSError:

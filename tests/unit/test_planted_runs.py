@@ -185,7 +185,7 @@ def test_a_manifest_that_names_files_elsewhere_is_damaged(run_dir: Path) -> None
         whole(run_dir)
 
 
-def test_a_run_with_a_million_metrics_and_devices_keeps_some(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_with_a_million_metrics_and_devices_keeps_some() -> None:
     run_series = RunSeries()
     run_series.fold(
         event
@@ -196,4 +196,14 @@ def test_a_run_with_a_million_metrics_and_devices_keeps_some(caplog: pytest.LogC
         )
     )
     assert (len(run_series.metrics), len(run_series.memory)) == (MAX_SERIES, MAX_SERIES)
-    assert caplog.messages == [f"The run has more than {MAX_SERIES} metrics or devices; the others are left out."]
+    assert run_series.notice == f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
+
+
+def test_series_that_are_missing_are_a_notice_of_the_run(run_dir: Path) -> None:
+    values = {f"m{number}": [1.0] for number in range(MAX_SERIES + 1)}
+    batch = {"t": 1.0, "kind": "metrics", "first": 1, "values": values}
+    (run_dir / "events" / "worker-0.jsonl").write_text(json.dumps(batch) + "\n")
+    run = Run.attach(run_dir)
+    document = report.document(run)
+    assert len(document["metrics"]) == MAX_SERIES
+    assert document["notices"] == [f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."]

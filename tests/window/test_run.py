@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit
 from core.runs.index import directories
 from core.runs.states import RunState
 from core.schema.settings import StopTimeouts
+from core.schema.spec import read_spec, write_spec
 from tests.support.acting import played
 from tests.support.recorded import recorded
 from tests.support.running import FOREVER, LONG, make_spec, start, write_recipe
@@ -221,6 +222,8 @@ def test_window_follows_a_run_whose_folder_is_renamed(drive, runs_root):
     panel.until_state("Stopped")
     panel.until(lambda: panel.points("lossPlot") > 0, "the curve")
     drawn = panel.points("lossPlot")
+    write_spec(run_dir, read_spec(run_dir))  # as a resume that allows open ports does
+    panel.window.services.session.poll()
     renamed = run_dir.rename(run_dir.with_name("20250615-140000-other-0000"))
     panel.until(lambda: panel.run.dir == renamed, "the new folder")
     assert panel.state.text() == "Stopped"
