@@ -261,7 +261,7 @@ class StartController(QObject):
         self._prepare(
             _Request(
                 verb="Resume",
-                prepare=lambda: _without(resume_problems(spec, facts, survey), spec),
+                prepare=lambda: _without(resume_problems(run.id, spec, facts, survey), spec),
                 begin=lambda _: self._resume(run.dir),
                 run_dir=run.dir,
             )

@@ -82,13 +82,13 @@ def test_run_is_resumed_only_on_its_own_devices():
     spec = compose(RecipeChoices(recipe="digits_mlp", devices=("cpu:0", "cpu:1"), strategy="ddp"), devices)
     facts = RunFacts(devices={"cpu:1": {"id": "cpu:1", "label": "CPU 1"}})
     assert spec.python == sys.executable
-    assert resume_problems(spec, facts, Survey(devices=devices)) == []
-    gone = resume_problems(spec, facts, Survey(devices=devices[:1]))
+    assert resume_problems("run", spec, facts, Survey(devices=devices)) == []
+    gone = resume_problems("run", spec, facts, Survey(devices=devices[:1]))
     assert gone == [
         "CPU 1 (cpu:1) is no longer on this machine. digits_mlp can only be resumed on the devices it was trained on."
     ]
     lost = Survey(devices=devices, samples=(Sample(device_id="cpu:0", time=NOW, lost="fell off the bus"),))
-    assert resume_problems(spec, facts, lost)[0].startswith("CPU 0 is lost")
+    assert resume_problems("run", spec, facts, lost)[0].startswith("CPU 0 is lost")
 
 
 def state_history(*moments):

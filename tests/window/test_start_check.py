@@ -62,7 +62,8 @@ PORTS_CHECK = """
 from core.config.choices import RecipeChoices
 from core.devices.cpu import cpu_devices
 from core.devices.device import Survey
-from gui.viewmodels.setup.start_check import StartConditions, check_start
+from core.runs.facts import RunFacts
+from gui.viewmodels.setup.start_check import StartConditions, check_start, resume_problems
 
 now = StartConditions(survey=Survey(devices=tuple(cpu_devices()), samples=()))
 for allowed in (False, True):
@@ -72,6 +73,7 @@ for allowed in (False, True):
     )
     check = check_start(choices, now)
     print(check.offers_open_ports, *check.problems)
+    print(*resume_problems("RUN", check.spec, RunFacts(), now.survey))
 """
 
 
@@ -83,10 +85,11 @@ def test_start_check_explains_open_ports_and_offers_to_allow_them():
     )  # fmt: skip
     if done.returncode == no_namespaces.CANNOT:
         pytest.skip("this machine allows no user namespace, in which namespaces could be forbidden")
-    refused, allowed = done.stdout.splitlines()
+    refused, not_resumed, allowed, resumed = done.stdout.splitlines()
     assert refused.startswith("True Strategy multi_worker_mirrored opens network ports without a password")
     assert refused.endswith("Choose strategy mirrored, or allow open ports (--allow-open-ports).")
-    assert allowed == "True"
+    assert not_resumed.endswith(" To resume this run with open ports: trainyard resume RUN --allow-open-ports")
+    assert (allowed, resumed) == ("True", "")
 
 
 # -- free memory ---------------------------------------------------------------------------------
@@ -306,7 +309,10 @@ def test_resume_question_names_other_runs_but_not_itself(qtbot, controller, ques
     run_list, resumed, polled = RunList(tmp_path, {"cpu:0": (one, other)}), [], []
     spec = replace(make_spec("digits_mlp"), devices=("cpu:0",))
     session = SimpleNamespace(
-        run=SimpleNamespace(dir=one.dir, owner=None), spec=spec, facts=RunFacts(), poll=lambda: polled.append(1)
+        run=SimpleNamespace(dir=one.dir, id=one.dir.name, owner=None),
+        spec=spec,
+        facts=RunFacts(),
+        poll=lambda: polled.append(1),
     )
     new_controller = controller(run_list, session)
     monkeypatch.setattr(start_controller.Run, "resume", resumed.append)

@@ -12,6 +12,7 @@ from core.config import validation
 from core.config.build_spec import compose
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
+from core.launchers.loopback import ALLOW
 from core.runs.device_use import use_sentences
 from core.text import first_names, join_names
 from gui.style.formatting import gigabytes, memory, percent
@@ -298,7 +299,7 @@ def _min_free_bytes(chosen: Sequence[Device], survey: Survey) -> int | None:
     return min(free, default=None)
 
 
-def resume_problems(spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:
+def resume_problems(run_id: str, spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]:
     """Return why a run cannot be resumed: sentences, or an empty list."""
     present = {device.id for device in survey.devices}
     gone = [_label(device, facts) for device in spec.devices if device not in present]
@@ -308,8 +309,11 @@ def resume_problems(spec: RunSpec, facts: RunFacts, survey: Survey) -> list[str]
             for label in gone
         ]
     chosen = [device for device in survey.devices if device.id in spec.devices]
+    problems = validation.problems(spec, survey.devices)
+    needs_ports = any(each.kind is ProblemKind.OPEN_PORTS for each in problems)
     return [
-        *map(str, validation.problems(spec, survey.devices)),
+        *map(str, problems),
+        *([f"To resume this run with open ports: trainyard resume {run_id} {ALLOW}"] if needs_ports else []),
         *lost(chosen, survey, "This run cannot be resumed without it."),
     ]
 
