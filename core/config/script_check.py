@@ -87,7 +87,11 @@ def check_script(request: ScriptCheckRequest) -> ScriptCheckResult:
         folder = absolute_folder(request.working_dir)
         path = Path(folder, Path(request.script).expanduser()) if request.script else None
         near = path.parent if path else folder
-        usual = python_for_script(None, near)
+        try:
+            usual = python_for_script(None, near)
+        except ValueError:  # it belongs to another user, which matters only if none was chosen
+            if not request.python:
+                raise
         check_folder(folder)
         python = python_for_script(request.python, near) if request.python else usual
         script = Script(path=str(path or ""), module=request.module, environment=variables)

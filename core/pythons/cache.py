@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, write_whole
+from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, parse_json, read_whole, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,10 +109,8 @@ def _is_answer(answer: Answer) -> bool:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        if file.stat().st_size > MAX_BYTES:
-            return {}
-        document = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = parse_json(read_whole(file, MAX_BYTES, follow_link=True))
+    except (OSError, ValueError):
         return {}
     entries = document.get("pythons") if isinstance(document, dict) and document.get("format") == FORMAT else None
     return entries if isinstance(entries, dict) else {}

@@ -16,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.system.process_info import user_name
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -91,14 +93,21 @@ def python_for_script(named: str | None, near: Path) -> str:
 
     It is the one that was named (see `locate_python`); else that of the shell's active environment (VIRTUAL_ENV,
     CONDA_PREFIX); else that of an environment beside the script or in a folder above it (`.venv`, `venv`); else our
-    own. Raises `ValueError` with a sentence for an unknown name.
+    own. Raises `ValueError` with a sentence for an unknown name, and for an environment of another user.
     """
     if named:
         return locate_python(named)
     active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    beside = [str(folder / name) for folder in (near, *near.parents) for name in (".venv", "venv")]
+    beside = [folder / name for folder in (near, *near.parents) for name in (".venv", "venv")]
     pythons = [f"{environment}/bin/python" for environment in (*active, *beside) if environment]
-    return next((python for python in pythons if os.access(python, os.X_OK)), sys.executable)
+    python = next((each for each in pythons if os.access(each, os.X_OK)), sys.executable)
+    environment = Path(python).parent.parent
+    if environment in beside and (owner := _other_owner(environment)):
+        raise ValueError(
+            f"{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
+            f"choose it with --python {python}; otherwise choose another."
+        )
+    return python
 
 
 # -- the places ------------------------------------------------------------------------------------
@@ -148,16 +157,18 @@ def own(paths: SearchPaths) -> Iterator[Path]:
 
 
 def near(paths: SearchPaths) -> Iterator[Path]:
-    """Yield virtual environments in the folder and its parents."""
+    """Yield virtual environments in the folder and its parents, without those of other users.
+
+    Whoever may write into a folder above the script could otherwise have a program of theirs started: also in `/home`,
+    where the homes of all users are.
+    """
     if paths.near is None:
         return
     first = paths.near.absolute()
     for folder in (first, *first.parents):
-        yield from _environment(folder)
-        for name in USUAL_NAMES:
-            yield from _environment(folder / name)
-        for inside in _folders(folder):
-            yield from _environment(inside)
+        inside = [folder, *(folder / name for name in USUAL_NAMES), *_folders(folder)]
+        for each in inside:
+            yield from (python for python in _environment(each) if not _other_owner(each))
 
 
 def active(paths: SearchPaths) -> Iterator[Path]:
@@ -260,6 +271,19 @@ def _environment(folder: Path) -> Iterator[Path]:
     python = folder / "bin" / "python"
     if os.path.isfile(folder / MARK) and _is_there(python):
         yield python
+
+
+def _other_owner(environment: Path) -> str | None:
+    """Return the user to whom an environment, or a part of it, belongs; None if that is this user or root.
+
+    What a link names may belong to anyone, if the link does not: this user or root chose it.
+    """
+    paths = (environment, environment / MARK, environment / "bin", environment / "bin" / "python")
+    for path in paths[:1] if os.path.islink(environment) else paths:  # noqa: PTH114 (pathlib raises)
+        with contextlib.suppress(OSError):
+            if (uid := os.lstat(path).st_uid) not in {0, os.geteuid()}:
+                return user_name(uid)
+    return None
 
 
 def _folders(folder: Path) -> list[Path]:
