@@ -51,7 +51,7 @@ def why_not(run_dir: Path) -> str:
     state = state_info(run.facts.state)
     if not state.over:
         return f"Run {run.id} is {state.label.lower()}, so it was not removed. Stop it first: trainyard stop {run.id}"
-    if why := stopped.guard_sentence(run.id, run.facts):
+    if why := stopped.guard_sentence(run_dir, run.facts):
         return f"Run {run.id} was not removed. {why}"
     owner = run_dir.stat().st_uid if os.getuid() == 0 else None  # root also removes runs of others
     left = [each for each in leftovers.find([run_dir.parent], uid=owner) if each.run_id == run.id]

@@ -24,7 +24,7 @@ from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
 from core.schema import paths
 from core.schema.events import Event, Log, make_reserve
-from core.schema.files import touch
+from core.schema.files import touch_within
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
 from core.system import own_processes, processes
@@ -101,7 +101,7 @@ class Run:
         run.catch_up()
         if not state_info(run.facts.state).can_resume:
             raise ValueError(run.facts.stopped_processes or lock.cannot_resume(run_dir, run.facts.state))
-        if why := stopped.guard_sentence(run.id, run.facts):  # it holds the run, and would end the new workers
+        if why := stopped.guard_sentence(run.dir, run.facts):  # it holds the run, and would end the new workers
             raise RunError(why)
         if not os.access(run_dir / EVENTS, os.W_OK):
             number = errno.EACCES if (run_dir / EVENTS).is_dir() else errno.ENOENT
@@ -179,7 +179,7 @@ class Run:
         if not self._reads_all:
             return
         lives = not state_info(self.facts.state).over and not self._is_elsewhere()
-        found = stopped.sentences(self.id, self.facts) or None if lives else None
+        found = stopped.sentences(self.dir, self.facts) or None if lives else None
         if found != self.facts.stopped_processes:
             self.facts = replace(self.facts, stopped_processes=found)
 
@@ -191,7 +191,7 @@ class Run:
         assert name in REQUESTS, name
         control = self.dir / CONTROL
         try:
-            touch(control / name)
+            touch_within(control, name)  # a link could name the folder of another run
         except OSError as error:
             if self.dir.is_dir() and not control.is_dir():
                 raise RunError(

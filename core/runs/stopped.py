@@ -1,4 +1,8 @@
-"""Name the processes of a live run that are stopped (by SIGSTOP, Ctrl-Z or a debugger), and let them go on."""
+"""Name the processes of a live run that are stopped (by SIGSTOP, Ctrl-Z or a debugger), and let them go on.
+
+The events of a run are only what its owner wrote: they may name any process of this machine. A supervisor and a guard
+are recognised by their command line, and a worker by its user.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,11 @@ import time
 from typing import TYPE_CHECKING
 
 from core.system import processes, procfs
+from core.system.own_processes import supervises
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from core.runs.facts import RunFacts
     from core.system.processes import ProcessId
 
@@ -16,44 +23,44 @@ CONTINUED_S = 1.0
 """Seconds to wait for a process after SIGCONT: then a debugger holds it, or something stops it again."""
 
 
-def sentences(run_id: str, facts: RunFacts) -> str:
+def sentences(run_dir: Path, facts: RunFacts) -> str:
     """Return which processes of a run are stopped and what to do; the empty string if none is."""
     found = []
-    if state := _state(facts.supervisor):
+    if state := _own_state(run_dir, facts.supervisor):
         found.append(
             f"{_supervisor(facts)} is stopped (state {state}), so it answers no request. "
-            f"Continue it (kill -CONT {_pid(facts.supervisor)}), or end the run: trainyard stop {run_id} --force"
+            f"Continue it (kill -CONT {_pid(facts.supervisor)}), or end the run: trainyard stop {run_dir.name} --force"
         )
-    if guard := guard_sentence(run_id, facts):
+    if guard := guard_sentence(run_dir, facts):
         found.append(guard)
     found += [
         f"Worker {each.rank} (pid {each.process.pid}) is stopped (state {state}), so it neither trains nor answers "
         f"requests. Continue it (kill -CONT {each.process.pid}), or stop the run."
         for each in facts.workers.values()
-        if each.exit_code is None and (state := _state(each.process))
+        if each.exit_code is None and (state := _state(each.process)) and _is_of_owner(run_dir, each.process)
     ]
     return " ".join(found)
 
 
-def guard_sentence(run_id: str, facts: RunFacts) -> str:
+def guard_sentence(run_dir: Path, facts: RunFacts) -> str:
     """Return that the guard of a run is stopped and what to do; the empty string if it is not."""
-    state = _state(facts.guard)
+    state = _own_state(run_dir, facts.guard)
     return state and (
-        f"The guard of run {run_id} (pid {_pid(facts.guard)}) is stopped (state {state}), so it cannot terminate what "
-        f"is left of the run. Continue it: kill -CONT {_pid(facts.guard)}"
+        f"The guard of run {run_dir.name} (pid {_pid(facts.guard)}) is stopped (state {state}), so it cannot terminate "
+        f"what is left of the run. Continue it: kill -CONT {_pid(facts.guard)}"
     )
 
 
-def release(facts: RunFacts) -> str:
+def release(run_dir: Path, facts: RunFacts) -> str:
     """Continue a stopped supervisor and guard, or kill a supervisor that cannot be continued.
 
     Returns sentences on what was done; the empty string if neither was stopped. The guard ends a run without a
     supervisor.
     """
     done = []
-    if _continue(facts.guard):
+    if _own_state(run_dir, facts.guard) and _continue(facts.guard):
         done.append(f"The guard (pid {_pid(facts.guard)}) was stopped and was continued.")
-    if facts.supervisor is not None and (state := _state(facts.supervisor)):
+    if facts.supervisor is not None and (state := _own_state(run_dir, facts.supervisor)):
         if _continue(facts.supervisor):
             done.append(f"{_supervisor(facts)} was stopped and was continued.")
         elif processes.send(facts.supervisor, signal.SIGKILL):
@@ -73,6 +80,19 @@ def _continue(process: ProcessId | None) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def _own_state(run_dir: Path, process: ProcessId | None) -> str:
+    """Return what `_state` does if this is the supervisor or the guard of the run; else the empty string."""
+    state = _state(process)
+    return state if state and supervises(_pid(process), run_dir) else ""
+
+
+def _is_of_owner(run_dir: Path, process: ProcessId) -> bool:
+    try:
+        return procfs.owner(process.pid) == run_dir.stat().st_uid
+    except OSError:
+        return False
 
 
 def _state(process: ProcessId | None) -> str:

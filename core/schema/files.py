@@ -62,6 +62,17 @@ def touch(path: Path) -> None:
     os.close(open_to_append(path))
 
 
+def touch_within(folder: Path, name: str) -> None:
+    """Make an empty private file in a folder, which must not be a link, unless there is a file. Raises `OSError`."""
+    path = folder / name
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | _NO_LINK)
+    try:
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | _SAFELY | _NO_LINK, PRIVATE, dir_fd=handle)
+    finally:
+        os.close(handle)
+    os.close(_checked(file, path))
+
+
 def is_regular(path: str | Path) -> bool:
     """Return whether a path is a regular file, and no link."""
     try:

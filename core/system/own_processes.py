@@ -60,6 +60,15 @@ def supervised_runs(uid: int, proc: Path = PROC) -> set[str]:
     }
 
 
+def supervises(pid: int, run_dir: Path, proc: Path = PROC) -> bool:
+    """Return whether the command line of a process is that of the supervisor or the guard of this run."""
+    words = procfs.words(pid, proc)
+    try:
+        return SUPERVISOR in words[:-1] and run_dir.samefile(words[words.index(SUPERVISOR) + 1])
+    except (OSError, ValueError):  # one of the folders is not here
+        return False
+
+
 def _is_stopped(pid: int, proc: Path) -> bool:
     stat = procfs.stat(pid, proc)
     return stat is not None and stat.state in procfs.STOPPED

@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,8 +37,6 @@ from tests.support.running import make_spec
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from core.schema.spec import RunSpec
     from tests.nvml.standin import StandIn
 
@@ -288,6 +287,7 @@ class ScriptedRun:
     """A run whose facts advance by one at each poll."""
 
     id = "played"
+    dir = Path("played")
 
     def __init__(self, *facts: RunFacts) -> None:
         self.facts, *self._later = facts

@@ -39,7 +39,7 @@ def add_force(parser: ArgumentParser) -> None:
 def stop(options: Namespace) -> int:
     """Stop a run, and wait until it has stopped."""
     run = _live_run(options)
-    if options.force and (done := stopped.release(run.facts)):
+    if options.force and (done := stopped.release(run.dir, run.facts)):
         warn(done)
     forced = options.force and state_info(run.facts.state).can_force
     run.request("force" if forced else "stop")
