@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from core.runs.states import state_info
 from core.schema.events import Tail, Writer, make_reserve
 from core.schema.files import not_written
 from core.schema.paths import EVENTS, RENDEZVOUS, SUPERVISOR_EVENTS
-from core.system import processes
+from core.system import processes, procfs
 from core.system.process_info import TerminatedProcess, ended_fields
 from core.system.terminate import ProcessTarget, terminate
 from core.text import first_names, join_names
@@ -104,6 +105,11 @@ def _facts(run_dir: Path) -> RunFacts:
 def _terminate_remaining(run_dir: Path) -> None:
     """Terminate the processes with the run's tag, and record them. Raises `RunError` when one is left."""
     run_id = run_dir.name
+    if other := _namesake(run_dir):
+        raise RunError(
+            f"A run with the same name, {other}, is running. Their processes cannot be told apart by the name. Rename "
+            f"the folder {run_dir}, then resume it under its new name."
+        )
     outcome = terminate(
         lambda: [ProcessTarget(process=each, run_id=run_id) for each in processes.tagged(run_id)], patience_s=PATIENCE_S
     )
@@ -111,6 +117,15 @@ def _terminate_remaining(run_dir: Path) -> None:
         _record(run_dir, outcome.ended)
     if outcome.left:
         raise RunError(_still_running(run_dir, outcome.left))
+
+
+def _namesake(run_dir: Path) -> str | None:
+    """Return the folder of another run with this run's name and live processes, such as the original of a copy."""
+    for process in processes.tagged(run_dir.name):
+        folder = procfs.variable(procfs.variables(process.pid), processes.RUN_DIR) or ""
+        if os.path.isdir(folder) and not os.path.samefile(folder, run_dir):  # noqa: PTH112, PTH121 (a text from outside)
+            return folder
+    return None
 
 
 def _record(run_dir: Path, ended: Iterable[Terminated[ProcessTarget]]) -> None:

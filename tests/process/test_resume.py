@@ -184,6 +184,19 @@ def test_run_with_an_unwritable_folder_cannot_be_resumed(log: Log, monkeypatch: 
         Run.resume(log.dir)
 
 
+def test_copy_of_a_run_is_not_resumed_while_the_original_runs(log: Log, tmp_path: Path) -> None:
+    """The new supervisor would end the processes of the original, which have the same tag."""
+    copy = log.dir.rename(log.dir.with_name(f"copied-{os.getpid()}"))
+    original = tmp_path / "elsewhere" / copy.name
+    original.mkdir(parents=True)
+    variables = {processes.TAG: copy.name, processes.RUN_DIR: str(original)}
+    with subprocess.Popen(["sleep", "600"], env={**os.environ, **variables}) as process:
+        with pytest.raises(RunError, match=f"A run with the same name, {original}, is running."):
+            clear(copy)
+        assert process.poll() is None
+        process.kill()
+
+
 def test_process_terminated_before_a_resume_is_reported_in_the_new_leg(log: Log) -> None:
     name = f"leg-{os.getpid()}"  # a tag that no other test has
     (log.dir / "pymp-abc").mkdir()
