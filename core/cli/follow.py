@@ -11,7 +11,7 @@ from core.metrics.common.reading import IN_EPOCH
 from core.runs.states import state_info
 from core.runs.verdicts import Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
-from core.text import first_names, join_names
+from core.text import first_names, join_names, replace_control_characters
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -131,6 +131,7 @@ class _Progress:
 
     def say(self, text: str) -> None:
         if self._out is not None:
+            text = replace_control_characters(text, keep="\n\t")  # from the run, which may be another user's
             self._out.write(f"\r\033[K{text}\n" if self._terminal else f"{text}\n")
 
     def end(self) -> None:
@@ -151,7 +152,7 @@ class _Progress:
             parts.append(f"loss {self.loss:.4g}")
         if facts.stop_steps:
             parts.append(f"stop: {facts.stop_steps[-1].name}")
-        return " · ".join(parts)
+        return replace_control_characters(" · ".join(parts))
 
 
 def _progress_words(progress: RunProgress) -> str:

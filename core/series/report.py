@@ -13,6 +13,7 @@ from core.runs.checkpoints import listed
 from core.runs.verdicts import release_fields, worst
 from core.schema.files import not_written
 from core.series.run_series import RunSeries
+from core.text import replace_control_characters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 
 Json = dict[str, Any]
+FORMULA = ("=", "+", "-", "@")
+"""The characters with which a formula begins in a spreadsheet."""
 
 
 def read_series(run: Run) -> RunSeries:
@@ -138,12 +141,16 @@ def _plain(value: float | None) -> float | str | None:
 
 
 def write_csv(run_series: RunSeries, file: TextIO) -> None:
-    """Write each value of each metric: `metric,step,time,value`, time in unix seconds."""
+    """Write each value of each metric: `metric,step,time,value`, time in unix seconds.
+
+    A name that a spreadsheet would calculate, such as `=1+1`, begins with an apostrophe.
+    """
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["metric", "step", "time", "value"])
     for name, series in sorted(run_series.metrics.items()):
         rows = zip(series.steps.tolist(), series.times.tolist(), series.values.tolist(), strict=True)
-        writer.writerows([name, int(step), f"{time:.6f}", repr(value)] for step, time, value in rows)
+        shown = replace_control_characters(f"'{name}" if name.startswith(FORMULA) else name)
+        writer.writerows([shown, int(step), f"{time:.6f}", repr(value)] for step, time, value in rows)
 
 
 def export_csv(run_series: RunSeries, path: Path) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -18,10 +20,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.cli.__main__ import main
+from core.config.choices import ScriptChoices
+from core.config.script_check import ScriptCheckRequest, check_script
+from core.pythons.discovery import find_pythons
 from core.runs.directory import new_directory
 from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.schema.spec import read_spec, write_spec
+from core.system import procfs
+from core.system.processes import here, identify
 from tests.support.hostile_runs import Hostile, watched
 from tests.support.recorded import recorded
 from tests.support.running import script_spec
@@ -133,6 +140,17 @@ def test_export_replaces_a_file_only_with_force(
     assert table.read_text() == "mine"
     assert main([*words, "--force"]) == 0
     assert table.read_text().startswith("metric,step,time,value")
+
+
+def test_names_of_metrics_are_no_formulas_and_control_no_terminal(
+    runs_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_dir = recorded(runs_root)
+    with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
+        event = {"t": 1.75e9, "kind": "metrics", "since": 1.75e9, "first": 1, "values": {"=1+1\x1b[2J": [3.0]}}
+        file.write(json.dumps(event) + "\n")
+    assert main(["export", run_dir.name, "--csv", "-", "--runs", str(runs_root)]) == 0
+    assert "\n'=1+1?[2J,1," in capsys.readouterr().out
 
 
 # -- with two unprivileged users -------------------------------------------------------------------
@@ -289,3 +307,105 @@ def test_no_other_user_reads_what_a_preset_and_a_run_hold(shared: Path) -> None:
         read = as_user(ATTACKER, lambda path=path: print(path.read_text()), homes[ATTACKER])
         assert (read.code, read.out) == (99, "")
         assert "PermissionError" in read.err
+
+
+def own(folder: Path, uid: int) -> None:
+    """Make everything below a folder belong to a user, and readable by others."""
+    for each in (folder, *folder.rglob("*")):
+        os.chown(each, uid, uid, follow_symlinks=False)
+        if not each.is_symlink():
+            each.chmod(0o755 if each.is_dir() else 0o644)
+
+
+@contextlib.contextmanager
+def planted(shared: Path, homes: dict[int, Path]) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """A run of the attacker that names a stopped process of the victim as its supervisor and its guard."""
+    run_dir = recorded(shared / "runs")
+    with subprocess.Popen(["sleep", "600"], user=VICTIM, group=VICTIM, extra_groups=[]) as process:
+        process.send_signal(signal.SIGSTOP)
+        found = identify(process.pid)
+        assert found
+        begin = {"t": 1.75e9, "kind": "supervisor", **asdict(here()), **asdict(found)} | {"guard": asdict(found)}
+        state = {"t": 1.75e9, "kind": "state", "state": "starting"}
+        notice = {"t": 1.75e9, "kind": "notice", "text": "\x1b[2Jgone", "sentence": "\x1b[2Jgone"}
+        lines = [json.dumps(each) + "\n" for each in (begin, state, notice)]
+        (run_dir / "events" / "supervisor.jsonl").write_text("".join(lines))
+        (run_dir / "control").symlink_to(homes[VICTIM])
+        own(run_dir, ATTACKER)
+        yield run_dir, process
+        process.kill()
+
+
+@pytest.mark.two_users
+def test_stop_reaches_nothing_that_a_run_of_another_user_names(shared: Path) -> None:
+    """Its events name the victim's process, its folder of requests the victim's home."""
+    homes = make_homes(shared)
+    with planted(shared, homes) as (run_dir, process):
+        stop_planted(run_dir, process, homes)
+
+
+def stop_planted(run_dir: Path, process: subprocess.Popen[bytes], homes: dict[int, Path]) -> None:
+    for more in ([], ["--force"]):
+        said = trainyard(VICTIM, "stop", run_dir.name, *more, "--runs", str(run_dir.parent), home=homes[VICTIM])
+        assert said == Said(
+            2, "", f"trainyard: {run_dir} is damaged: {run_dir}/control is missing or is not a folder. "
+            "Start another run.\n",
+        )  # fmt: skip
+    found = procfs.stat(process.pid)
+    assert found is not None
+    assert found.state == "T"
+    assert list(homes[VICTIM].iterdir()) == []
+    run = Run.attach(run_dir)
+    run.catch_up()
+    assert run.facts.supervisor == identify(process.pid)
+    assert run.facts.stopped_processes is None
+
+
+@pytest.mark.two_users
+def test_attach_prints_no_control_characters_of_another_users_run(shared: Path) -> None:
+    homes = make_homes(shared)
+    with planted(shared, homes) as (run_dir, _):
+        pass  # the process that it names as its supervisor has ended
+    said = trainyard(VICTIM, "attach", run_dir.name, "--runs", str(run_dir.parent), home=homes[VICTIM])
+    assert said.code == 4
+    assert "?[2Jgone" in said.err
+    assert "\x1b" not in said.err + said.out
+
+
+@pytest.mark.two_users
+def test_pythons_of_another_user_are_not_started(shared: Path) -> None:
+    """In a folder above the script, as the homes of all users are below `/home`."""
+    homes = make_homes(shared)
+
+    def plant() -> None:
+        (homes[ATTACKER] / "mark").touch()
+        for environment in (homes[ATTACKER], shared / ".venv"):
+            python = environment / "bin" / "python"
+            python.parent.mkdir(parents=True)
+            python.write_text(f"#!/bin/sh\nid -u >> {homes[ATTACKER]}/mark\n")
+            python.chmod(0o755)
+            (environment / "pyvenv.cfg").touch()
+        homes[ATTACKER].chmod(0o777)
+        (homes[ATTACKER] / "mark").chmod(0o666)
+
+    assert as_user(ATTACKER, plant, homes[ATTACKER]) == Said(0, "", "")
+    (homes[VICTIM] / "train.py").write_text("print(1)")
+    own(homes[VICTIM], VICTIM)
+    variables = {"HOME": str(homes[VICTIM]), "PATH": ""}
+
+    def look() -> None:
+        assert not [each.path for each in find_pythons(Path(), variables=variables) if str(shared) in each.path]
+
+    assert as_user(VICTIM, look, homes[VICTIM]) == Said(0, "", "")
+    problem = (
+        f"{shared}/.venv belongs to {NOBODY.pw_name}, whose Python is not started without being chosen. If you trust "
+        f"it, choose it with --python {shared}/.venv/bin/python; otherwise choose another."
+    )
+
+    def check() -> None:
+        for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+            os.environ.pop(name, None)
+        assert check_script(ScriptCheckRequest.of(ScriptChoices(script="train.py", devices=()))).problems == (problem,)
+
+    assert as_user(VICTIM, check, homes[VICTIM]) == Said(0, "", "")
+    assert (homes[ATTACKER] / "mark").read_text() == ""

@@ -10,6 +10,7 @@ from core.cli.output import confirm, is_interactive, say, say_json, say_rows, wa
 from core.config import presets
 from core.config.shell_command import shell_line
 from core.errors import RunError
+from core.runs.ownership import execution_warning
 from core.schema.files import not_written
 from core.text import join_names
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 def command(options: Namespace) -> int:
     """Print a shell command that starts the same training; for a script, without Trainyard."""
     run = find(options)
+    if run.owner is not None:
+        warn(f"Run {run.id} belongs to {run.owner}. {execution_warning(run.owner, run.spec())}")
     run.catch_up()
     cores = {name: tuple(fields.get("cores") or ()) for name, fields in run.facts.devices.items()}
     line = shell_line(run.spec(), cores)
