@@ -1,4 +1,4 @@
-"""Notice that the disk of a run is full, which a script's output and its measurements may fill without an error."""
+"""Notice that the disk of a run is full, and name it. A script may fill it with its output without an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DiskWatch:
         self._sentence = ""
 
     def poll(self) -> str:
-        """Return which disk was full and when, in a sentence; the empty string if it was not."""
+        """Return in a sentence which disk was full when; the empty string if it was not."""
         if not self._sentence and self._is_full():
             mount = mount_of(self._run_dir)
             disk = f"The disk of {self._run_dir}" if mount is None else f"The disk at {mount.point} ({mount.kind})"

@@ -154,8 +154,9 @@ class RecipeJob(Job):
         return any(event["kind"] == "ready" for event in events)
 
     def failure(self, worker: Worker) -> tuple[str, str | None]:
-        """Return what the worker reported."""
-        return describe(worker), (worker.error or {}).get("traceback")
+        """Return what the worker reported, and which disk is full if one is."""
+        why = f"{describe(worker)} {DiskWatch(self._run_dir).poll()}".rstrip()
+        return why, (worker.error or {}).get("traceback")
 
 
 class ScriptJob(Job):

@@ -26,6 +26,7 @@ from core.schema.files import open_folder
 from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
 from core.supervisor.device_log import DeviceLog
+from core.supervisor.disk_watch import DiskWatch
 from core.supervisor.stop_escalation import StopEscalation
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
@@ -95,7 +96,9 @@ class Supervisor:
             self._start()
             self._train()
             self._conclude()
-        except (RunError, RecordError) as error:
+        except RecordError as error:
+            self._abort(f"{error} {DiskWatch(self._run_dir).poll()}".rstrip(), None)
+        except RunError as error:
             self._abort(str(error), None)
         except Exception as error:  # noqa: BLE001 (the outer border)
             from traceback import format_exc  # imported here, since it is hardly ever needed

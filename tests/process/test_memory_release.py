@@ -303,6 +303,7 @@ def test_run_on_a_full_disk_is_also_checked_for_leftovers(small_disk: Path, tmp_
     followed.until_over()
     assert followed.state is RunState.FAILED
     assert str(followed.run.facts.error).startswith("The disk is full: ")
+    assert f" The disk at {small_disk} (tmpfs) was full at " in str(followed.run.facts.error)
     assert [each.verdict for each in followed.run.facts.releases.values()] == [Verdict.RELEASED]
     assert [(each.name, each.signal) for each in followed.run.facts.ended_processes] == [("sleep", "SIGKILL")]
 

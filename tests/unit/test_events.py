@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,9 @@ def test_run_on_a_full_disk_fails_with_an_error_and_keeps_its_events(
     fill(small_disk, leave=8192)
     followed.until_over()
     assert followed.states == [*CAME_UP, RunState.RELEASING, RunState.FAILED]
-    assert str(followed.run.facts.error).startswith("The disk is full: ")
+    error = str(followed.run.facts.error)
+    assert error.startswith("The disk is full: ")
+    assert re.search(rf"The disk at {re.escape(str(small_disk))} \(tmpfs\) was full at \d\d:\d\d:\d\d\.$", error), error
     again = Followed(Run.attach(followed.run.dir)).until_over(5)
     assert again.states == followed.states
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, again.run.facts.step + 1))
