@@ -2,7 +2,7 @@
 
 - `ranks`: which worker computes on which devices, and the addresses at which workers meet
 - `local`: start a worker of ours on this machine
-- `loopback`: the network of a run whose processes listen, which nobody else reaches
+- `loopback`: a network for the processes of one run, which no other process can reach
 - `script`: start a user's program
 - `torch_store`: serve the store at which the PyTorch ranks of a script meet
 - `export_model`: export a checkpoint as a model for other programs

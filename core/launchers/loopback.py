@@ -1,8 +1,8 @@
-"""A network that only the processes of one run reach: Linux namespaces with nothing but a loopback interface.
+"""Make a network for the processes of one run: Linux namespaces with nothing but a loopback interface.
 
-TensorFlow's server listens on all addresses, whichever it is given, and accepts everybody as the trainer. In this
-network nobody else can connect. This file is also a program, started by its path. A process must enter a user
-namespace before it starts a thread, so the program does that, and then becomes the worker:
+TensorFlow's server listens on all addresses, whichever address it is given, and executes what any client sends. No
+other process can connect to it in this network. This file is also a program, started by its path. A process must enter
+a user namespace before it starts a thread, so the program enters it, and then becomes the worker:
 
     python loopback.py create SOCKET                     make the namespaces; send their descriptors
     python loopback.py enter USER,NET PROGRAM ARGUMENT   enter them, and become the program
@@ -56,9 +56,12 @@ class LoopbackNetwork:
             try:
                 with subprocess.Popen(
                     _program("create", str(theirs.fileno())), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-                ):
+                ) as program:
                     theirs.close()
-                    answer, found, *_ = socket.recv_fds(ours, 4096, 2)
+                    try:
+                        answer, found, *_ = socket.recv_fds(ours, 4096, 2)
+                    finally:
+                        program.kill()  # it has answered, or hangs
             except OSError as error:
                 raise NoLoopbackNetworkError(str(error)) from error
         self.descriptors: tuple[int, ...] = tuple(found)
@@ -79,7 +82,7 @@ class LoopbackNetwork:
 
 
 def obstacle(strategy: str) -> str:
-    """Return why a strategy that opens ports cannot keep them to itself here; the empty string if it can.
+    """Return why a strategy that opens ports cannot have its own network here; the empty string if it can.
 
     It makes a network to find out, which takes a twentieth of a second.
     """
@@ -104,8 +107,8 @@ def open_ports(addresses: Sequence[str]) -> str:
     *others, last = (address.rpartition(":")[2] for address in addresses)
     ports = f"Ports {', '.join(others)} and {last} are" if others else f"Port {last} is"
     return (
-        f"{ports} open without a password while this run trains, as you allowed ({ALLOW}). Everyone who can connect to "
-        "this machine can read and write your files through them."
+        f"{ports} open without a password while this run trains, as you allowed ({ALLOW}). Every user who can connect "
+        "to this machine can read and write your files through them."
     )
 
 

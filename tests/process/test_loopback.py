@@ -21,6 +21,7 @@ import pytest
 
 from core.cli.__main__ import main
 from core.launchers import loopback
+from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.runs.run import Run
 from core.runs.states import RunState
 from core.system import processes
@@ -326,6 +327,14 @@ def denied(*arguments: str, runs_root: Path) -> subprocess.CompletedProcess[str]
     if done.returncode == no_namespaces.CANNOT:
         pytest.skip("this machine allows no user namespace, in which namespaces could be forbidden")
     return done
+
+
+def test_program_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Takes a quarter of a second."""
+    monkeypatch.setattr(loopback, "WAIT_S", 0.2)
+    monkeypatch.setattr(loopback, "_program", lambda *_: ["sleep", "3600"])
+    with pytest.raises(NoLoopbackNetworkError, match="timed out"):
+        LoopbackNetwork()
 
 
 def test_strategy_that_listens_is_refused_without_its_own_network(runs_root: Path, tmp_path: Path) -> None:
