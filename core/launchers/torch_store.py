@@ -8,6 +8,9 @@ setting for the address, but takes over a listening socket, which is bound to th
 The process runs under the script's own Python, so client and server are of one version. It loads PyTorch when the first
 rank connects: a program that never does costs a small process and no PyTorch. This file is run by its path, under any
 interpreter: standard library and Python 3.8 only.
+
+The process does not carry the run's tag: the memory watch would terminate it as a process that outlived its worker. The
+supervisor ends it with the run. Without a supervisor, it ends with the last rank.
 """
 
 from __future__ import annotations
@@ -37,14 +40,14 @@ READY = b"ready\n"
 READY_S = 10.0
 """Seconds to wait for an interpreter to start, and to find out which PyTorch it has."""
 POLL_S = 0.5
-"""Seconds between two looks, after the supervisor has died, whether ranks still run."""
+"""Seconds between two checks whether a rank still runs, after the supervisor has died."""
 
 
 class TorchStore:
-    """The serving process, as its launcher sees it."""
+    """Starts the serving process, and ends it."""
 
     def __init__(self, python: str, environment: Mapping[str, str], cwd: str) -> None:
-        """Start it. `environment`: with which a rank starts; `cwd`: the script's. Raises `OSError`."""
+        """Start the process. `environment` and `cwd`: those with which a rank starts. Raises `OSError`."""
         with socket.create_server((HOST, 0), backlog=1024) as listener:
             self.port = str(listener.getsockname()[1])
             self._process = subprocess.Popen(
@@ -59,13 +62,13 @@ class TorchStore:
             )
 
     def is_ready(self) -> bool:
-        """Wait until it is known whether that Python has a PyTorch that can serve; if not, the process has ended."""
+        """Return whether that Python has a PyTorch that can serve the store; wait for the answer if needed."""
         assert self._process.stdout is not None
         readable, _, _ = select.select([self._process.stdout], [], [], READY_S)
         return bool(readable) and self._process.stdout.readline() == READY
 
     def add_rank(self, pid: int) -> None:
-        """Tell it a process that needs the store, even after the end of this one."""
+        """Name a process that needs the store, so that the store serves it even after the end of this process."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{pid}\n".encode())
@@ -122,7 +125,7 @@ def _version() -> tuple[int, ...]:
 
 
 def _serve(descriptor: int) -> Any:  # noqa: ANN401 (PyTorch's store)
-    """Serve on a socket that listens already; the first rank has connected, and waits for an answer."""
+    """Serve on a listening socket, to which the first rank has connected."""
     distributed = importlib.import_module("torch.distributed")
     with socket.socket(fileno=os.dup(descriptor)) as listener:
         port = listener.getsockname()[1]

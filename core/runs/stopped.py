@@ -1,4 +1,4 @@
-"""Name the processes of a live run that are stopped (by SIGSTOP, Ctrl-Z or a debugger), and let them go on.
+"""Name the processes of a live run that are stopped (by SIGSTOP, Ctrl-Z or a debugger), and continue them.
 
 The events of a run are only what its owner wrote: they may name any process of this machine. A supervisor and a guard
 are recognised by their command line, and a worker by its user.
@@ -51,11 +51,10 @@ def guard_sentence(run_dir: Path, facts: RunFacts) -> str:
     )
 
 
-def release(run_dir: Path, facts: RunFacts) -> str:
-    """Continue a stopped supervisor and guard, or kill a supervisor that cannot be continued.
+def continue_supervisor(run_dir: Path, facts: RunFacts) -> str:
+    """Continue a stopped supervisor and its guard; kill a supervisor that cannot be continued, so that the guard acts.
 
-    Returns sentences on what was done; the empty string if neither was stopped. The guard ends a run without a
-    supervisor.
+    Returns sentences on what was done; the empty string if neither was stopped.
     """
     done = []
     if _own_state(run_dir, facts.guard) and _continue(facts.guard):
@@ -71,7 +70,7 @@ def release(run_dir: Path, facts: RunFacts) -> str:
 
 
 def _continue(process: ProcessId | None) -> bool:
-    """Send SIGCONT to a stopped process; return whether it goes on."""
+    """Send SIGCONT to a stopped process; return whether it runs again."""
     if process is None or not _state(process) or not processes.send(process, signal.SIGCONT):
         return False
     deadline = time.monotonic() + CONTINUED_S

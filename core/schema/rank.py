@@ -31,7 +31,7 @@ class RankAssignment:
     addresses: tuple[str, ...] = ()
     """`host:port` by rank, for strategies whose workers meet over the network; else empty."""
     gate: int | None = None
-    """The pipe by which the process that fetches releases the others (`core.worker.fetch`); None without one."""
+    """The pipe on which workers wait for the process that fetches (`core.worker.fetch`); None if there is none."""
 
     def to_text(self) -> str:
         """Return the text for a command line."""

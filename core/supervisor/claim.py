@@ -59,9 +59,8 @@ def claim_again(run_dir: Path) -> tuple[Lock, RunFacts]:
     Raises `RunError` when the run is running or finished, or when its last guard does not leave in time.
     """
     deadline = time.monotonic() + PATIENCE_S
-    while (
-        lock := take(run_dir)
-    ) is None:  # the last supervisor has recorded the end and leaves, or another process resumes the run
+    # While it is locked, the last supervisor has recorded the end and leaves, or another process resumes the run.
+    while (lock := take(run_dir)) is None:
         if not state_info(_facts(run_dir).state).over or time.monotonic() >= deadline:
             raise RunError(already_running(run_dir))
         time.sleep(NAP_S)
@@ -69,7 +68,7 @@ def claim_again(run_dir: Path) -> tuple[Lock, RunFacts]:
     state = state_info(facts.state)
     if state.over and not state.can_resume:
         raise RunError(cannot_resume(run_dir, facts.state))
-    # The guard of a supervisor that was killed ends all processes with the run's tag: it would end the new workers.
+    # The guard of a supervisor that was killed ends all processes of the run: it would end the new workers.
     while take(run_dir / EVENTS) is None:
         if time.monotonic() >= deadline:
             raise RunError(f"Processes of run {run_dir.name} are still being terminated. Resume it in a moment.")

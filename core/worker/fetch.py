@@ -1,7 +1,7 @@
-"""Fetch what a recipe needs, in a process of the machine's network, before workers without a network load the recipe.
+"""Call a recipe's functions in a process with a network, so that they download, before workers without one load it.
 
-Only strategies whose workers listen have such workers (`core.launchers.loopback`). A function of a recipe that fetches
-keeps what it has fetched in a file, as Keras and TensorFlow Datasets do; the workers then find it there.
+Workers that listen run in a network of their own (`core.launchers.loopback`). A function that downloads must keep the
+result in a file, as Keras and TensorFlow Datasets do. The workers then find that file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNREACHABLE = frozenset({errno.ENETUNREACH, errno.ECONNREFUSED})
 
 
 def train(recipe: LoadedRecipe, context: Context) -> None:
-    """Call the functions that may fetch, drop what they return, and release each worker with one byte."""
+    """Call the functions that may download, ignore what they return, and let each worker go on with one byte."""
     for function in ("train_data", "val_data"):
         if recipe.has(function):
             recipe.call(function)
@@ -32,7 +32,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def _call_model(recipe: LoadedRecipe, context: Context) -> None:
-    """Call `model()`, which may fetch weights. It may also need a GPU, which this process has not."""
+    """Call `model()`, which may download weights. It may also need a GPU, which this process does not have."""
     try:
         recipe.call("model")
     except Exception as error:  # noqa: BLE001 (user code may raise anything)
@@ -44,10 +44,7 @@ def _call_model(recipe: LoadedRecipe, context: Context) -> None:
 
 
 def await_end(assignment: RankAssignment) -> None:
-    """Wait until everything is fetched, if a process fetches for this worker.
-
-    If that process fails, the supervisor ends this worker.
-    """
+    """Wait for the process that fetches, if there is one. If that process fails, the supervisor ends this one."""
     if assignment.gate is None or assignment.role == "fetch":
         return
     fetched = os.read(assignment.gate, 1)

@@ -209,12 +209,12 @@ class Chaos:
             processes.send(helper, signal.SIGCONT)
         deadline = time.monotonic() + 30
         while not state_info(followed.poll().state).over and time.monotonic() < deadline:
-            if words := stopped.release(followed.run.dir, followed.run.facts):
+            if words := stopped.continue_supervisor(followed.run.dir, followed.run.facts):
                 blows.told.append(words)
                 blows.killed |= {"supervisor"} if "was killed" in words else set()
             followed.run.request("force" if state_info(followed.state).can_force else "stop")
             time.sleep(0.02)
-        stopped.release(followed.run.dir, followed.run.facts)  # a guard that was stopped after the end
+        stopped.continue_supervisor(followed.run.dir, followed.run.facts)  # a guard that was stopped after the end
         blows.told.append("stop")
 
     # -- the judgement -------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def test_supervisor_that_cannot_be_continued_is_killed(followed: Followed, monke
     pid = stop_process(followed.run.facts.supervisor)
     send = processes.send
     monkeypatch.setattr(processes, "send", lambda who, number: number is signal.SIGCONT or send(who, number))
-    assert stopped.release(followed.run.dir, followed.run.facts) == (
+    assert stopped.continue_supervisor(followed.run.dir, followed.run.facts) == (
         f"The run's supervisor (pid {pid}) was stopped (state T), could not be continued and was killed."
     )
     assert followed.until_over().state is RunState.LOST

@@ -24,7 +24,7 @@ ANSWER_S = 2.0
 """Seconds to wait for a new checkpoint or a notice after a save request was taken; then the latest one counts."""
 
 STOPPED_S = 0.5
-"""Seconds after which a process that is stopped is named."""
+"""Seconds that a process must be stopped before it is named."""
 
 
 def add_force(parser: ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def add_force(parser: ArgumentParser) -> None:
 def stop(options: Namespace) -> int:
     """Stop a run, and wait until it has stopped."""
     run = _live_run(options)
-    if options.force and (done := stopped.release(run.dir, run.facts)):
+    if options.force and (done := stopped.continue_supervisor(run.dir, run.facts)):
         warn(done)
     forced = options.force and state_info(run.facts.state).can_force
     run.request("force" if forced else "stop")
@@ -119,13 +119,13 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False) -> RunSta
 
 
 class _StoppedProcesses:
-    """Names processes that are stopped, each set of them once. One that is continued at once is not worth a word."""
+    """Prints which processes are stopped, each set of them once, and only if they stay stopped for `STOPPED_S`."""
 
     def __init__(self) -> None:
         self._shown, self._since = "", time.monotonic()
 
     def show(self, facts: RunFacts) -> None:
-        """Print the sentences on processes that have been stopped for a while."""
+        """Print the sentences on stopped processes when it is time."""
         text = facts.stopped_processes or ""
         if not text:
             self._since = time.monotonic()
