@@ -76,7 +76,8 @@ class ReuseController(QObject):
             )
 
     def _copy(self, run_dir: str) -> None:
-        self._with_spec(run_dir, lambda spec: self._copy_command(spec, Path(run_dir)))
+        # A terminal may execute what is pasted into it at once.
+        self._use_run(run_dir, "Copy", lambda spec: self._copy_command(spec, Path(run_dir)))
 
     def _copy_command(self, spec: RunSpec, run_dir: Path) -> None:
         run = Run(run_dir, only=(SUPERVISOR_EVENTS,))

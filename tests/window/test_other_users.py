@@ -66,7 +66,7 @@ def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_ro
     assert owner.isVisible()
     assert owner.text() == f"of {NOBODY.pw_name}"
     menu = panel.window.panels.header.again.run_menu
-    for text in ("Run again", "Duplicate and edit", "Save as preset…"):
+    for text in ("Run again", "Duplicate and edit", "Copy as command", "Save as preset…"):
         choose(menu, text)
         panel.until(lambda: panel.question() is not None, f"the question before {text!r}")
         assert NOBODY.pw_name in panel.question().question.text()
