@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Command = Callable[[argparse.Namespace], int]
+    AddOptions = Callable[[argparse.ArgumentParser], None]
 
+DESCRIPTION = "Train on the devices you choose. Without a command, the window opens."
 RUN = "name of the run, the beginning of it, or its folder; `trainyard runs` lists them"
 INTERRUPTED = 130
 """The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
@@ -66,50 +68,39 @@ def _parser() -> Parser:
     shared = common()
     with_json = Parser(add_help=False, parents=[shared])
     with_json.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    parser = Parser(
-        prog="trainyard",
-        description="Train on the devices you choose. Without a command, the window opens.",
-        parents=[shared],
-    )
+    parser = Parser(prog="trainyard", description=DESCRIPTION, parents=[shared])
     parser.set_defaults(command=window)
     commands = parser.add_subparsers(metavar="COMMAND")
 
-    def add(name: str, command: Command, *, of_run: bool = False) -> argparse.ArgumentParser:
+    def add(name: str, command: Command, *adders: AddOptions, of_run: bool = False) -> None:
         summary = (command.__doc__ or "").strip()
         added = commands.add_parser(name, help=summary, description=summary, parents=[with_json])
         added.set_defaults(command=command)
         if of_run:
             added.add_argument("run", metavar="RUN", help=RUN)
-        return added
+        for add_options in adders:
+            add_options(added)
 
     add("devices", devices.devices)
     add("catalog", catalog.show_catalog)
     add("recipes", catalog.show_recipes)
-    pythons.add_options(add("pythons", pythons.pythons))
-    run = add("run", start.run)
-    add_run_options(run)
-    add_yes(run)
+    add("pythons", pythons.pythons, pythons.add_options)
+    add("run", start.run, add_run_options, add_yes)
     add("runs", runs.list_runs)
     add("show", runs.show, of_run=True)
     add("attach", start.attach, of_run=True)
-    control.add_force(add("stop", control.stop, of_run=True))
+    add("stop", control.stop, control.add_force, of_run=True)
     add("pause", control.pause, of_run=True)
-    for starter in (add("resume", start.resume, of_run=True), add("again", start.again, of_run=True)):
-        add_detach(starter)
-        add_yes(starter)
-        add_open_ports(starter)
+    add("resume", start.resume, add_detach, add_yes, add_open_ports, of_run=True)
+    add("again", start.again, add_detach, add_yes, add_open_ports, of_run=True)
     add("save", control.save, of_run=True)
-    runs.add_expression(add("try", runs.try_expression, of_run=True))
+    add("try", runs.try_expression, runs.add_expression, of_run=True)
     add("command", presets.command, of_run=True)
-    keeping = add("keep", presets.keep, of_run=True)
-    presets.add_options(keeping)
-    add_yes(keeping)
+    add("keep", presets.keep, presets.add_options, add_yes, of_run=True)
     add("setups", presets.list_presets)
-    exporting = add("export", export.export, of_run=True)
-    export.add_options(exporting)
-    add_yes(exporting)
-    sweep.add_options(add("sweep", sweep.sweep))
-    remove.add_options(add("remove", remove.remove))
+    add("export", export.export, export.add_options, add_yes, of_run=True)
+    add("sweep", sweep.sweep, sweep.add_options)
+    add("remove", remove.remove, remove.add_options)
     return parser
 
 

@@ -307,7 +307,7 @@ class Log:
         left = self._most - sum(tail.offset for tail in self._tails.values())
         if left < FOREIGN_REST_BYTES:
             left = 0
-            self._folder_trouble = f"it belongs to another user, and only {self._most} bytes of such a run are read"
+            self._folder_trouble = f"it belongs to another user, and only {self._most >> 20} MiB of such a run are read"
         return left
 
     @property
