@@ -26,9 +26,9 @@ MAX_PROCESSES = 20
 """Processes that were ended, of which `show` prints a line each."""
 
 
-def say(text: str) -> None:
-    """Print a line of the answer to stdout."""
-    print(replace_control_characters(text, keep="\n\t"))
+def say(text: str, *, lines: bool = False) -> None:
+    """Print a line of the answer to stdout; only with `lines` may it be several, else a name could pose as a line."""
+    print(replace_control_characters(text, keep="\n\t" if lines else "\t"))
 
 
 def warn(text: str) -> None:
@@ -52,7 +52,7 @@ def confirm(question: str) -> bool:
 
 def say_json(document: object) -> None:
     """Print the one JSON document of a command with `--json`."""
-    say(json.dumps(_finite(document), indent=2, allow_nan=False))
+    say(json.dumps(_finite(document), indent=2, allow_nan=False), lines=True)
 
 
 def _finite(document: object) -> object:

@@ -376,6 +376,7 @@ def test_failed_run_error_names_the_log_file(runs_root: Path, capsys) -> None:
 
 def test_control_characters_are_replaced_in_output(capsys: pytest.CaptureFixture[str]) -> None:
     output.say("pid 7 \x1b]0;mine\x07 holds\tall\nof it: größer")
+    output.say("two\nlines", lines=True)
     output.warn("\x1b[2J")
     out, err = capsys.readouterr()
-    assert (out, err) == ("pid 7 ?]0;mine? holds\tall\nof it: größer\n", "trainyard: ?[2J\n")
+    assert (out, err) == ("pid 7 ?]0;mine? holds\tall?of it: größer\ntwo\nlines\n", "trainyard: ?[2J\n")

@@ -142,6 +142,21 @@ def test_export_replaces_a_file_only_with_force(
     assert table.read_text().startswith("metric,step,time,value")
 
 
+@pytest.mark.two_users
+def test_no_name_poses_as_another_line(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_dir = recorded(runs_root)
+    run_dir = run_dir.rename(run_dir.with_name(f"{run_dir.name}\nmine  running  7  0.5"))
+    spec = json.loads((run_dir / "spec.json").read_text())
+    spec["recipe"]["path"] += "\n  It belongs to you."
+    (run_dir / "spec.json").write_text(json.dumps(spec))
+    give_away(run_dir)
+    for words, count in ((["runs"], 2), (["show", run_dir.name], 4)):
+        assert main([*words, "--runs", str(runs_root)]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == count
+    assert main(["again", run_dir.name, "--detach", "--runs", str(runs_root)]) == 2
+    assert f"?mine  running  7  0.5 belongs to {NOBODY.pw_name}." in capsys.readouterr().err.splitlines()[0]
+
+
 def test_names_of_metrics_are_no_formulas_and_control_no_terminal(
     runs_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

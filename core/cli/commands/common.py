@@ -11,6 +11,7 @@ from core.runs import index
 from core.runs.ownership import execution_warning
 from core.runs.run import Run
 from core.runs.states import RunState
+from core.text import replace_control_characters
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -45,7 +46,7 @@ def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec)
     """
     if owner is None or options.yes:
         return
-    warning = f"{what} belongs to {owner}. {execution_warning(owner, spec)}"
+    warning = f"{replace_control_characters(what)} belongs to {owner}. {execution_warning(owner, spec)}"
     if options.json or not is_interactive():
         raise ValueError(f"{warning}\nNothing was done: there is no terminal to ask on. Add --yes if you agree.")
     if not confirm(f"{warning}\nExecute it?"):

@@ -12,7 +12,7 @@ from core.config.shell_command import shell_line
 from core.errors import RunError
 from core.runs.ownership import execution_warning
 from core.schema.files import not_written
-from core.text import join_names
+from core.text import join_names, replace_control_characters
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -25,14 +25,15 @@ def command(options: Namespace) -> int:
     """Print a shell command that starts the same training; for a script, without Trainyard."""
     run = find(options)
     if run.owner is not None:
-        warn(f"Run {run.id} belongs to {run.owner}. {execution_warning(run.owner, run.spec())}")
+        name = replace_control_characters(run.id)
+        warn(f"Run {name} belongs to {run.owner}. {execution_warning(run.owner, run.spec())}")
     run.catch_up()
     cores = {name: tuple(fields.get("cores") or ()) for name, fields in run.facts.devices.items()}
     line = shell_line(run.spec(), cores)
     if options.json:
         say_json({"run": run.id, "command": line})
     else:
-        say(line)
+        say(line, lines=True)
     return 0
 
 

@@ -56,7 +56,7 @@ def show(options: Namespace) -> int:
         say(f"  {line}")
     for sentence in (run.facts.error, run.facts.stopped_processes, run.facts.stalled, *run.facts.notices):
         if sentence:
-            say(f"  {sentence}")
+            say(f"  {sentence}".replace("\n", "\n    "), lines=True)
     if run.facts.error and (log := log_of(run)):
         say(f"  {log}")
     return 0
@@ -88,5 +88,5 @@ def try_expression(options: Namespace) -> int:
             "readings": [{"step": each.step, "epoch": each.epoch, "values": each.values} for each in result.readings],
         })  # fmt: skip
     else:
-        say(expression_trial.describe_result(result))
+        say(expression_trial.describe_result(result), lines=True)
     return 0
