@@ -195,12 +195,12 @@ class ScriptJob(Job):
     def trouble(self) -> str | None:
         """Report a full disk, or that a process has ended which reads measurements, or at which ranks meet."""
         full = self._disk.poll()
-        lost = {
-            f"{full} {MISSING}": bool(full),
-            LOST_READER: self._metrics.gone and not full,
-            LOST_STORE: self._launcher.has_lost_store,
-        }
-        new = next((text for text, is_lost in lost.items() if is_lost and text not in self._reported), None)
+        texts = [
+            *([f"{full} {MISSING}"] if full else []),
+            *([LOST_READER] if self._metrics.gone and not full else []),
+            *([LOST_STORE] if self._launcher.has_lost_store else []),
+        ]
+        new = next((text for text in texts if text not in self._reported), None)
         if new is not None:
             self._reported.add(new)
         return new
@@ -231,9 +231,9 @@ class ScriptJob(Job):
 
 
 def _leaves_port_to_us(spec: RunSpec) -> bool:
-    """Return whether a script does not decide itself where its ranks meet, as far as its source tells.
+    """Return whether PyTorch's store may be served at the port of a script with one process per device.
 
-    Otherwise the port stays free for it. A program with another framework may use it for that.
+    Its source must neither choose a port nor show another framework, which may listen at the port itself.
     """
     from core.scripts.analysis import analyse_script  # imported here, since most runs do not need it
 
