@@ -108,7 +108,8 @@ class _Progress:
         for event in events:
             values = event.get("values")
             if event["kind"] == "metrics" and isinstance(values, dict) and values.get("loss"):
-                self.loss = float(values["loss"][-1])
+                latest = values["loss"][-1]
+                self.loss = self.loss if latest is None else float(latest)  # None: this step has no value
         facts = self._run.facts
         for text in facts.notices[self._notices :]:
             self.say(text)

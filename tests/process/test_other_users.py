@@ -127,6 +127,14 @@ def test_yes_agrees_without_a_question(runs_root: Path, tmp_path: Path) -> None:
     assert (tmp_path / "kept.json").exists()
 
 
+def test_a_run_whose_last_step_has_no_loss_is_followed(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_dir = recorded(runs_root)
+    with (run_dir / "events" / "worker-0.jsonl").open("a") as file:
+        file.write('{"t": 1750000050.0, "kind": "metrics", "since": 1.75e9, "first": 51, "values": {"loss": [null]}}\n')
+    assert main(["attach", run_dir.name, "--runs", str(runs_root)]) == 0
+    assert capsys.readouterr().out.startswith(f"{run_dir.name}: finished, loss 0.02")
+
+
 def test_export_replaces_a_file_only_with_force(
     runs_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
