@@ -19,6 +19,8 @@ from tests.benchmarks.report import table, write_json
 
 PAIRS = 9
 TARGET = 1.3
+MAX_WAIT_S = 60.0
+"""Seconds after which a start has failed: a process that waits for ever would slow down everything else."""
 ROOT = Path(__file__).parents[2]
 
 BARE = """
@@ -62,7 +64,7 @@ sys.exit(main(["--runs", sys.argv[1]]))
 
 
 def wait_for_paint(widget: object, ready: object) -> None:
-    """Run the event loop until `ready()` holds and the widget has been painted with it."""
+    """Run the event loop until `ready()` holds and the widget has been painted with it. Raises `TimeoutError`."""
     from PySide6.QtCore import QEvent, QObject
     from PySide6.QtWidgets import QApplication
 
@@ -76,7 +78,10 @@ def wait_for_paint(widget: object, ready: object) -> None:
 
     painted = Painted()
     widget.installEventFilter(painted)
+    until = time.monotonic() + MAX_WAIT_S
     while not painted.seen:
+        if time.monotonic() > until:
+            raise TimeoutError("the window was not painted")
         QApplication.processEvents()
 
 
