@@ -18,6 +18,8 @@ MAX_CHARACTERS = 240
 """Maximum characters of a line in the warning."""
 MAX_VARIABLES = 8
 """Environment variables that the warning lists; it counts the rest."""
+LOADING = ("LD_", "DYLD_", "PYTHON", "PATH")
+"""Beginnings of the names of variables by which other code is loaded; the warning lists them first."""
 
 
 def owner_of_run(run_dir: Path) -> str | None:
@@ -46,7 +48,9 @@ def execution_warning(owner: str, spec: RunSpec | None) -> str:
 def _executed(spec: RunSpec) -> list[str]:
     script = spec.script
     command = " ".join(script.command) if script else spec.own_recipe.path
-    variables = [f"Variable: {name}={value}" for name, value in (script.environment if script else {}).items()]
+    environment = (script.environment if script else {}).items()
+    ordered = sorted(environment, key=lambda item: not item[0].startswith(LOADING))  # the rest may be only counted
+    variables = [f"Variable: {name}={value}" for name, value in ordered]
     return [
         f"Program: {command}", f"Python: {spec.python}", f"Folder: {spec.working_dir}",
         *first_names(variables, MAX_VARIABLES, "more variables"),
