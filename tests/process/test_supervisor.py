@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from core.schema.rank import RankAssignment
 
 CPU = Device(id="cpu:0", kind="cpu", label="CPU 0", name="Xeon", cores=(0,))
 SECOND = Device(id="cpu:1", kind="cpu", label="CPU 1", name="Xeon", cores=(1,))
@@ -117,7 +116,7 @@ def test_first_worker_is_terminated_when_the_second_cannot_start(
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
-    def launch(_spec: object, _run_dir: object, assignment: RankAssignment, _names: object) -> subprocess.Popen[bytes]:
+    def launch(*_: object) -> subprocess.Popen[bytes]:
         if started:
             raise OSError(errno.EMFILE, "Too many open files")
         started.append(subprocess.Popen(

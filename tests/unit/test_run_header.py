@@ -44,7 +44,7 @@ def header(monkeypatch):
         session = RunSession()
         facts = fold(RunFacts(), every)
         assert not facts.notices
-        session.run = SimpleNamespace(owner=None, id="a-run", dir=Path("/x"), facts=facts)
+        session.run = SimpleNamespace(owner=None, id="a-run", dir=Path("/x"), facts=facts, add_notice=lambda _: None)
         session.run_series, session.spec = RunSeries(), spec or spec_of()
         session._take_in(every)
         monkeypatch.setattr(time, "time", lambda: NOW + at)
