@@ -18,7 +18,7 @@ def main() -> int:
     try:
         command = _command()
     except KeyboardInterrupt:
-        sys.stderr.write("trainyard: interrupted. Nothing was done.\n")
+        sys.stderr.write("trainyard: Interrupted. Nothing was done.\n")
         return 128 + signal.SIGINT
     return command()
 

@@ -99,13 +99,19 @@ def find(reference: str, framework: str) -> RecipeFile:
     """
     built_in_files = {path.stem: path for path in _built_in_files(framework)}
     names = list(built_in_files)
-    if reference in names:
+    if reference in built_in_files:
         return read(built_in_files[reference])
     path = Path(reference)
     if is_file(path):
         return read(path)
     if path.suffix == ".py" or "/" in reference:
         raise ValueError(f"There is no recipe file {reference}. Check the path.")
+    others = [row.id for row in FRAMEWORKS if any(each.stem == reference for each in _built_in_files(row.id))]
+    if others:
+        raise ValueError(
+            f"Recipe {reference!r} is built in for {join_names(others)}, not for {framework}. "
+            f"Add --framework {join_names(others, 'or')}."
+        )
     known = f"Built in for {framework}: {', '.join(names)}." if names else f"None is built in for {framework}."
     raise ValueError(f"There is no recipe {reference!r}. {known} Or give the path of a Python file.")
 

@@ -58,7 +58,7 @@ def _no_tpu() -> str:
 def _no_fit_on_many_workers() -> str:
     return (
         "Keras 3's fit fails under MultiWorkerMirroredStrategy (a PerReplica value cannot be converted to a tensor). "
-        "Use mirrored, or TensorFlow's own loop with multi_worker_mirrored."
+        "TensorFlow's own loop (--framework tensorflow) can use it."
     )
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import tomllib
 
 from core.cli.commands import catalog, control, devices, export, presets, pythons, remove, runs, start, sweep
 from core.cli.options import WRONG_USE, Parser, add_detach, add_open_ports, add_run_options, add_yes, common
-from core.cli.output import warn
+from core.cli.output import say, warn
 from core.errors import RunError
 from core.runs import index
 
@@ -33,20 +37,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options = _parse(words)
-        command: Command = options.command
+        command: Command = version if options.version else options.command
         return command(options)
     except (ValueError, RunError) as error:
         warn(str(error))
         return WRONG_USE
     except KeyboardInterrupt:
-        warn("interrupted. Runs are not affected.")
+        warn("Interrupted. Runs are not affected.")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the output has gone, as in `trainyard runs | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        warn(f"{error.filename or 'the output'} cannot be used: {error.strerror}.")
+        warn(f"{error.filename or 'The output'} cannot be used: {error.strerror}.")
         return WRONG_USE
 
 
@@ -54,7 +58,25 @@ def _parse(words: list[str]) -> argparse.Namespace:
     end = words.index("--") if "--" in words else len(words)  # the words after it belong to the script
     # The namespace has the default of `--runs`: a default of the option would overwrite one before the command.
     given = argparse.Namespace(runs=index.default_root(), arguments=words[end + 1 :])
-    return _parser().parse_args(words[:end], given)
+    options, unknown = _parser().parse_known_args(words[:end], given)
+    if unknown:
+        options.parser.refuse(unknown)
+    return options
+
+
+def version(options: argparse.Namespace) -> int:
+    """Print the version: that of the installed distribution, or that of the source tree when none is installed."""
+    import tomllib
+    from importlib import metadata
+
+    del options
+    try:
+        number = metadata.version("trainyard")
+    except metadata.PackageNotFoundError:
+        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+        number = project["project"]["version"]
+    say(f"trainyard {number}")
+    return 0
 
 
 def window(options: argparse.Namespace) -> int:
@@ -69,13 +91,14 @@ def _parser() -> Parser:
     with_json = Parser(add_help=False, parents=[shared])
     with_json.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     parser = Parser(prog="trainyard", description=DESCRIPTION, parents=[shared])
-    parser.set_defaults(command=window)
+    parser.add_argument("--version", action="store_true", help="print the version of Trainyard")
+    parser.set_defaults(command=window, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND")
 
     def add(name: str, command: Command, *adders: AddOptions, of_run: bool = False) -> None:
         summary = (command.__doc__ or "").strip()
         added = commands.add_parser(name, help=summary, description=summary, parents=[with_json])
-        added.set_defaults(command=command)
+        added.set_defaults(command=command, parser=added)
         if of_run:
             added.add_argument("run", metavar="RUN", help=RUN)
         for add_options in adders:

@@ -48,6 +48,7 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
 def _until_over(run: Run, progress: _Progress) -> bool:
     """Show progress until the run is over; return False on Ctrl-C."""
     try:
+        progress.fold(run.catch_up())  # so that the past of a run that is over is not shown as its progress
         while not state_info(run.facts.state).over:
             progress.fold(run.poll())
             progress.show()
@@ -60,14 +61,15 @@ def _until_over(run: Run, progress: _Progress) -> bool:
 class StopMessages:
     """What a run does and waits for while it stops: each sentence once."""
 
-    def __init__(self, facts: RunFacts) -> None:
-        """Skip the steps before the latest one in `facts`."""
+    def __init__(self, facts: RunFacts, *, forced: bool = False) -> None:
+        """Skip the steps before the latest one in `facts`. `forced`: SIGKILL follows each step at once."""
+        self._forced = forced
         self._steps = max(0, len(facts.stop_steps) - 1)
         self._waiting: str | None = None
 
     def new(self, facts: RunFacts) -> list[str]:
         """Return the sentences that are new in `facts`."""
-        sentences = [_step_sentence(step) for step in facts.stop_steps[self._steps :]]
+        sentences = [_step_sentence(step, forced=self._forced) for step in facts.stop_steps[self._steps :]]
         self._steps = max(self._steps, len(facts.stop_steps))
         if facts.waiting and facts.waiting != self._waiting:
             sentences.append(facts.waiting)
@@ -75,10 +77,12 @@ class StopMessages:
         return sentences
 
 
-def _step_sentence(step: EscalationStep) -> str:
-    done = "the workers were asked to stop" if step.name == "asked" else f"{step.name} was sent to the workers"
+def _step_sentence(step: EscalationStep, *, forced: bool) -> str:
+    done = "The workers were asked to stop" if step.name == "asked" else f"{step.name} was sent to the workers"
     following = dict(pairwise(name for name, _, _ in escalation_steps(StopTimeouts()))).get(step.name)
-    after = f"; {following} follows in {step.grace_s:g} s" if following and step.grace_s is not None else ""
+    after = (
+        f"; {following} follows in {step.grace_s:g} s" if following and step.grace_s is not None and not forced else ""
+    )
     return f"{done}{after}."
 
 
@@ -91,7 +95,10 @@ def hard_end(facts: RunFacts) -> str | None:
         names = [f"pid {each.pid} {each.name or ''}".rstrip() for each in facts.ended_processes]
         signals = join_names(sorted({each.signal for each in facts.ended_processes}))
         parts.append(f"left over and ended ({signals}): {join_names(first_names(names))}")
-    return "; ".join(parts) + "." if parts else None
+    if not parts:
+        return None
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 class _Progress:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from core.catalog.frameworks import FRAMEWORKS
 from core.catalog.strategies import LAUNCH_MODES, STRATEGIES, strategies_of
@@ -14,7 +15,7 @@ from core.schema.settings import CUDA_IDS, PRECISIONS, SCHEDULES, Checkpoints, R
 from core.text import join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 WRONG_USE = 2
 TRAINING = (
@@ -25,13 +26,42 @@ TRAINING = (
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one sentence, without the usage."""
+    """A parser that reports an error in plain sentences, without the usage. Options cannot be abbreviated."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 (as the base class)
+        super().__init__(allow_abbrev=False, **given)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with the sentence."""
-        if message.startswith("unrecognized arguments"):
-            message += ". Arguments for your own script come after --"
-        self.exit(WRONG_USE, f"trainyard: {message}. See {self.prog} --help.\n")
+        """Exit with the sentences for one of argparse's messages."""
+        self.exit(WRONG_USE, f"trainyard: {_plain(message)} See {self.prog} --help.\n")
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Exit with the sentences for arguments that this parser does not have."""
+        hint = " Arguments for your own script come after --." if self.prog.split()[1:] == ["run"] else ""
+        what = "an argument" if len(words) == 1 else "arguments"
+        are = "is" if len(words) == 1 else "are"
+        self.exit(
+            WRONG_USE, f"trainyard: {' '.join(words)} {are} not {what} of {self.prog}.{hint} See {self.prog} --help.\n"
+        )
+
+
+_PLAIN = (
+    (r"argument COMMAND: invalid choice: ('.*?') .*", r"There is no command \1."),
+    (r"argument (\S+): invalid int value: (.*)", r"\1 is \2. Give a whole number."),
+    (r"argument (\S+): invalid float value: (.*)", r"\1 is \2. Give a number."),
+    (r"argument (\S+): invalid choice: ('.*?') \(choose from (.*)\)", r"\1 is \2. Choose one of: \3."),
+    (r"argument (\S+): expected one argument", r"\1 needs a value."),
+    (r"argument (\S+): ignored explicit argument .*", r"\1 takes no value."),
+    (r"the following arguments are required: (.*)", r"Missing: \1."),
+)
+"""Messages of argparse, and plain sentences in their place."""
+
+
+def _plain(message: str) -> str:
+    for pattern, sentence in _PLAIN:
+        if found := re.fullmatch(pattern, message, re.DOTALL):
+            return found.expand(sentence)
+    return f"{message[:1].upper()}{message[1:]}."
 
 
 def common() -> Parser:
@@ -75,7 +105,7 @@ def _add_choices(parser: argparse.ArgumentParser) -> None:
         help="the Python that trains (`trainyard pythons` lists them); default: for a recipe, one that has the "
         "framework; for a script, the active environment, or one next to the script, or Trainyard's own",
     )  # fmt: skip
-    add("--setup", metavar="NAME", help="start a preset that `trainyard keep` saved; takes only --devices and --name")
+    add("--setup", metavar="NAME", help="a preset that `trainyard keep` saved; takes only --devices and --name")
 
 
 def _add_script(parser: argparse.ArgumentParser) -> None:
@@ -161,7 +191,7 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
     """Add the option of the commands that execute what a run or a preset names."""
-    parser.add_argument("--yes", action="store_true", help="do not ask if it belongs to another user")
+    parser.add_argument("--yes", action="store_true", help="do not ask when the run or preset belongs to another user")
 
 
 def add_open_ports(parser: argparse.ArgumentParser) -> None:

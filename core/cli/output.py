@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from core.runs.directory import printed_logs
 from core.runs.run import Run
-from core.runs.states import state_info
+from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, worst
 from core.series import report
 from core.system.process_info import shortened
@@ -109,6 +109,22 @@ def log_of(run: Run) -> str | None:
     logs = ", ".join(str(path) for path in printed_logs(run.dir))
     what = "The traceback and all output of the run are" if run.facts.traceback else "All output of the run is"
     return f"{what} in {logs}." if logs else None
+
+
+def lost_remedy(run: Run) -> str | None:
+    """Return what to do about a lost run, in a sentence; None for any other."""
+    if run.facts.state is not RunState.LOST:
+        return None
+    if run.spec().script is None:
+        return f"Resume it from its last checkpoint: trainyard resume {replace_control_characters(run.id)}"
+    return f"Start it again: trainyard again {replace_control_characters(run.id)}"
+
+
+def no_measurement(run: Run) -> str | None:
+    """Return the sentence for a script without any measurement; None for a recipe, and unless the run has trained."""
+    if run.spec().script is None or run.facts.state not in {RunState.FINISHED, RunState.STOPPED}:
+        return None
+    return "No measurement was found in its output or files; see docs/scripts.md, or use --expression."
 
 
 def release_lines(facts: RunFacts) -> list[str]:

@@ -31,6 +31,8 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
         raise ValueError(
             "No recipe or script is given. Name a recipe (`trainyard recipes` lists them), or --script FILE."
         )
+    if "/" in (options.name or ""):
+        raise ValueError(f"--name {options.name!r} has a slash. A run's folder gets this name: use - or _ instead.")
     if options.setup is not None:
         return _preset_choice(options)
     return _recipe_choices(options) if options.recipe is not None else _script_choices(options)

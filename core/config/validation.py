@@ -148,15 +148,20 @@ def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
         labels = ", ".join(device.label for device in chosen)
         return [f"{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind."]
     reason = obstacle(strategy, chosen)
+    # A strategy for one device names the others itself.
+    if reason and strategy.max_devices is None and (others := _fitting(strategy, chosen)):
+        reason += f" Choose strategy {join_names(others, 'or')}."
     return [reason] if reason else []
 
 
+def _fitting(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
+    """Return the other strategies of the framework that can use these devices."""
+    others = (each for each in strategies_of(strategy.framework) if each is not strategy)
+    return [each.name for each in others if not obstacle(each, chosen)]
+
+
 def _too_many(strategy: Strategy, chosen: Sequence[Device]) -> str:
-    others = [
-        other.name
-        for other in strategies_of(strategy.framework)
-        if other is not strategy and not obstacle(other, chosen)
-    ]
+    others = _fitting(strategy, chosen)
     return (
         f"Strategy {strategy.name} trains on {strategy.max_devices} device, but {len(chosen)} are chosen "
         f"({', '.join(device.label for device in chosen)}). Choose one device, or strategy {join_names(others, 'or')}."
@@ -221,7 +226,8 @@ def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     near = f"{lower} or {lower + divisor}" if lower else f"{divisor}"
     *outer, (steps, _) = parts
     counts = [*(f"{count} {name}" for count, name in outer), f"{steps} accumulation step{'s' if steps != 1 else ''}"]
-    remedy = f"Choose {near}, or another accumulation."
+    helps = batch_size % (divisor // steps) == 0  # then it can be split with one accumulation step, at least
+    remedy = f"Choose {near}{', or another accumulation' if helps else ''}."
     return [f"A batch of {batch_size} cannot be split evenly over {join_names(counts)}. {remedy}"]
 
 

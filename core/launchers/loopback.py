@@ -107,8 +107,8 @@ def open_ports(addresses: Sequence[str]) -> str:
     *others, last = (address.rpartition(":")[2] for address in addresses)
     ports = f"Ports {', '.join(others)} and {last} are" if others else f"Port {last} is"
     return (
-        f"{ports} open without a password while this run trains, as you allowed ({ALLOW}). Every user who can connect "
-        "to this machine can read and write your files through them."
+        f"{ports} open without a password as long as this run trains, as you allowed ({ALLOW}). Every user who can "
+        "connect to this machine can read and write your files through them."
     )
 
 

@@ -77,10 +77,7 @@ class PythonInfo:
         if self.version[:2] >= min_version:
             return None
         what = "recipes need" if min_version == MIN_FOR_RECIPES else "scripts need"
-        return (
-            f"{self.path} is {self.title}, and {what} Python {min_version[0]}.{min_version[1]} or later. "
-            "Choose another Python; `trainyard pythons` lists those of this machine."
-        )
+        return f"{self.path} is {self.title}, and {what} Python {min_version[0]}.{min_version[1]} or later. {REMEDY}"
 
 
 def parse_info(path: str, answer: Mapping[str, Any]) -> PythonInfo:

@@ -50,7 +50,10 @@ def whole(run_dir: Path, name: str | None = None) -> Path:
     """
     every = checkpoint.folders(run_dir)
     if not every:
-        raise ValueError(f"Run {run_dir.name} has no checkpoint. `trainyard save` writes one while it runs.")
+        raise ValueError(
+            f"Run {run_dir.name} has no checkpoint. While it runs, `trainyard save {run_dir.name}` writes one; once it "
+            "is over, train it again with --checkpoint-every epoch."
+        )
     folder = _chosen(run_dir, every, name)
     try:
         checkpoint.read(folder)

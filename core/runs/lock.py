@@ -137,7 +137,8 @@ def already_running(run_dir: Path) -> str:
 def cannot_resume(run_dir: Path, state: RunState) -> str:
     """Return why a run in this state cannot be resumed, and what to do."""
     if state is RunState.FINISHED:
-        return f"Run {run_dir.name} is finished: there is nothing to resume. Start another."
+        name = run_dir.name
+        return f"Run {name} is finished: there is nothing to resume. Start it again: trainyard again {name}"
     if state is RunState.CREATED:
         return (
             f"Run {run_dir.name} has not started: no event of its supervisor can be read. "

@@ -44,6 +44,10 @@ def why_not(run_dir: Path) -> str:
     """Return why a run cannot be removed now; the empty string if it can."""
     if run_dir.is_symlink():
         return f"{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm)."
+    if _is_damaged(run_dir):
+        return (
+            f"{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it."
+        )
     if not _is_run_folder(run_dir):
         return f"{run_dir} is not the folder of a run, so it was not removed."
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
@@ -159,6 +163,20 @@ def _is_run_folder(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and {"version", "name", "strategy"} <= content.keys()
+
+
+def _is_damaged(path: Path) -> bool:
+    """Return whether this has a folder of events and a spec that is not JSON."""
+    spec, events = path / SPEC_FILE, path / EVENTS
+    try:
+        if not (stat.S_ISREG(spec.lstat().st_mode) and stat.S_ISDIR(events.lstat().st_mode)):
+            return False
+        read_json(spec)
+    except ValueError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:

@@ -23,7 +23,7 @@ def unanswered(spec: RunSpec, name: str) -> str:
     """Return why a run cannot answer the request `pause` or `save`; the empty string if it can. Scripts cannot."""
     if spec.script is None:
         return ""
-    return f"A script cannot be {DONE[name]} from outside: it may save in its own way. Stopping it sends SIGINT first."
+    return f"Trainyard cannot {name} a script. Stopping it sends SIGINT first."
 
 
 class Requests:

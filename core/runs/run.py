@@ -43,6 +43,8 @@ LAUNCH_S = 2.0
 RESUMING_S = 40.0
 """Seconds to wait for a resumed run: longer than its supervisor waits for an earlier one and for its processes."""
 NAP_S = 0.02
+LAST_LINES = 5
+"""Lines of the log that are shown of a lost run."""
 
 Mark = tuple[tuple[int, int] | None, ...]
 
@@ -95,8 +97,7 @@ class Run:
         run = cls.attach(run_dir)
         if run.spec().script is not None:
             raise ValueError(
-                f"Run {run.id} is a script, which may save in its own way: it cannot be resumed. "
-                f"Run it again: trainyard again {run.id}"
+                f"Run {run.id} is a script, which Trainyard cannot resume. Start it again: trainyard again {run.id}"
             )
         run.catch_up()
         if not state_info(run.facts.state).can_resume:
@@ -252,7 +253,7 @@ class Run:
         )  # fmt: skip
 
     def _how_lost(self) -> str:
-        end = self.log_end(600).strip()
+        end = "\n".join(self.log_end(600).strip().splitlines()[-LAST_LINES:])
         if not self.dir.is_dir():
             what = f"The run's folder {self.dir} was removed or renamed."
         elif self.facts.supervisor is None and self._log.troubles:
@@ -262,7 +263,7 @@ class Run:
         else:
             pid = self.facts.supervisor.pid
             what = f"The run's supervisor (pid {pid}) exited unexpectedly{self._remaining_processes()}."
-        return f"{what} The end of the log: {end}" if end else f"{what} The log is empty."
+        return f"{what} The last lines of its log:\n{end}" if end else f"{what} The log is empty."
 
     def _remaining_processes(self) -> str:
         """Return the end of a sentence on the processes of a lost run. Lists of runs do without: this reads `/proc`."""

@@ -104,6 +104,8 @@ def parse_json(data: bytes) -> Any:  # noqa: ANN401 (JSON)
         value = json.loads(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError("It is not text in UTF-8.") from None
+    except json.JSONDecodeError:
+        raise ValueError("It is damaged: it is not JSON.") from None
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(value):

@@ -71,7 +71,7 @@ class Training:
         if self.seed >= 2**63:
             raise ValueError(f"The seed is {self.seed}. Give one below 2**63.")
         check_whole("gradient accumulation", self.accumulation, 1)
-        check_whole("data-loader workers", self.loader_workers, 0)
+        check_whole("number of data-loader workers", self.loader_workers, 0)
         check_whole("number of warm-up steps", self.warmup_steps, 0)
         check_whole("number of micro-batches", self.micro_batches, 1)
         if self.learning_rate is not None:
@@ -186,7 +186,7 @@ class ReleaseWatch:
 
     def __post_init__(self) -> None:
         check_whole("tolerance of the memory watch in MB", self.tolerance_mb, 0)
-        check_positive("time that the memory watch waits", self.wait_s)
+        check_positive("time that the memory watch waits (--release-wait)", self.wait_s)
 
 
 def check_whole(what: str, value: object, minimum: int) -> None:

@@ -158,10 +158,10 @@ def test_export_command_rejects_invalid_requests(
 
     code, _, err = call("--model", str(tmp_path / "model"))
     assert code == 2
-    assert f"Run {run.id} has no checkpoint. `trainyard save` writes one while it runs." in err
+    assert f"Run {run.id} has no checkpoint. While it runs, `trainyard save {run.id}` writes one" in err
     code, _, err = call("--model", str(tmp_path / "model"), "--csv", "-")
     assert code == 2
-    assert "not allowed with argument" in err
+    assert "Both --csv and --model are given." in err
     code, _, err = call("--csv", "-", "--checkpoint", "best")
     assert code == 2
     assert "--format and --checkpoint are options of --model" in err

@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import tomllib
 
 import trainyard
 from core.cli import __main__
@@ -44,6 +46,7 @@ def call(runs_root: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 RUN = ("run", "digits_mlp", "--devices", "cpu:0")
+VERSION = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
 
 
 @pytest.mark.parametrize(
@@ -78,11 +81,20 @@ RUN = ("run", "digits_mlp", "--devices", "cpu:0")
         ),
         ((*RUN, "--batch-size", "0"), "The batch size is 0. Give a whole number of at least 1."),
         ((*RUN, "--epochs", "-1"), "The number of epochs is -1. Give a whole number of at least 1."),
-        ((*RUN, "--epochs", "ten"), "argument --epochs: invalid int value: 'ten'. See trainyard run --help."),
+        ((*RUN, "--epochs", "ten"), "--epochs is 'ten'. Give a whole number. See trainyard run --help."),
         ((*RUN, "--learning-rate", "nan"), "The learning rate is nan. Give a number greater than 0."),
         ((*RUN, "--precision", "float8"), "Precision 'float8' is unknown. Choose one of: float32, bfloat16."),
+        (
+            (*RUN, "--epoch", "1"),
+            "--epoch 1 are not arguments of trainyard run. Arguments for your own script come after",
+        ),
+        (("sweep", "--epochs"), "--epochs is not an argument of trainyard sweep. See trainyard sweep --help."),
+        ((*RUN, "--name", "a/b"), "--name 'a/b' has a slash. A run's folder gets this name: use - or _ instead."),
+        (("remove", "--older-than", "x"), "--older-than is 'x'. Give a number. See trainyard remove --help."),
+        (("run", "mobilenet_cats_dogs"), "is built in for tensorflow and keras, not for pytorch. Add --framework "),
+        (("export", "x"), "Say what to export: --csv FILE or --model FOLDER."),
         (("show", "no-such-run"), "There is no run 'no-such-run' in"),
-        (("fly",), "invalid choice: 'fly'"),
+        (("fly",), "There is no command 'fly'. See trainyard --help."),
     ],
 )
 def test_usage_error_prints_one_sentence_and_starts_nothing(
@@ -159,7 +171,7 @@ def test_ctrl_c_during_import_prints_one_sentence(monkeypatch, capsys) -> None:
 
     monkeypatch.setattr("importlib.import_module", interrupted)
     assert trainyard.main() == 130
-    assert capsys.readouterr() == ("", "trainyard: interrupted. Nothing was done.\n")
+    assert capsys.readouterr() == ("", "trainyard: Interrupted. Nothing was done.\n")
 
 
 def test_json_option_prints_one_json_document(call: Call) -> None:
@@ -176,6 +188,26 @@ def test_json_option_prints_one_json_document(call: Call) -> None:
     assert rows[0]["devices"] == {"least": 1, "most": 1, "kinds": ["cpu", "nvidia"]}
     digits = next(each for each in json.loads(call("recipes", "--json")[1]) if each["name"] == "digits_cnn")
     assert digits["settings"] == {"width": 16, "dropout": 0.0, "momentum": 0.9}
+
+
+def test_version_is_that_of_the_distribution_or_the_source(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    installed = call("--version")
+    monkeypatch.setattr(metadata, "version", missing)
+    assert installed == call("--version") == (0, f"trainyard {VERSION}\n", "")
+
+
+def test_damaged_run_is_named_and_left_to_its_user(call: Call, runs_root: Path) -> None:
+    run_dir = new_directory(runs_root, "digits")
+    (run_dir / "spec.json").write_text("")
+    code, _, err = call("show", run_dir.name)
+    assert (code, err) == (2, f"trainyard: {run_dir}/spec.json is not a valid spec. It is damaged: it is not JSON.\n")
+    code, _, err = call("remove", run_dir.name, "--yes")
+    assert code == 2
+    assert "its spec.json is damaged. Delete the folder yourself if you no longer need it." in err
+    assert run_dir.is_dir()
 
 
 def test_run_show_and_list_agree(call: Call, runs_root: Path) -> None:

@@ -101,7 +101,7 @@ def test_nan_loss_is_a_string_in_json(runs_root: Path, capsys) -> None:
 
 def test_run_list_has_headings_and_a_message_when_empty(runs_root: Path, capsys) -> None:
     code, out, err = call(capsys, "runs", "--runs", runs_root)
-    assert (code, out, err) == (0, "", f"trainyard: there are no runs in {runs_root} yet.\n")
+    assert (code, out, err) == (0, "", f"trainyard: There is no folder {runs_root}, so there are no runs yet.\n")
     assert call(capsys, "runs", "--json", "--runs", runs_root) == (0, "[]\n", "")
     run_dir = written_run(runs_root, *FAILED, losses=(0.5,))
     heading, line = call(capsys, "runs", "--runs", runs_root)[1].splitlines()
@@ -319,11 +319,11 @@ def test_stop_reports_waiting_and_killed_processes(capsys, monkeypatch) -> None:
     assert out == "played: stopped\n"
     *waited_for, killed = err.splitlines()
     assert waited_for == [
-        "trainyard: the workers were asked to stop; SIGINT follows in 10 s.",
+        "trainyard: The workers were asked to stop; SIGINT follows in 10 s.",
         "trainyard: SIGKILL was sent to the workers.",
         "trainyard: Waiting for the memory of GPU 0.",
     ]
-    assert killed == ("trainyard: the workers were killed (SIGKILL); left over and ended (SIGKILL): pid 4711 loader.")
+    assert killed == ("trainyard: The workers were killed (SIGKILL); left over and ended (SIGKILL): pid 4711 loader.")
 
 
 @pytest.mark.parametrize(

@@ -362,7 +362,7 @@ def test_allowed_open_ports_are_named_in_a_notice(
         return capsys.readouterr().out
 
     (notice,) = json.loads(said("show", "--json"))["notices"]
-    assert "open without a password while this run trains, as you allowed (--allow-open-ports)" in notice
+    assert "open without a password as long as this run trains, as you allowed (--allow-open-ports)" in notice
     assert notice in said("show")
     assert "--allow-open-ports" in said("command")
 

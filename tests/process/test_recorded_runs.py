@@ -339,9 +339,9 @@ def test_a_run_of_another_machine_is_not_judged_by_its_processes_here(root: Root
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("finished", "Run finished is finished: there is nothing to resume. Start another."),
-        ("resumed", "Run resumed is finished: there is nothing to resume. Start another."),
-        ("finished_script", "it cannot be resumed. Run it again: trainyard again finished_script"),
+        ("finished", "Run finished is finished: there is nothing to resume. Start it again: trainyard again finished"),
+        ("resumed", "Run resumed is finished: there is nothing to resume. Start it again: trainyard again resumed"),
+        ("finished_script", "which Trainyard cannot resume. Start it again: trainyard again finished_script"),
     ],
 )
 def test_a_run_that_cannot_be_resumed_says_so(root: Root, name: str, words: str) -> None:

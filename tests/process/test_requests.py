@@ -84,7 +84,7 @@ def test_resume_follows_the_run_to_its_end(call: Call, runs_root: Path, tmp_path
     assert (code, err, json.loads(out)["state"]) == (0, "", "finished")
     code, _, err = call("resume", followed.run.id)
     assert code == 2
-    assert "is finished: there is nothing to resume. Start another." in err
+    assert "is finished: there is nothing to resume. Start it again: trainyard again" in err
 
 
 def test_run_that_cannot_be_saved_reports_an_error_and_continues(call: Call, runs_root: Path, tmp_path: Path) -> None:
@@ -162,7 +162,10 @@ def test_every_run_setting_reaches_the_spec(call: Call, tmp_path: Path) -> None:
         ),
         (("--checkpoint-every", "0 steps"), "The checkpoint interval is 0. Give a whole number of at least 1."),
         (("--keep-checkpoints", "0"), "The number of checkpoints to keep is 0."),
-        (("--release-wait", "0"), "The time that the memory watch waits is 0.0. Give a number greater than 0."),
+        (
+            ("--release-wait", "0"),
+            "The time that the memory watch waits (--release-wait) is 0.0. Give a number greater than 0.",
+        ),
         (("--schedule", "zigzag"), "Schedule 'zigzag' is unknown. Choose one of: constant, cosine."),
         (("--patience", "0"), "The patience of early stopping is 0."),
         (("--gradient-clip", "-1"), "The limit of the gradient norm is -1.0. Give a number greater than 0."),

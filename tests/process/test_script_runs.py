@@ -244,18 +244,21 @@ def test_pause_and_save_of_a_script_are_refused_with_a_notice(
 
     followed.run.request("pause")
     wait_until(lambda: followed.poll().run.facts.notices, 30, "an answer")
-    in_a_way = "from outside: it may save in its own way. Stopping it sends SIGINT first."
-    assert followed.run.facts.notices == (f"A script cannot be paused {in_a_way}",)
+    assert followed.run.facts.notices == ("Trainyard cannot pause a script. Stopping it sends SIGINT first.",)
     assert not (followed.run.dir / "control" / "pause").exists()
 
     for command, done in (("pause", "paused"), ("save", "saved")):
         assert main([command, followed.run.id, "--runs", str(runs_root)]) == 2
         err = capsys.readouterr().err
-        assert err == f"trainyard: Run {followed.run.id} continues. A script cannot be {done} {in_a_way}\n"
+        name = followed.run.id
+        assert err == (
+            f"trainyard: Run {name} was not {done}: Trainyard cannot {command} a script. It continues; "
+            f"`trainyard stop {name}` ends it, with SIGINT first.\n"
+        )
 
     followed.run.request("stop")
     followed.until_over()
-    with pytest.raises(ValueError, match=r"cannot be resumed\. Run it again: trainyard again"):
+    with pytest.raises(ValueError, match=r"cannot resume\. Start it again: trainyard again"):
         Run.resume(followed.run.dir)
 
 

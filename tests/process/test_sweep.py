@@ -87,16 +87,19 @@ def test_sweep_lists_orphans_and_how_to_terminate_them(call: Call, leave: Callab
     first, second = sorted(process.pid for process in processes.tagged(run.id))
     code, out, err = call()
     assert code == 0
-    head, *rows = out.splitlines()
+    head, headings, *rows = out.splitlines()
     assert head == f"Run {run.id} is over (lost). Processes left:"
-    assert sorted(row.split()[1] for row in rows) == sorted([str(first), str(second)])
+    assert headings.split() == ["PID", "AGE", "MEMORY", "RUN", "COMMAND"]
+    assert sorted(row.split()[0] for row in rows) == sorted([str(first), str(second)])
     for row in rows:
         words = row.split()
-        assert words[0] == "pid"
-        assert words[3] == "s"
-        assert words[5] == "MB"
-        assert words[6:] == [run.id, "sleep", "3600"]
-    assert err == "trainyard: none was terminated. `trainyard sweep --end` terminates them.\n"
+        assert words[2] == "s"
+        assert words[4] == "MB"
+        assert words[5:] == [run.id, "sleep", "3600"]
+    assert err == (
+        "trainyard: No process was terminated: there is no terminal to ask on. "
+        "`trainyard sweep --end` terminates them.\n"
+    )
     assert len(processes.tagged(run.id)) == 2
 
 

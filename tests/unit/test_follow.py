@@ -19,6 +19,9 @@ class Interrupted:
         self.facts = RunFacts(state=state)
         self.asked: list[str] = []
 
+    def catch_up(self) -> list[dict[str, object]]:
+        return []
+
     def poll(self) -> list[dict[str, object]]:
         if not self.asked:
             raise KeyboardInterrupt
@@ -50,6 +53,9 @@ class Training:
     def __init__(self, polls: int) -> None:
         self.facts = RunFacts(state=RunState.RUNNING)
         self._polls, self._left = polls, polls
+
+    def catch_up(self) -> list[dict[str, object]]:
+        return []
 
     def poll(self) -> list[dict[str, object]]:
         self._left -= 1

@@ -40,8 +40,16 @@ def test_valid_spec_has_no_problem() -> None:
         ),
         (("GPU-7",), {}, "There is no device 'GPU-7' here."),
         (("cpu:0", "cpu:0"), {"strategy": "ddp"}, "A device is named twice"),
-        (("cpu:0",), {"strategy": "pipeline"}, "Strategy pipeline needs 2 devices or more, but 1 is chosen."),
-        (("cpu:0", "cpu:1"), {"strategy": "data_parallel"}, "Strategy data_parallel runs on NVIDIA GPUs only."),
+        (
+            ("cpu:0",),
+            {"strategy": "pipeline"},
+            "Strategy pipeline needs 2 devices or more, but 1 is chosen. Choose strategy single, ddp or fsdp.",
+        ),
+        (
+            ("cpu:0", "cpu:1"),
+            {"strategy": "data_parallel"},
+            "on NVIDIA GPUs only. Choose strategy ddp, fsdp, pipeline or placement.",
+        ),
         (("cpu:0",), {"framework": "tensorflow", "strategy": "tpu"}, "No TPU was found here"),
         (
             ("cpu:0", "cpu:1"),
@@ -90,7 +98,12 @@ def test_mig_device_cannot_be_combined_with_other_devices(ids: tuple[str, ...]) 
 
 @pytest.mark.parametrize(
     ("batch", "accumulation", "near"),
-    [(64, 3, "Choose 60 or 66"), (1, 1, "Choose 2,"), (7, 1, "Choose 6 or 8"), (3, 4, "Choose 8,")],
+    [
+        (64, 3, "Choose 60 or 66, or another accumulation."),
+        (1, 1, "Choose 2."),
+        (7, 1, "Choose 6 or 8"),
+        (3, 4, "Choose 8."),
+    ],
 )
 def test_indivisible_batch_size_suggests_the_nearest_valid_ones(batch: int, accumulation: int, near: str) -> None:
     spec = make_spec("digits_mlp", devices="cpu:0,cpu:1", batch_size=batch, accumulation=accumulation)

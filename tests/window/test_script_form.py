@@ -102,18 +102,16 @@ def test_running_script_can_be_stopped_but_not_paused_or_saved(drive, script):
     panel.until_state("Running")
     panel.until(lambda: panel.points("lossPlot") > 5, "points of the loss")
     assert not panel.pause_button.isEnabled()
-    assert panel.pause_button.toolTip() == (
-        "A script cannot be paused from outside: it may save in its own way. Stopping it sends SIGINT first."
-    )
+    assert panel.pause_button.toolTip() == "Trainyard cannot pause a script. Stopping it sends SIGINT first."
     save = panel.window.findChild(QPushButton, "saveButton")
     assert not save.isEnabled()
-    assert "A script cannot be saved from outside: it may save in its own way" in save.toolTip()
+    assert "Trainyard cannot save a script." in save.toolTip()
     panel.stop()
     panel.until_state("Stopped")
     assert [step.name for step in panel.run.facts.stop_steps][-1:] == ["SIGINT"]
     panel.until(lambda: not panel.stop_button.isEnabled(), "Stop to be disabled")
     assert not panel.pause_button.isEnabled()
-    assert "cannot be paused" in panel.pause_button.toolTip()
+    assert "cannot pause" in panel.pause_button.toolTip()
     assert "resumed" not in panel.state.toolTip()
 
 

@@ -10,7 +10,7 @@ from core.cli.follow import POLL_S, StopMessages, hard_end
 from core.cli.output import ending, say, say_json, say_run, warn
 from core.errors import RunError
 from core.runs import stopped
-from core.runs.requests import unanswered
+from core.runs.requests import DONE, unanswered
 from core.runs.states import RunState, state_info
 from core.schema.paths import CHECKPOINTS, CONTROL
 
@@ -43,7 +43,7 @@ def stop(options: Namespace) -> int:
         warn(done)
     forced = options.force and state_info(run.facts.state).can_force
     run.request("force" if forced else "stop")
-    state = _wait(run, "stop", quiet=options.json, force=options.force and not forced)
+    state = _wait(run, "stop", quiet=options.json, force=options.force and not forced, forced=forced)
     if not options.json and (sentence := hard_end(run.facts)):
         warn(sentence)
     say_run(options, run, ending(run))
@@ -80,8 +80,11 @@ def save(options: Namespace) -> int:
 
 
 def _check_answers(run: Run, request: str) -> None:
-    if why := unanswered(run.spec(), request):
-        raise ValueError(f"Run {run.id} continues. {why}")
+    if unanswered(run.spec(), request):
+        raise ValueError(
+            f"Run {run.id} was not {DONE[request]}: Trainyard cannot {request} a script. It continues; "
+            f"`trainyard stop {run.id}` ends it, with SIGINT first."
+        )
 
 
 def _live_run(options: Namespace) -> Run:
@@ -92,14 +95,16 @@ def _live_run(options: Namespace) -> Run:
     return run
 
 
-def _wait(run: Run, request: str, *, quiet: bool, force: bool = False) -> RunState:
-    """Wait until the run is over, and print what it waits for unless `quiet`. `force`: force the end once possible.
+def _wait(run: Run, request: str, *, quiet: bool, force: bool = False, forced: bool = False) -> RunState:
+    """Wait until the run is over, and print what it waits for unless `quiet`.
+
+    `force`: force the end once possible. `forced`: this was requested already.
 
     Stopped processes, which may keep it waiting for ever, are named in any case.
 
     Raises `RunError` on Ctrl-C, or if the run cannot be paused.
     """
-    messages, stopped_processes = StopMessages(run.facts), _StoppedProcesses()
+    messages, stopped_processes = StopMessages(run.facts, forced=force or forced), _StoppedProcesses()
     try:
         while not state_info(run.facts.state).over:
             run.poll()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.commands.common import check_owner, find
-from core.cli.output import say, say_json, warn
+from core.cli.output import no_measurement, say, say_json, warn
 from core.launchers import export_model
 from core.series import report
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `export`."""
-    target = parser.add_mutually_exclusive_group(required=True)
-    target.add_argument("--csv", metavar="FILE", help="write all metrics, every step, to this file; - for stdout")
-    target.add_argument("--model", metavar="FOLDER", help="write the model of a checkpoint to this new folder")
+    parser.add_argument("--csv", metavar="FILE", help="write all metrics, every step, to this file; - for stdout")
+    parser.add_argument("--model", metavar="FOLDER", help="write the model of a checkpoint to this new folder")
     parser.add_argument("--force", action="store_true", help="replace a CSV file that exists")
     parser.add_argument(
         "--format", choices=("state_dict", "keras", "saved_model"),
@@ -34,6 +33,10 @@ def add_options(parser: ArgumentParser) -> None:
 
 def export(options: Namespace) -> int:
     """Write the metrics of a run to a CSV file, or its model to a folder."""
+    if options.csv is None and options.model is None:
+        raise ValueError("Say what to export: --csv FILE or --model FOLDER.")
+    if options.csv is not None and options.model is not None:
+        raise ValueError("Both --csv and --model are given. Give one of them.")
     run = find(options)
     if options.csv is None:
         return _export_model(options, run)
@@ -51,6 +54,8 @@ def _export_csv(options: Namespace, run: Run) -> int:
     run_series = report.read_series(run)
     for text in run.facts.notices:  # what could not be read is missing from the table
         warn(text)
+    if not run_series.metrics and (sentence := no_measurement(run)):
+        warn(sentence)
     if options.csv == "-":
         report.write_csv(run_series, sys.stdout)
         return 0

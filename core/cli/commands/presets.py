@@ -93,7 +93,7 @@ def list_presets(options: Namespace) -> int:
         for each in found
     ]  # fmt: skip
     if not rows and not options.json:
-        warn(f"there are no presets in {presets.default_root()} yet. `trainyard keep RUN NAME` saves one.")
+        warn(f"There are no presets in {presets.default_root()} yet. `trainyard keep RUN NAME` saves one.")
     for each in found if not options.json else ():
         if each.problem:
             warn(each.problem)

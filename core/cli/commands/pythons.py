@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.output import say, say_rows
+from core.pythons.python_info import REMEDY
 from core.pythons.search import PythonSearch
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def pythons(options: Namespace) -> int:
     say_rows(options, [_row(each) if options.json else _shown(each) for each in entries], COLUMNS)
     for each in () if options.json else entries:
         if each.problem:
-            say(each.problem)
+            say(each.problem.removesuffix(REMEDY).rstrip())  # it names this command
     return 0
 
 

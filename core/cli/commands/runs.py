@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.cli.commands.common import find
-from core.cli.output import log_of, release_lines, say, say_json, say_rows, short, warn
+from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
 from core.metrics import expression_trial
 from core.runs import index
 from core.runs.states import state_info
@@ -31,7 +31,12 @@ def list_runs(options: Namespace) -> int:
         for each in index.RunIndex(options.runs).poll()
     ]  # fmt: skip
     if not rows and not options.json:
-        warn(f"there are no runs in {options.runs} yet.")
+        where = f"There are no runs in {options.runs}"
+        warn(
+            f"{where} yet."
+            if options.runs.exists()
+            else f"There is no folder {options.runs}, so there are no runs yet."
+        )
     columns = ("run", "state", "step", "loss")
     return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
 
@@ -48,17 +53,19 @@ def show(options: Namespace) -> int:
         say(f"  It belongs to {run.owner}.")
     say(f"  {_training(run.spec())}")
     for name, values in document["metrics"].items():
-        say(f"  {name}: last {short(values['last'])}, least {short(values['min'])}, {values['count']} values")
+        count = "1 value" if values["count"] == 1 else f"{values['count']} values"
+        say(f"  {name}: last {short(values['last'])}, smallest {short(values['min'])}, {count}")
+    if not document["metrics"] and (sentence := no_measurement(run)):
+        say(f"  {sentence}")
     for each in document["checkpoints"]:
         written = f"{each['bytes'] / BYTES_PER_MB:.1f} MB ({short(each['reason'])})"
         say(f"  checkpoint {each['name']}: step {each['step']}, {written}")
     for line in release_lines(run.facts):
         say(f"  {line}")
-    for sentence in (run.facts.error, run.facts.stopped_processes, run.facts.stalled, *run.facts.notices):
+    facts, log = run.facts, log_of(run) if run.facts.error else None
+    for sentence in (facts.error, facts.stopped_processes, facts.stalled, *facts.notices, log, lost_remedy(run)):
         if sentence:
             say(f"  {sentence}".replace("\n", "\n    "), lines=True)
-    if run.facts.error and (log := log_of(run)):
-        say(f"  {log}")
     return 0
 
 

@@ -14,7 +14,7 @@ from core.cli import parse_choices
 from core.cli.commands.common import EXIT_CODES, check_owner, find, survey
 from core.cli.commands.devices import sharing_sentence
 from core.cli.follow import follow
-from core.cli.output import log_of, outcome, say_run, warn
+from core.cli.output import log_of, lost_remedy, no_measurement, outcome, say_run, warn
 from core.config import presets, validation
 from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
@@ -24,6 +24,8 @@ from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
 from core.runs.run import Run
+from core.runs.states import RunState
+from core.series import report
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -109,7 +111,14 @@ def _follow_unless_detached(options: Namespace, started: Run) -> int:
 def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
     loss = follow(followed, None if options.json else sys.stderr, stops=stops)
     if followed.facts.error and not options.json:
-        warn(" ".join(sentence for sentence in (followed.facts.error, log_of(followed)) if sentence))
+        # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
+        error = followed.facts.error.replace("\n", "\n    ")
+        sentences = (error, log_of(followed), lost_remedy(followed))
+        separator = "\n" if followed.facts.state is RunState.LOST else " "
+        warn(separator.join(sentence for sentence in sentences if sentence))
+    missing = no_measurement(followed) if loss is None and not options.json else None
+    if missing and not report.read_series(Run.attach(followed.dir)).metrics:
+        warn(missing)
     say_run(options, followed, outcome(followed, loss))
     return EXIT_CODES[followed.facts.state]
 

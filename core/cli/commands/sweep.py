@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from core.runs.leftovers import OrphanedProcess
 
+COLUMNS = ("PID", "AGE", "MEMORY", "RUN", "COMMAND")
 COMMAND_LENGTH = 80
 """Characters of a command line that are shown."""
 
@@ -49,7 +50,7 @@ def sweep(options: Namespace) -> int:
 def _confirmed() -> bool:
     if is_interactive():
         return confirm("Terminate them?")
-    warn("none was terminated. `trainyard sweep --end` terminates them.")
+    warn("No process was terminated: there is no terminal to ask on. `trainyard sweep --end` terminates them.")
     return False
 
 
@@ -71,13 +72,13 @@ def _show(found: Sequence[OrphanedProcess]) -> None:
         say("No processes are left from runs that are over.")
     for why in dict.fromkeys(each.why for each in found):
         say(f"{replace_control_characters(why)} Processes left:")
-        say_table([_row(each) for each in found if each.why == why], indent="  ")
+        say_table([COLUMNS, *(_row(each) for each in found if each.why == why)], indent="  ")
 
 
 def _row(found: OrphanedProcess) -> list[str]:
     command = shortened(replace_control_characters(found.command), COMMAND_LENGTH)
     memory = "-" if found.memory_bytes is None else size(found.memory_bytes)
-    return [f"pid {found.process.pid}", _age(found.age_s), memory, replace_control_characters(found.run_id), command]
+    return [str(found.process.pid), _age(found.age_s), memory, replace_control_characters(found.run_id), command]
 
 
 def _age(seconds: float) -> str:
