@@ -8,11 +8,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import tomllib
 
 from core.cli.commands import catalog, control, devices, export, presets, pythons, remove, runs, start, sweep
 from core.cli.options import WRONG_USE, Parser, add_detach, add_open_ports, add_run_options, add_yes, common
@@ -66,8 +63,9 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 def version(options: argparse.Namespace) -> int:
     """Print the version: that of the installed distribution, or that of the source tree when none is installed."""
-    import tomllib
     from importlib import metadata
+
+    import tomllib
 
     del options
     try:
