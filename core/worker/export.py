@@ -55,6 +55,7 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
     spec = read_spec(run_dir)
     position = checkpoint.read(source)
     exporter = importlib.import_module(f".{PACKAGES[spec.framework]}.export", package=__package__)
+    sys.dont_write_bytecode = True  # of code that TensorFlow generates in the temporary folder, see `main`
     recipe = LoadedRecipe(spec)
     exporter.export(recipe, source, folder, request["format"])
     _write_bundle(recipe, spec, position, source.name, folder)

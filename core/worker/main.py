@@ -71,7 +71,7 @@ def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's m
     try:
         # The framework's package sets environment variables that the framework reads when a recipe imports it.
         importlib.import_module(f".{context.spec.framework}", package=__package__)
-        return importlib.import_module(f".{context.assignment.target}", package=__package__)
+        strategy = importlib.import_module(f".{context.assignment.target}", package=__package__)
     except Exception as error:  # (whatever a broken installation raises)
         name = context.spec.framework
         raise FrameworkError(
@@ -80,6 +80,10 @@ def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's m
         ) from error
     finally:
         gc.enable()
+    # TensorFlow imports generated code from files in the temporary folder, where Python would cache it for ever. The
+    # framework itself, imported above, is cached.
+    sys.dont_write_bytecode = ERRORS_OF[context.spec.framework] == "tensorflow" or sys.dont_write_bytecode
+    return strategy
 
 
 def _explanation(context: Context, error: BaseException) -> str | None:

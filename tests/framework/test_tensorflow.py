@@ -141,6 +141,17 @@ def test_parts_of_a_batch_are_weighted_by_size_and_clipped_together(strict_runs:
     assert_same_curve(strict_runs["single"], followed)
 
 
+def test_generated_code_is_not_left_in_the_temporary_folder(
+    runs_root: Path, tmp_path: Path, awkward: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TensorFlow imports the code that it generates from files in that folder, and Python would cache it there. 4 s."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    assert train(spec(awkward), runs_root).state is RunState.FINISHED
+    assert not list(folder.rglob("*autograph*"))
+
+
 def test_learning_rate_schedule_of_recipe_is_recorded_at_epoch_ends(runs_root: Path, tmp_path: Path) -> None:
     falling = AWKWARD.replace("def optimizer(learning_rate=0.05)", "def optimizer()").replace(
         "SGD(learning_rate, momentum=0.9)", "SGD(keras.optimizers.schedules.ExponentialDecay(0.5, 5, 0.5))"
