@@ -116,7 +116,7 @@ def lost_remedy(run: Run) -> str | None:
     if run.facts.state is not RunState.LOST:
         return None
     if run.spec().script is None:
-        return f"Resume it from its last checkpoint: trainyard resume {replace_control_characters(run.id)}"
+        return f"Resume it: trainyard resume {replace_control_characters(run.id)}"
     return f"Start it again: trainyard again {replace_control_characters(run.id)}"
 
 

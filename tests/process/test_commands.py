@@ -329,10 +329,14 @@ def test_stop_reports_waiting_and_killed_processes(capsys, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("first_facts", "asked"), [(RunFacts(state=RunState.RUNNING), ["stop", "force"]), (STOPPING, ["force"])]
 )
-def test_stop_with_force_sends_force_request(first_facts: RunFacts, asked: list[str], monkeypatch) -> None:
+def test_stop_with_force_sends_force_request(first_facts: RunFacts, asked: list[str], capsys, monkeypatch) -> None:
     run = ScriptedRun(first_facts, STOPPING, KILLED, STOPPED)
     assert stopped(run, monkeypatch, force=True) == 0
     assert run.asked == asked
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "trainyard: The workers were asked to stop.",
+        "trainyard: SIGKILL was sent to the workers.",
+    ]
 
 
 def test_stop_with_json_prints_no_messages(capsys, monkeypatch) -> None:

@@ -367,6 +367,19 @@ def test_a_paused_run_goes_on_where_it_was(root: Root) -> None:
     assert set(before) <= set(root.rows("paused"))
 
 
+def test_attaching_to_a_lost_run_shows_the_end_of_its_log_and_the_remedy(root: Root) -> None:
+    root.take("lost")
+    (root.path / "lost" / "log.txt").write_text("".join(f"line {number}\n" for number in range(30)))
+    head, *lines = root.call("attach", "lost", code=4).stderr.splitlines()
+    assert head.endswith("none of its processes is left. The last lines of its log:")
+    assert lines == [
+        *(f"    line {number}" for number in range(25, 30)),
+        f"All output of the run is in {root.path}/lost/log.txt.",
+        "Resume it: trainyard resume lost",
+    ]
+    assert "  Resume it: trainyard resume lost" in root.call("show", "lost").stdout.splitlines()
+
+
 def test_a_lost_run_without_a_checkpoint_begins_anew(root: Root) -> None:
     """Comes to the same values; nothing of the first part is left in them."""
     root.take("lost")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.cli.__main__ import main
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.facts import RunProgress
 from core.runs.states import RunState
@@ -126,10 +127,18 @@ def test_tensorboard_only_metrics(tmp_path: Path) -> None:
     assert "loss" not in followed.run.log_end()
 
 
-def test_silent_script_has_no_metrics(tmp_path: Path) -> None:
+def test_silent_script_has_no_metrics_and_the_commands_say_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     followed = ran("silent.py", cwd=tmp_path)
     assert followed.run_series.metrics == {}
     assert followed.run.facts.progress is None
+    sentence = "No measurement was found in its output or files; see docs/scripts.md, or use --expression."
+    for command, *options in (["show"], ["attach"], ["export", "--csv", "-"]):
+        assert main([command, followed.run.id, *options, "--runs", str(tmp_path / "runs")]) == 0
+        printed = capsys.readouterr()
+        assert (printed.out if command == "show" else printed.err).count(sentence) == 1
+    assert printed.out.split() == ["metric,step,time,value"]
 
 
 def test_metrics_file_takes_precedence_over_printed_values(tmp_path: Path) -> None:
