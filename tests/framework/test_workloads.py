@@ -302,4 +302,7 @@ def test_mobilenet_trains_on_generated_pictures(tmp_path: Path) -> None:
 def test_missing_dataset_library_error_says_how_to_install_it() -> None:
     if importlib.util.find_spec("tensorflow") is None:
         pytest.skip("TensorFlow is not installed")
-    assert "-m pip install tensorflow-datasets importlib_resources`." in in_tensorflow("without_datasets")["sentence"]
+    assert (
+        "-m pip install --constraint constraints.txt tensorflow-datasets importlib_resources`."
+        in in_tensorflow("without_datasets")["sentence"]
+    )

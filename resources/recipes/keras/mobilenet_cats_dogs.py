@@ -40,7 +40,8 @@ def photographs(part, size):
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"cats_vs_dogs needs tensorflow_datasets, which is missing or incomplete ({error}). "
-            f"Install it with `{sys.executable} -m pip install tensorflow-datasets importlib_resources`."
+            f"Install it, in Trainyard's folder: "
+            f"`{sys.executable} -m pip install --constraint constraints.txt tensorflow-datasets importlib_resources`."
         ) from error
     return pictures.map(prepared, num_parallel_calls=tf.data.AUTOTUNE)
 
