@@ -142,8 +142,8 @@ def test_orphan_that_cannot_be_terminated_is_reported_with_exit_code_1(
     code, out, err = call("--end")
     assert code == 1
     assert "Terminated" not in out
-    assert err.startswith(f"trainyard: pid {process.pid} python")
-    assert f" of run {run.id} is still running. It no longer has the run's tag" in err
+    assert err.startswith(f"trainyard: Not terminated: pid {process.pid} python")
+    assert f" of run {run.id}, which is still running. It no longer has the run's tag" in err
     assert processes.is_alive(process)
     os.kill(process.pid, signal.SIGKILL)
     wait_until(lambda: not processes.is_alive(process), what="it to end")

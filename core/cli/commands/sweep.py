@@ -92,7 +92,7 @@ def _show_result(result: TerminationResult[OrphanedProcess]) -> None:
     for each in result.ended:
         say(f"Terminated {_words(each.target)} with {each.signal}.")
     for other in result.left:
-        warn(f"{_words(other.target)} is still running. {other.why}")
+        warn(f"Not terminated: {_words(other.target)}, which is still running. {other.why}")
 
 
 def _words(found: OrphanedProcess) -> str:
