@@ -298,6 +298,7 @@ def _of_folder(run_dir: Path) -> list[ProcessId]:
     return [process for pid in found if (process := processes.identify(pid))]
 
 
+@pytest.mark.e2e
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("hits", [30, pytest.param(300, marks=pytest.mark.soak)])
 def test_no_kill_or_stop_of_any_process_leaves_a_wrong_state(runs_root: Path, tmp_path: Path, hits: int) -> None:

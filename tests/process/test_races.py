@@ -165,6 +165,7 @@ class Races:
             assert steps == list(range(1, len(steps) + 1))
 
 
+@pytest.mark.e2e
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("rounds", [20, pytest.param(200, marks=pytest.mark.soak)])
 def test_three_processes_that_act_at_once_have_one_winner(runs_root: Path, tmp_path: Path, rounds: int) -> None:
