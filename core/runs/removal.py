@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 512
 """Bytes per unit of `st_blocks` on every file system."""
+ATTEMPTS = 3
+"""How often a folder is emptied."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LAST = (EVENTS, LOCK, SPEC_FILE)
 """Removed last, in this order: as long as they exist, the folder is still a run, and can be removed again."""
@@ -44,12 +47,8 @@ def why_not(run_dir: Path) -> str:
     """Return why a run cannot be removed now; the empty string if it can."""
     if run_dir.is_symlink():
         return f"{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm)."
-    if _is_damaged(run_dir):
-        return (
-            f"{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it."
-        )
     if not _is_run_folder(run_dir):
-        return f"{run_dir} is not the folder of a run, so it was not removed."
+        return _no_run(run_dir)
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
     state = state_info(run.facts.state)
@@ -57,9 +56,20 @@ def why_not(run_dir: Path) -> str:
         return f"Run {run.id} is {state.label.lower()}, so it was not removed. Stop it first: trainyard stop {run.id}"
     if why := stopped.guard_sentence(run_dir, run.facts):
         return f"Run {run.id} was not removed. {why}"
-    owner = run_dir.stat().st_uid if os.getuid() == 0 else None  # root also removes runs of others
+    try:
+        owner = run_dir.stat().st_uid if os.getuid() == 0 else None  # root also removes runs of others
+    except OSError:  # another command has just removed it
+        return _no_run(run_dir)
     left = [each for each in leftovers.find([run_dir.parent], uid=owner) if each.run_id == run.id]
     return _still_there(run.id, left) if left else ""
+
+
+def _no_run(run_dir: Path) -> str:
+    if _is_damaged(run_dir):
+        return (
+            f"{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it."
+        )
+    return f"{run_dir} is not the folder of a run, so it was not removed."
 
 
 def size_bytes(run_dir: Path) -> int:
@@ -98,29 +108,38 @@ class _Removal:
 
     def clear(self, run_dir: Path) -> None:
         """Remove the folder. If something cannot be removed, the rest is, except the files that mark it as a run."""
+        for attempt in range(ATTEMPTS):  # another command that came too late may write a file meanwhile
+            self._empty(run_dir, first=attempt == 0)
+            if self.problems or self._remove_itself(run_dir, again=attempt + 1 < ATTEMPTS):
+                return
+
+    def _empty(self, run_dir: Path, *, first: bool) -> None:
         handle = os.open(run_dir, FOLDER)
         try:
             device = os.fstat(handle).st_dev
             names = os.listdir(handle)  # noqa: PTH208 (a handle has no Path)
             for name in (each for each in names if each not in LAST):
                 self._remove(handle, name, run_dir / name, device)
-            self.release_files()
+            if first:
+                self.release_files()
             for name in (each for each in LAST if each in names):
                 if not self.problems:
                     self._remove(handle, name, run_dir / name, device)
         finally:
             os.close(handle)
-        if not self.problems:
-            self._remove_itself(run_dir)
 
-    def _remove_itself(self, run_dir: Path) -> None:
+    def _remove_itself(self, run_dir: Path, *, again: bool) -> bool:
+        """Remove the empty folder; return False if it is not empty and `again` allows to empty it once more."""
         try:
             state = run_dir.lstat()
             run_dir.rmdir()
         except OSError as error:
+            if again and error.errno == errno.ENOTEMPTY:
+                return False
             self.problems.append(f"{run_dir} cannot be removed: {error.strerror}")
         else:
             self.freed_bytes += _held_by(state)
+        return True
 
     def _remove(self, parent: int, name: str, path: Path, device: int) -> None:
         """Remove an entry of a folder. `parent`: its handle; unlike a path, a link cannot take its place meanwhile."""
