@@ -159,8 +159,8 @@ def own(paths: SearchPaths) -> Iterator[Path]:
 def near(paths: SearchPaths) -> Iterator[Path]:
     """Yield virtual environments in the folder and its parents, without those of other users.
 
-    Whoever may write into a folder above the script could otherwise have a program of theirs started: also in `/home`,
-    where the homes of all users are.
+    What is found is started to ask for its version. A folder above the script may be writable for others, and
+    `/home` has the homes of all users, so that another user could otherwise place a program there.
     """
     if paths.near is None:
         return

@@ -136,7 +136,7 @@ class RunFacts:
     stalled: str | None = None
     """A sentence while the run is training but reports no step."""
     stopped_processes: str | None = None
-    """Sentences while processes of the run are stopped (state T). No event: found by whoever reads the run."""
+    """Sentences while processes of the run are stopped (state T). No event has them: `Run.poll` looks for them."""
     releases: dict[str, Release] = field(default_factory=dict)
     """By device id, what became of its memory after the end."""
     ended_processes: tuple[TerminatedProcess, ...] = ()

@@ -106,8 +106,8 @@ def _terminate_remaining(run_dir: Path) -> None:
     run_id = run_dir.name
     if other := _namesake(run_dir):
         raise RunError(
-            f"A run with the same name, {other}, is running. Their processes cannot be told apart by the name. Rename "
-            f"the folder {run_dir}, then resume it under its new name."
+            f"{run_dir} cannot be resumed while {other} is running: both have the same name, by which their processes "
+            f"are found. Rename the folder {run_dir}, then resume it under its new name."
         )
     outcome = terminate(
         lambda: [ProcessTarget(process=each, run_id=run_id) for each in processes.tagged(run_id)], patience_s=PATIENCE_S

@@ -70,7 +70,7 @@ class RunProcesses:
         for pid in procfs.children(parent, self.proc):
             memory = procfs.memory(pid, self.proc)
             if pid == self.supervisor or memory is None or not memory.size_bytes:
-                continue  # an exiting process cannot be told from Trainyard's own, such as helpers of a dead supervisor
+                continue  # an exiting process has no command line; it may be a helper of a dead supervisor
             # Another run that was started from within this one goes on by itself.
             other_run = procfs.variable(procfs.variables(pid, self.proc), TAG) not in {None, self.run_id}
             if other_run or is_part(procfs.words(pid, self.proc)):

@@ -191,7 +191,7 @@ def test_copy_of_a_run_is_not_resumed_while_the_original_runs(log: Log, tmp_path
     original.mkdir(parents=True)
     variables = {processes.TAG: copy.name, processes.RUN_DIR: str(original)}
     with subprocess.Popen(["sleep", "600"], env={**os.environ, **variables}) as process:
-        with pytest.raises(RunError, match=f"A run with the same name, {original}, is running."):
+        with pytest.raises(RunError, match=f"cannot be resumed while {original} is running: both have the same name"):
             clear(copy)
         assert process.poll() is None
         process.kill()
