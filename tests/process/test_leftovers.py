@@ -27,6 +27,7 @@ from core.system.own_processes import SUPERVISOR
 from core.system.terminate import TerminationResult, terminate
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, fake_process, guards, kill_supervisor, played
 from tests.support.running import start
+from tests.support.two_users import OTHER_UID
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     Launch = Callable[..., subprocess.Popen[bytes]]
 
-OTHER_UID = 65534
 RECORDS_SIGNALS = """
 import signal, sys, time
 def record(number, frame):

@@ -27,6 +27,7 @@ from core.runs.states import RunState
 from core.system import processes
 from tests.support import no_namespaces
 from tests.support.running import CAME_UP, FOREVER, LONG, Followed, make_spec, start, write_recipe
+from tests.support.two_users import OTHER_UID
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[2]
-NOBODY = 65534
 FETCHER, WORKERS = 2, (0, 1)
 """Ranks of the processes of a run on two devices."""
 
@@ -166,7 +166,7 @@ def test_connection_from_outside_is_refused_at_every_port(tmp_path: Path) -> Non
         shutil.copy(loopback.__file__, folder / "loopback.py")
         (folder / "loopback.py").chmod(0o644)
         (folder / "attack.py").write_text(ATTACK)
-        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+        user = {"user": OTHER_UID, "group": OTHER_UID, "extra_groups": []} if os.getuid() == 0 else {}
         done = subprocess.run(
             [python, "-B", "attack.py"], cwd=folder, capture_output=True, text=True,
             check=False, env={"TRAINYARD_RUN": "a-run"}, **user,
@@ -177,7 +177,7 @@ def test_connection_from_outside_is_refused_at_every_port(tmp_path: Path) -> Non
     told = json.loads(done.stdout)
     assert told == {
         "from inside": True, "from outside": "ConnectionRefusedError", "listeners outside": False,
-        "user": [NOBODY, NOBODY] if os.getuid() == 0 else [os.getuid(), os.getgid()], "rights": 0, "tag": True,
+        "user": [OTHER_UID, OTHER_UID] if os.getuid() == 0 else [os.getuid(), os.getgid()], "rights": 0, "tag": True,
     }  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -32,17 +31,12 @@ from core.system.processes import here, identify
 from tests.support.hostile_runs import Hostile, watched
 from tests.support.recorded import recorded
 from tests.support.running import script_spec
+from tests.support.two_users import OTHER_UID, THIRD_UID, give_away, other_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-NOBODY = pwd.getpwuid(65534)
-
-
-def give_away(path: Path) -> None:
-    """Make everything below a folder belong to another user."""
-    for each in (path, *path.rglob("*")):
-        os.chown(each, NOBODY.pw_uid, NOBODY.pw_gid)
+OTHER_NAME = other_name()
 
 
 @pytest.mark.two_users
@@ -53,14 +47,14 @@ def test_a_run_of_another_user_is_marked_with_its_owner(runs_root: Path, capsys:
     assert "OWNER" not in capsys.readouterr().out
 
     give_away(run_dir)
-    assert Run.attach(run_dir).owner == NOBODY.pw_name
-    assert [each.owner for each in RunIndex(runs_root).poll()] == [NOBODY.pw_name]
+    assert Run.attach(run_dir).owner == OTHER_NAME
+    assert [each.owner for each in RunIndex(runs_root).poll()] == [OTHER_NAME]
     assert main(["runs", "--runs", str(runs_root)]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["RUN", "STATE", "STEP", "LOSS", "OWNER"]
     assert main(["show", run_dir.name, "--runs", str(runs_root)]) == 0
-    assert f"It belongs to {NOBODY.pw_name}." in capsys.readouterr().out
+    assert f"It belongs to {OTHER_NAME}." in capsys.readouterr().out
     assert main(["show", run_dir.name, "--json", "--runs", str(runs_root)]) == 0
-    assert json.loads(capsys.readouterr().out)["owner"] == NOBODY.pw_name
+    assert json.loads(capsys.readouterr().out)["owner"] == OTHER_NAME
 
 
 @pytest.mark.two_users
@@ -69,8 +63,8 @@ def test_a_link_that_another_user_made_counts_as_that_users_run(runs_root: Path,
     runs_root.mkdir()
     link = runs_root / "link"
     link.symlink_to(run_dir)
-    os.lchown(link, NOBODY.pw_uid, NOBODY.pw_gid)
-    assert Run.attach(link).owner == NOBODY.pw_name
+    os.lchown(link, OTHER_UID, OTHER_UID)
+    assert Run.attach(link).owner == OTHER_NAME
 
 
 COMMANDS = [
@@ -88,7 +82,7 @@ def test_what_another_user_named_is_executed_only_after_a_question(
     run_dir = recorded(runs_root)
     preset = tmp_path / "preset.json"
     preset.write_bytes((run_dir / "spec.json").read_bytes())
-    os.chown(preset, NOBODY.pw_uid, NOBODY.pw_gid)
+    give_away(preset)
     give_away(run_dir)
     names = {
         "RUN": run_dir.name,
@@ -104,9 +98,9 @@ def test_what_another_user_named_is_executed_only_after_a_question(
     spec = read_spec(run_dir)
     what = f"The preset {preset}" if "PRESET" in command else f"Run {run_dir.name}"
     assert err.startswith(
-        f"trainyard: {what} belongs to {NOBODY.pw_name}. This would be executed with your permissions, and "
-        f"{NOBODY.pw_name} may be able to change it at any time:\n\nProgram: {spec.own_recipe.path}\n"
-        f"Python: {spec.python}\nFolder: {spec.working_dir}\n\nContinue only if you trust {NOBODY.pw_name}.\n"
+        f"trainyard: {what} belongs to {OTHER_NAME}. This would be executed with your permissions, and "
+        f"{OTHER_NAME} may be able to change it at any time:\n\nProgram: {spec.own_recipe.path}\n"
+        f"Python: {spec.python}\nFolder: {spec.working_dir}\n\nContinue only if you trust {OTHER_NAME}.\n"
         "Nothing was done: there is no terminal to ask on. Add --yes if you agree."
     )  # fmt: skip
 
@@ -162,7 +156,7 @@ def test_no_name_poses_as_another_line(runs_root: Path, capsys: pytest.CaptureFi
         assert main([*words, "--runs", str(runs_root)]) == 0
         assert len(capsys.readouterr().out.splitlines()) == count
     assert main(["again", run_dir.name, "--detach", "--runs", str(runs_root)]) == 2
-    assert f"?mine  running  7  0.5 belongs to {NOBODY.pw_name}." in capsys.readouterr().err.splitlines()[0]
+    assert f"?mine  running  7  0.5 belongs to {OTHER_NAME}." in capsys.readouterr().err.splitlines()[0]
 
 
 def test_names_of_metrics_are_no_formulas_and_control_no_terminal(
@@ -178,7 +172,7 @@ def test_names_of_metrics_are_no_formulas_and_control_no_terminal(
 
 # -- with two unprivileged users -------------------------------------------------------------------
 
-VICTIM, ATTACKER = 65533, 65534
+VICTIM, ATTACKER = THIRD_UID, OTHER_UID
 
 
 @pytest.fixture
@@ -267,21 +261,19 @@ def test_one_user_lists_the_runs_of_another_and_executes_nothing(shared: Path) -
             (planted / name).unlink()
             make(planted / name)
 
-    for each in (planted, *planted.rglob("*")):
-        os.chown(each, ATTACKER, ATTACKER)
-        each.chmod(0o755 if each.is_dir() else 0o644)
+    own(planted, ATTACKER)
     assert as_user(ATTACKER, plant, homes[ATTACKER]) == Said(0, "", "")
 
     listed = trainyard(VICTIM, "runs", "--json", "--runs", str(runs), home=homes[VICTIM])
     rows = {row["run"]: row for row in json.loads(listed.out)}
     assert set(rows) == {planted.name, "20990103-deep"}
-    assert {row["owner"] for row in rows.values()} == {NOBODY.pw_name}
+    assert {row["owner"] for row in rows.values()} == {OTHER_NAME}
     shown = trainyard(VICTIM, "show", planted.name, "--runs", str(runs), home=homes[VICTIM])
     assert (shown.code, shown.err) == (0, "")
     assert "worker-0.jsonl cannot be read: it is a link" in shown.out
     again = trainyard(VICTIM, "again", planted.name, "--detach", "--runs", str(runs), home=homes[VICTIM])
     assert again.code == 2
-    assert f"belongs to {NOBODY.pw_name}. This would be executed" in again.err
+    assert f"belongs to {OTHER_NAME}. This would be executed" in again.err
     assert sorted(path.name for path in runs.iterdir()) == sorted(
         {planted.name, "20990101-zero", "20990102-pipe", "20990103-deep"}
     )
@@ -293,9 +285,7 @@ def test_hostile_runs_of_another_user_are_listed_and_shown(shared: Path) -> None
     homes = make_homes(shared)
     hostile = Hostile(shared / "runs", Random(1))
     runs = [hostile.run(number) for number in range(20)]
-    for folder, _, names in os.walk(hostile.root):
-        for path in (Path(folder), *(Path(folder, name) for name in names)):
-            os.chown(path, ATTACKER, ATTACKER, follow_symlinks=False)
+    give_away(hostile.root, ATTACKER)
 
     def look() -> None:
         with watched(lambda: "the list"):
@@ -320,8 +310,7 @@ def test_no_other_user_reads_what_a_preset_and_a_run_hold(shared: Path) -> None:
     spec = script_spec(script, cwd=home, environment={"HF_TOKEN": "hf_123"})
     run_dir = new_directory(runs, "secret")
     write_spec(run_dir, spec)
-    for each in (runs, *runs.rglob("*")):
-        os.chown(each, VICTIM, VICTIM)
+    give_away(runs, VICTIM)
     kept = trainyard(VICTIM, "keep", run_dir.name, "mine", "--secrets", "values", "--runs", str(runs), home=home)
     preset = Path(kept.out.strip())
     assert "hf_123" in preset.read_text()
@@ -333,9 +322,9 @@ def test_no_other_user_reads_what_a_preset_and_a_run_hold(shared: Path) -> None:
 
 
 def own(folder: Path, uid: int) -> None:
-    """Make everything below a folder belong to a user, and readable by others."""
+    """Make a folder and everything below it belong to a user, and readable by others."""
+    give_away(folder, uid)
     for each in (folder, *folder.rglob("*")):
-        os.chown(each, uid, uid, follow_symlinks=False)
         if not each.is_symlink():
             each.chmod(0o755 if each.is_dir() else 0o644)
 
@@ -421,7 +410,7 @@ def test_pythons_of_another_user_are_not_started(shared: Path) -> None:
 
     assert as_user(VICTIM, look, homes[VICTIM]) == Said(0, "", "")
     problem = (
-        f"{shared}/.venv belongs to {NOBODY.pw_name}, whose Python is not started without being chosen. If you trust "
+        f"{shared}/.venv belongs to {OTHER_NAME}, whose Python is not started without being chosen. If you trust "
         f"it, choose it with --python {shared}/.venv/bin/python; otherwise choose another."
     )
 

@@ -1,4 +1,4 @@
-"""Run a test that needs a second user: as root, or as the root of a user namespace.
+"""Other users for tests: their ids, their files, and a user namespace where the tests do not run as root.
 
 A user namespace has the ids that /etc/subuid gives to the user; newuidmap (package uidmap) maps them. Root of the
 namespace can start processes and own files as any of these users, and nothing outside of it changes.
@@ -7,6 +7,7 @@ namespace can start processes and own files as any of these users, and nothing o
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from pathlib import Path
 
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--map-auto", "--")
 ROOT = Path(__file__).parents[2]
+OTHER_UID, THIRD_UID = 65534, 65533  # the first has a name: nobody
 
 
 @cache
@@ -23,7 +25,7 @@ def obstacle() -> str:
     if os.geteuid() == 0:
         return ""
     try:
-        done = _as_root_of_namespace(sys.executable, "-c", "import os; os.setuid(65534)")
+        done = _as_root_of_namespace(sys.executable, "-c", f"import os; os.setuid({OTHER_UID})")
     except OSError as error:
         return f"only root has a second user here, and {error.filename} cannot be started: {error.strerror}"
     if done.returncode:
@@ -39,6 +41,17 @@ def run_in_namespace(test: str) -> str:
     done = _as_root_of_namespace(sys.executable, "-m", *words)
     _as_root_of_namespace("rm", "-r", str(folder))  # files in it belong to users of the namespace
     return done.stdout + done.stderr if done.returncode else ""
+
+
+def give_away(path: Path, uid: int = OTHER_UID) -> None:
+    """Make a file, or a folder and everything below it, belong to another user."""
+    for each in (path, *path.rglob("*")):
+        os.chown(each, uid, uid, follow_symlinks=False)
+
+
+def other_name() -> str:
+    """Return the name of the user `OTHER_UID`."""
+    return pwd.getpwuid(OTHER_UID).pw_name
 
 
 def _as_root_of_namespace(*command: str) -> subprocess.CompletedProcess[str]:

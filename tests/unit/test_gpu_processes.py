@@ -24,6 +24,7 @@ from core.system.process_info import ProcessInfo, describe
 from core.system.processes import ProcessId
 from core.system.run_processes import RunProcesses
 from tests.support.fake_proc import add_process
+from tests.support.two_users import OTHER_UID
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ GPUS = [
     Device(id=f"GPU-{number}", kind="nvidia", label=f"GPU {number}", name="RTX", minor=minor)
     for number, minor in enumerate((1, 0))  # minor numbers may differ from the driver's order
 ]
-NOBODY = 65534
 GB = 10**9
 
 
@@ -126,12 +126,12 @@ def test_without_proc_only_driver_lists_are_known_with_a_notice(tmp_path: Path) 
     assert HostProcesses(RunProcesses(run_id="run-1", proc=nowhere)).tagged() is None
 
 
-UNPRIVILEGED = """
+UNPRIVILEGED = f"""
 import json, os
 from core.devices.device import Device
 from core.memory_watch.gpu_processes import scan
-os.setuid(65534)
-found = scan([Device(id="GPU-0", kind="nvidia", label="GPU 0", name="RTX", minor=0)], {})
+os.setuid({OTHER_UID})
+found = scan([Device(id="GPU-0", kind="nvidia", label="GPU 0", name="RTX", minor=0)], {{}})
 print(json.dumps([found.trouble, found.blind]))
 """
 

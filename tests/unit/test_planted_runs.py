@@ -20,6 +20,7 @@ from core.series import report
 from core.series.run_series import MAX_SERIES, RunSeries
 from gui.panels.log.file_tail import FileTail
 from tests.support.recorded import recorded
+from tests.support.two_users import give_away
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +127,7 @@ def test_a_run_of_another_user_is_read_up_to_a_limit(run_dir: Path, monkeypatch:
     for number in range(3):
         (run_dir / "events" / f"worker-{number + 1}.jsonl").write_text(line * 3000)
     assert len(Run.attach(run_dir).catch_up()) > 9000
-    os.chown(run_dir / "events", 65534, 65534)
+    give_away(run_dir / "events")
     run = Run.attach(run_dir)
     assert len(run.catch_up()) < 3000
     assert any("belongs to another user" in text for text in run.facts.notices)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
@@ -16,13 +13,9 @@ from core.runs.states import RunState
 from gui.viewmodels.setup.owner_question import owner_question
 from tests.support.recorded import recorded
 from tests.support.running import make_spec, script_spec, train
+from tests.support.two_users import give_away, other_name
 
-NOBODY = pwd.getpwuid(65534)
-
-
-def give_away(path) -> None:
-    for each in (path, *path.rglob("*")):
-        os.chown(each, NOBODY.pw_uid, NOBODY.pw_gid)
+OTHER_NAME = other_name()
 
 
 def choose(menu, text: str) -> None:
@@ -59,17 +52,17 @@ def test_run_of_another_user_is_marked_and_asks_before_it_is_used(drive, runs_ro
     panel = drive()
     panel.until(lambda: panel.runs.count() == 1, "the run")
     item = panel.runs.item(0)
-    assert f"\n{NOBODY.pw_name} · finished" in item.text()
-    assert f"It belongs to {NOBODY.pw_name}." in item.toolTip()
+    assert f"\n{OTHER_NAME} · finished" in item.text()
+    assert f"It belongs to {OTHER_NAME}." in item.toolTip()
     panel.window.controllers.run.attach_to(str(run_dir))
     owner = panel.window.findChild(QLabel, "ownerLabel")
     assert owner.isVisible()
-    assert owner.text() == f"of {NOBODY.pw_name}"
+    assert owner.text() == f"of {OTHER_NAME}"
     menu = panel.window.panels.header.again.run_menu
     for text in ("Run again", "Duplicate and edit", "Copy as command", "Save as preset…"):
         choose(menu, text)
         panel.until(lambda: panel.question() is not None, f"the question before {text!r}")
-        assert NOBODY.pw_name in panel.question().question.text()
+        assert OTHER_NAME in panel.question().question.text()
         assert str(script) in panel.question().words.text()
         assert panel.question().no.isDefault()
         panel.qtbot.keyClick(panel.question(), Qt.Key.Key_Return)
@@ -113,7 +106,7 @@ def test_preset_of_another_user_asks_before_it_is_loaded(drive, tmp_path, monkey
     before = panel.recipe.currentData()
     choose(menu, "shared")
     panel.until(lambda: panel.question() is not None, "the question")
-    assert panel.question().question.text() == f"Load the preset shared, which belongs to {NOBODY.pw_name}?"
+    assert panel.question().question.text() == f"Load the preset shared, which belongs to {OTHER_NAME}?"
     panel.answer("noButton")
     assert panel.recipe.currentData() == before
     choose(menu, "shared")

@@ -22,12 +22,12 @@ from gui.viewmodels.devices.process_rows import MEMORY, PID, KnownRuns, ProcessE
 from tests.support.acting import CHILD, STUBBORN_CHILD, ProcView, abandon, played
 from tests.support.recorded import GB
 from tests.support.running import start
+from tests.support.two_users import OTHER_UID
 from tests.support.waiting import wait_until
 from tests.window.launching import WAITS
 
 RUNS = KnownRuns(shown="this", names={"this": "digits", "old": "mnist"}, living=frozenset({"this"}))
 IGNORES_SIGTERM = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
-OTHER_UID = 65534
 NO_PID = 4194999
 """Above the kernel's limit (PID_MAX_LIMIT, 2^22): no process has it."""
 
