@@ -16,6 +16,7 @@ from gui.services.run_session import RunSession
 from gui.style import theme as themes
 from gui.style.theme import DARK
 from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, run_header
+from gui.widgets.elided_label import ElidedLabel
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def buttons(qtbot):
     return run_buttons
 
 
-NARROW_PX = 1080
-"""The header of a window of 1100 pixels."""
+NARROW_PX, WIDE_PX = 1080, 1460
+"""The header of a window of 1100 pixels, and of 1480."""
 NOW = 1_800_000_000.0
 
 
@@ -86,6 +87,22 @@ def test_double_click_on_stop_does_not_skip_memory_check(header_in_state):
 def test_only_a_stopping_run_can_be_forced(header_in_state, state, stopping):
     shown = header_in_state(state, since_s=10)
     assert (shown.stopping, shown.can_force) == (stopping, stopping is not None)
+
+
+def test_description_is_whole_where_there_is_room(qtbot, qapp):
+    """The style sheet enlarges the font after the text was set."""
+    header = HeaderPanel(DARK)
+    qtbot.addWidget(header)
+    header.show_header(RunHeader())
+    header.resize(WIDE_PX, header.sizeHint().height())
+    themes.apply(qapp, DARK)
+    with qtbot.waitExposed(header):
+        header.show()
+    header.grab()
+    description = header.findChild(ElidedLabel, "descriptionLabel")
+    assert description.text() == "Tick devices, choose what to train, and press Start"
+    assert description.width() >= description.sizeHint().width()
+    assert description.toolTip() == "", "nothing is cut"
 
 
 def test_header_fits_a_narrow_window(qtbot, qapp):

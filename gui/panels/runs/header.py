@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from gui.style.theme import mark
@@ -43,6 +43,7 @@ class HeaderPanel(QWidget):
         self._owner.setObjectName("ownerLabel")
         mark(self._owner, tone="warn")
         self._what = ElidedLabel(min_px=0)
+        self._what.setObjectName("descriptionLabel")
         # It gets what the others leave, and at most the width of its text, so that the bar gets the rest.
         self._what.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.progress = ProgressLine()
@@ -69,7 +70,6 @@ class HeaderPanel(QWidget):
         self._owner.setVisible(bool(header.owner))
         self._what.setText(f"· {header.what}" if header.name and header.what else header.what)
         mark(self._what, role="" if header.name else "muted")
-        self._what.setMaximumWidth(self._what.sizeHint().width())
         steady = not header.released
         urgent = header.can_force and header.stopping is Forcing.WORKERS
         self.progress.show_progress(header.epoch, header.fraction, header.detail, urgent=urgent, steady=steady)
@@ -80,6 +80,12 @@ class HeaderPanel(QWidget):
             can_save=header.can_save, saving=header.saving, saved=header.saved, refusal=header.save_refusal
         )
         self.buttons.show_stop(can_stop=header.can_stop, can_force=header.can_force, stopping=header.stopping)
+
+    def event(self, event: QEvent) -> bool:
+        """Limit the description to the width of its text, whenever the text or its font has changed."""
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._what.setMaximumWidth(self._what.sizeHint().width())
+        return super().event(event)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
