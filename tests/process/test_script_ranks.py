@@ -133,14 +133,14 @@ def test_store_outlives_the_supervisor_as_long_as_a_rank(tmp_path: Path) -> None
     """Without supervisor and guard, a script goes on; its ranks still need the store, which then ends by itself."""
     code = (
         "import os, subprocess, sys\nfrom core.launchers.torch_store import TorchStore\n"
-        "store = TorchStore(sys.executable, os.environ, '/')\nassert store.is_ready()\n"
+        "store = TorchStore(sys.executable, os.environ, sys.argv[2])\nassert store.is_ready()\n"
         "store.add_rank(int(sys.argv[1]))\nos.kill(os.getpid(), 9)\n"
     )
     root = Path(__file__).parents[2]
     with subprocess.Popen(["sleep", "60"]) as rank:
-        before = set(stores())
-        subprocess.run([sys.executable, "-c", code, str(rank.pid)], cwd=root, check=False)
-        (store,) = set(stores()) - before
+        subprocess.run([sys.executable, "-c", code, str(rank.pid), str(tmp_path)], cwd=root, check=False)
+        # Tests that run at the same time have stores of their own; this one is in the folder of this test.
+        (store,) = [pid for pid in stores() if Path(f"/proc/{pid}/cwd").resolve() == tmp_path]
         assert listening([store])
         rank.kill()
     wait_until(lambda: store not in stores(), 10, "the end of the store")
