@@ -67,6 +67,8 @@ class Sample:
     memory_used_bytes: int | None = None
     temperature_celsius: float | None = None
     power_watts: float | None = None
+    power_limit_watts: float | None = None
+    """The limit in force, which an administrator may have lowered."""
     clock_reasons: tuple[str, ...] = ()
     """The reasons for clocks below their maximum, in words."""
     processes: tuple[Process, ...] | None = None
@@ -90,6 +92,7 @@ class Sample:
             memory_used_bytes=self.memory_used_bytes,
             temperature_celsius=self.temperature_celsius,
             power_watts=self.power_watts,
+            power_limit_watts=self.power_limit_watts,
             clock_reasons=self.clock_reasons,
             processes=self.processes,
             lost=self.lost,

@@ -35,6 +35,8 @@ class Tier(Enum):
     """Temperature, power, and the reasons for low clocks."""
     PROCESSES = "processes"
     """The processes that use memory: takes milliseconds per device, and the driver's lock from the training."""
+    LIMITS = "limits"
+    """What an administrator sets: the power limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class ReadIntervals:
     load: float = 1.0
     heat: float = 2.0
     processes: float = PROCESSES_S
+    limits: float = 60.0
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -91,8 +91,8 @@ class Card:
             if error.value in self._never:
                 self._functions[reading.name] = functions[1:]
                 return self._ask(reading)
-            if error.value in NOT_NOW:
-                return None
+            if error.value in NOT_NOW or (reading.tier is Tier.LIMITS and error.value != pynvml.NVML_ERROR_GPU_IS_LOST):
+                return None  # a limit is read after everything else, so the device itself has just answered
             raise
 
     def _sample(self, now: float) -> Sample:
@@ -104,6 +104,7 @@ class Card:
             memory_used_bytes=value("memory"),
             temperature_celsius=value("temperature"),
             power_watts=value("power"),
+            power_limit_watts=value("power_limit"),
             clock_reasons=value("clock_reasons") or (),
             processes=value("processes"),
             lost=self._lost,

@@ -110,6 +110,11 @@ def _power_watts(handle: Handle) -> float | None:
     return float(pynvml.nvmlDeviceGetPowerUsage(handle)) / 1000  # milliwatts
 
 
+def _power_limit_watts(handle: Handle) -> float | None:
+    milliwatts = pynvml.nvmlDeviceGetEnforcedPowerLimit(handle)
+    return float(milliwatts) / 1000 if milliwatts else None
+
+
 def _clock_reasons(handle: Handle) -> tuple[str, ...]:
     return _reasons(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
 
@@ -142,6 +147,7 @@ READINGS = (
     NvmlReading("mps", Tier.PROCESSES, (
         pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2,
     )),
+    NvmlReading("power_limit", Tier.LIMITS, (_power_limit_watts,)),
 )  # fmt: skip
 
 MIG_READINGS = frozenset({"memory", "compute", "graphics", "mps"})
