@@ -8,10 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.cli.commands import catalog, control, devices, export, presets, pythons, remove, runs, start, sweep
+from core.cli.commands import catalog, control, desktop, devices, export, presets, pythons, remove, runs, start, sweep
 from core.cli.options import WRONG_USE, Parser, add_detach, add_open_ports, add_run_options, add_yes, common
 from core.cli.output import say, warn
 from core.errors import RunError
@@ -63,17 +62,10 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 def version(options: argparse.Namespace) -> int:
     """Print the version: that of the installed distribution, or that of the source tree when none is installed."""
-    from importlib import metadata
-
-    import tomllib
+    from core.system.installation import version as installed
 
     del options
-    try:
-        number = metadata.version("trainyard")
-    except metadata.PackageNotFoundError:
-        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-        number = project["project"]["version"]
-    say(f"trainyard {number}")
+    say(f"trainyard {installed()}")
     return 0
 
 
@@ -122,6 +114,7 @@ def _parser() -> Parser:
     add("export", export.export, export.add_options, add_yes, of_run=True)
     add("sweep", sweep.sweep, sweep.add_options)
     add("remove", remove.remove, remove.add_options)
+    add("desktop", desktop.desktop, desktop.add_options)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Processes of this machine; nothing here knows about runs.
+"""Processes of this machine, and this installation; nothing here knows about runs.
 
 - `procfs`: read `/proc`
 - `processes`: identify, find and signal processes
@@ -7,6 +7,7 @@
 - `process_info`: describe a process for people and for the event log
 - `own_processes`: make and recognise the command lines of Trainyard's own processes
 - `own_start`: start a module of Trainyard without modules from the user's PYTHONPATH
+- `installation`: the version, the command and the documents of this installation
 - `helper_process`: run a helper program and talk to it through pipes
 - `terminate`: terminate processes that are not our children, step by step
 """

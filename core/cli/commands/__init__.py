@@ -5,6 +5,6 @@
 - `control`: `stop`, `pause` and `save` a run
 - `runs`: list runs, show one, try an expression on its log
 - `presets`: `keep` a run as a preset, list them (`setups`), print a run's shell `command`
-- `export`, `remove`, `sweep`: a command each
+- `export`, `remove`, `sweep`, `desktop`: a command each
 - `common`: find the run that a command names, read the devices
 """
