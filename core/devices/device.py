@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+SLOWDOWNS = ("hardware slowdown", "too hot", "far too hot", "power supply")
+"""The reasons for low clocks that mean trouble: a GPU at its power limit does what it should."""
 ASLEEP_PREFIX = "PCI-"
 """Prefix of the id of a GPU that sleeps and was not woken up to read its UUID; its PCI address follows."""
 
@@ -69,6 +71,8 @@ class Sample:
     power_watts: float | None = None
     power_limit_watts: float | None = None
     """The limit in force, which an administrator may have lowered."""
+    sm_clock_mhz: float | None = None
+    """Clock of a GPU's multiprocessors."""
     clock_reasons: tuple[str, ...] = ()
     """The reasons for clocks below their maximum, in words."""
     processes: tuple[Process, ...] | None = None
@@ -76,6 +80,11 @@ class Sample:
     """A sentence if the device does not answer."""
     asleep: bool = False
     """Whether it sleeps, and was not read because that would wake it up."""
+
+    @property
+    def slowdowns(self) -> tuple[str, ...]:
+        """The reasons for low clocks that mean trouble, in words."""
+        return tuple(reason for reason in self.clock_reasons if reason in SLOWDOWNS)
 
     @property
     def reading(self) -> tuple[object, ...]:
@@ -93,6 +102,7 @@ class Sample:
             temperature_celsius=self.temperature_celsius,
             power_watts=self.power_watts,
             power_limit_watts=self.power_limit_watts,
+            sm_clock_mhz=self.sm_clock_mhz,
             clock_reasons=self.clock_reasons,
             processes=self.processes,
             lost=self.lost,

@@ -32,7 +32,7 @@ class Tier(Enum):
     LOAD = "load"
     """Utilisation and memory."""
     HEAT = "heat"
-    """Temperature, power, and the reasons for low clocks."""
+    """Temperature, power, clock, and the reasons for low clocks."""
     PROCESSES = "processes"
     """The processes that use memory: takes milliseconds per device, and the driver's lock from the training."""
     LIMITS = "limits"

@@ -188,9 +188,15 @@ def _is_restart(event: Event) -> bool:
     return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
+_READINGS = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts", "sm_clock_mhz")
+
+
 def _is_sample(event: Event) -> bool:
-    readings = [event.get("utilisation_percent"), event.get("memory_used_bytes")]
-    return isinstance(event.get("device"), str) and _are_readings(readings)
+    return (
+        isinstance(event.get("device"), str)
+        and isinstance(event.get("slowdowns", []), list)
+        and _are_readings([event.get(name) for name in _READINGS])
+    )
 
 
 def _are_readings(values: list[object]) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core.devices.device import SLOWDOWNS
 from core.series.series import STEP, Axis, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from core.series.min_max_tree import Floats
 
@@ -19,6 +21,13 @@ MAX_SERIES = 2000
 TOO_MANY = f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
 MAX_REWINDS = 1000
 """Times that a run is rewound: once whenever it is resumed; a planted file may say so a million times."""
+HEAT = ("temperature", "power", "clock", "slowed")
+"""The readings that few users look at, in the order of `Heat`."""
+Heat = tuple[float | None, float | None, float | None, Collection[str]]
+"""A reading: degrees Celsius, watts, megahertz of the multiprocessors, and words of `SLOWDOWNS`. None: no reading."""
+NO_HEAT: Heat = None, None, None, ()
+MAX_PENDING = 4096
+"""Readings of a device that are kept as Python objects, which take much room."""
 
 
 class RunSeries:
@@ -31,6 +40,9 @@ class RunSeries:
         self._memory: dict[str, Series] = {}
         self._readings: dict[str, _Readings] = {}
         """Readings that are not appended yet, by device id: they come often but are seldom used."""
+        self._heat: dict[str, dict[str, Series]] = {name: {} for name in HEAT}
+        self._heat_readings: dict[str, _HeatReadings] = {}
+        """Likewise. Most windows never show them, and no window does so at first."""
         self.steps_per_epoch: int | None = None
         self.started: float | None = None
         """Unix time of the first event."""
@@ -53,6 +65,31 @@ class RunSeries:
         """Bytes in use by device id; NaN if there was no reading."""
         self._append_readings()
         return self._memory
+
+    @property
+    def temperature(self) -> dict[str, Series]:
+        """Degrees Celsius by device id; NaN if there was no reading. A device that never had one is left out."""
+        return self._heat_series("temperature")
+
+    @property
+    def power(self) -> dict[str, Series]:
+        """Watts by device id, like `temperature`."""
+        return self._heat_series("power")
+
+    @property
+    def clock(self) -> dict[str, Series]:
+        """Megahertz of the multiprocessors by device id, like `temperature`."""
+        return self._heat_series("clock")
+
+    @property
+    def slowed(self) -> dict[str, Series]:
+        """Why a device was slowed down, by device id: numbers for `slowdown_words`, 0 if it was not."""
+        return self._heat_series("slowed")
+
+    @property
+    def every_reading(self) -> tuple[dict[str, Series], ...]:
+        """All series of readings by device id."""
+        return self.utilisation, self.memory, *(self._heat_series(name) for name in HEAT)
 
     @property
     def axes(self) -> dict[str, Axis]:
@@ -86,8 +123,11 @@ class RunSeries:
                 case "anew":
                     self._drop(event["metrics"], metrics)
                 case "sample":
-                    utilisation, memory = event.get("utilisation_percent"), event.get("memory_used_bytes")
-                    self.add_reading(event["device"], event["t"], utilisation, memory)
+                    get = event.get
+                    self.add_reading(
+                        event["device"], event["t"], get("utilisation_percent"), get("memory_used_bytes"),
+                        (get("temperature_celsius"), get("power_watts"), get("sm_clock_mhz"), get("slowdowns", ())),
+                    )  # fmt: skip
                 case "release":
                     self._add_released_memory(event)
                 case "plan" | "state":
@@ -96,7 +136,12 @@ class RunSeries:
             batches.move_to(self.metrics.setdefault(name, Series()))
 
     def add_reading(
-        self, device_id: str, at: float, utilisation_percent: float | None, memory_used_bytes: float | None
+        self,
+        device_id: str,
+        at: float,
+        utilisation_percent: float | None,
+        memory_used_bytes: float | None,
+        heat: Heat = NO_HEAT,
     ) -> None:
         """Add a reading of a device, taken at `at` in unix seconds; None: no reading."""
         self.version += 1
@@ -110,6 +155,12 @@ class RunSeries:
         readings.times.append(at)
         readings.utilisation.append(utilisation_percent)
         readings.memory.append(memory_used_bytes)
+        kept = self._heat_readings.get(device_id)
+        if kept is None:
+            if heat == NO_HEAT and device_id not in self._heat["temperature"]:
+                return  # a device without such readings, as CPU devices are
+            kept = self._heat_readings[device_id] = _HeatReadings()
+        kept.add(at, heat)
 
     def _is_full(self, name: str, pending: Collection[str], kept: Collection[str]) -> bool:
         """Return whether there are too many series for another one, and note then that it is missing."""
@@ -134,6 +185,12 @@ class RunSeries:
                     series[device_id] = Series()
             readings.move_to(self._utilisation[device_id], self._memory[device_id])
         self._readings.clear()
+
+    def _heat_series(self, name: str) -> dict[str, Series]:
+        for device_id, readings in self._heat_readings.items():
+            readings.move_to([series.setdefault(device_id, Series()) for series in self._heat.values()])
+        self._heat_readings.clear()
+        return self._heat[name]
 
     def _collect(self, metrics: dict[str, _Batches], event: Mapping[str, Any]) -> None:
         for name, values in event["values"].items():
@@ -217,6 +274,49 @@ class _Readings:
         steps += len(utilisation)
         utilisation.append(steps, times, _floats(self.utilisation))
         memory.append(steps, times, _floats(self.memory))
+
+
+class _HeatReadings:
+    """Readings of one device in the order of `HEAT` that are not appended yet."""
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[float, Heat]] = []
+        self._blocks: list[Floats] = []
+
+    def add(self, at: float, heat: Heat) -> None:
+        self._pending.append((at, heat))
+        if len(self._pending) >= MAX_PENDING:
+            self._pack()
+
+    def move_to(self, every: Sequence[Series]) -> None:
+        self._pack()
+        times, *columns = np.concatenate(self._blocks, axis=1)
+        for series, column in zip(every, columns, strict=True):
+            series.append(np.arange(len(times), dtype=np.float64) + len(series), times, column)
+
+    def _pack(self) -> None:
+        """Keep what is pending as one block of numbers: a row of times, and one for each of `HEAT`."""
+        if self._pending:
+            times, readings = zip(*self._pending, strict=True)
+            *columns, slowdowns = zip(*readings, strict=True)
+            slowed = [slowdown_number(words) for words in slowdowns] if any(slowdowns) else np.zeros(len(times))
+            self._blocks.append(np.array([times, *columns, slowed], dtype=np.float64))
+            self._pending.clear()
+
+
+def slowdown_number(words: Collection[str]) -> float:
+    """Return one number for reasons in words: one bit each, and one bit if there are only words of newer versions."""
+    if not words:
+        return 0.0
+    known = sum(1 << place for place, word in enumerate(SLOWDOWNS) if word in words)
+    return float(known or 1 << len(SLOWDOWNS))
+
+
+def slowdown_words(number: float) -> tuple[str, ...]:
+    """Return the reasons of a number of `slowdown_number`; none for 0 and NaN."""
+    bits = int(number) if number > 0 else 0
+    found = tuple(word for place, word in enumerate(SLOWDOWNS) if bits >> place & 1)
+    return found or (("slowed down",) if bits else ())
 
 
 def _up_to(step: int, series: Series) -> Series:

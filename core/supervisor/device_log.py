@@ -90,4 +90,6 @@ def _not_listed(names: Sequence[str], banner: str | None) -> str:
 def _fields(sample: Sample) -> dict[str, object]:
     names = ("utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts")
     fields: dict[str, object] = {"device": sample.device_id, **{name: getattr(sample, name) for name in names}}
-    return {**fields, "lost": sample.lost} if sample.lost else fields
+    # Left out where there is nothing to say: a run of days has a million of these lines.
+    rare = {"sm_clock_mhz": sample.sm_clock_mhz, "slowdowns": sample.slowdowns, "lost": sample.lost}
+    return fields | {name: value for name, value in rare.items() if value}

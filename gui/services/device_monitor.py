@@ -86,7 +86,10 @@ class DeviceMonitor:
     def _record(self, samples: Iterable[Sample]) -> None:
         ordered = sorted(samples, key=lambda sample: sample.time)
         for sample in ordered:
-            self.series.add_reading(sample.device_id, sample.time, sample.utilisation_percent, sample.memory_used_bytes)
+            self.series.add_reading(
+                sample.device_id, sample.time, sample.utilisation_percent, sample.memory_used_bytes,
+                (sample.temperature_celsius, sample.power_watts, sample.sm_clock_mhz, sample.slowdowns),
+            )  # fmt: skip
         newest = ordered[-1].time if ordered else 0.0
         if self.series.started is not None and newest - self.series.started > KEPT_S + SLACK_S:
             trim(self.series, newest - KEPT_S)
@@ -94,7 +97,7 @@ class DeviceMonitor:
 
 def trim(run_series: RunSeries, since: float) -> None:
     """Drop the readings before `since` (unix seconds), and devices that have no later ones."""
-    for readings in (run_series.utilisation, run_series.memory):
+    for readings in run_series.every_reading:
         for device, series in list(readings.items()):
             kept = _after(series, since)
             if len(kept):

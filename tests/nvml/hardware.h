@@ -18,7 +18,7 @@ typedef struct { char what[64]; int code; } failure_t; /* an error code, or mill
 typedef struct {
     char name[96], uuid[96];
     u64 total, used, reserved, reasons, bus;
-    unsigned utilisation, memory_utilisation, temperature, power_mw, power_limit_mw, minor;
+    unsigned utilisation, memory_utilisation, temperature, power_mw, power_limit_mw, sm_clock_mhz, minor;
     int error, failures, speed, cuda_hidden, mig, mig_count, numa;
     failure_t failure[ERRORS];
     list_t lists[LISTS];
@@ -59,6 +59,7 @@ static void defaults(state_t *s) {
         g->temperature = 35;
         g->power_mw = 20000;
         g->power_limit_mw = 450000;
+        g->sm_clock_mhz = 210;
     }
 }
 
@@ -107,6 +108,7 @@ static void set_gpu(gpu_t *g, const char *key, const char *value) {
     else if (!strcmp(key, "temperature")) g->temperature = (unsigned)number;
     else if (!strcmp(key, "power_mw")) g->power_mw = (unsigned)number;
     else if (!strcmp(key, "power_limit_mw")) g->power_limit_mw = (unsigned)number;
+    else if (!strcmp(key, "sm_clock_mhz")) g->sm_clock_mhz = (unsigned)number;
     else if (!strcmp(key, "clock_reasons")) g->reasons = number;
     else if (!strcmp(key, "compute")) read_list(&g->lists[0], value);
     else if (!strcmp(key, "graphics")) read_list(&g->lists[1], value);

@@ -304,6 +304,13 @@ nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(void *handle, unsigned *milliwatts)
     return SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetClockInfo(void *handle, unsigned kind, unsigned *megahertz) {
+    DEVICE("nvmlDeviceGetClockInfo", "clock");
+    if (kind != 1 /* NVML_CLOCK_SM */) return INVALID_ARGUMENT;
+    *megahertz = g->sm_clock_mhz;
+    return SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(void *handle, u64 *reasons) {
     DEVICE("nvmlDeviceGetCurrentClocksEventReasons", "clock_reasons");
     *reasons = g->reasons;

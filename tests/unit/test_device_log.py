@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from core.devices.device import Device, Survey
+from core.devices.device import Device, Sample, Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
-from core.schema.paths import EVENTS
+from core.schema.paths import DEVICE_EVENTS, EVENTS
 from core.supervisor.device_log import DeviceLog
 
 if TYPE_CHECKING:
@@ -58,3 +59,19 @@ def test_driver_timeout_is_that_of_the_pre_flight_check(tmp_path: Path) -> None:
 def test_device_that_the_driver_does_not_list_is_reported_missing(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^Device GPU-1 is not on this machine any more\. It was there when"):
         found(tmp_path, Slow(1))
+
+
+def test_clock_and_slowdown_are_recorded_only_where_there_are_any(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).mkdir()
+    reasons = ("power limit", "far too hot")
+    hot = Sample(device_id=GPU.id, time=1.0, temperature_celsius=91.0, sm_clock_mhz=1200.0, clock_reasons=reasons)
+    sampler = Slow(0)
+    sampler.new_samples = lambda: [hot, Sample(device_id=GPU.id, time=2.0)]  # type: ignore[attr-defined]
+    readings = DeviceLog(tmp_path, sampler, [GPU.id])  # type: ignore[arg-type]
+    readings.take()
+    readings.close()
+    first, second = map(json.loads, (tmp_path / EVENTS / DEVICE_EVENTS).read_text().splitlines())
+    assert (first["sm_clock_mhz"], first["slowdowns"]) == (1200.0, ["far too hot"]), "a power limit is no trouble"
+    assert second.keys() == {
+        "t", "kind", "device", "utilisation_percent", "memory_used_bytes", "temperature_celsius", "power_watts"
+    }  # fmt: skip

@@ -54,7 +54,8 @@ def test_eight_gpus_are_listed_with_their_properties(nvml, reading):
 
 def test_readings_have_the_units_in_their_names(nvml, reading):
     gpu = {"utilisation": 82, "memory_used": 9 * GIGABYTE, "memory_reserved": GIGABYTE, "temperature": 61}
-    nvml.write(gpus=1, gpu0={**gpu, "power_mw": 250500, "power_limit_mw": 300_000, "clock_reasons": 0x1 | 0x4 | 0x20})
+    gpu |= {"power_mw": 250500, "power_limit_mw": 300_000, "sm_clock_mhz": 1980}
+    nvml.write(gpus=1, gpu0={**gpu, "clock_reasons": 0x1 | 0x4 | 0x20})
     (((sample,)),) = reading("read(open_reader(Options()))")
     assert sample == {
         "device_id": uuid(0),
@@ -64,6 +65,7 @@ def test_readings_have_the_units_in_their_names(nvml, reading):
         "temperature_celsius": 61.0,
         "power_watts": 250.5,
         "power_limit_watts": 300.0,
+        "sm_clock_mhz": 1980.0,
         "clock_reasons": ["power limit", "too hot"],
         "processes": [],
         "lost": None,
@@ -87,6 +89,8 @@ def test_each_process_is_listed_once_with_its_memory_if_known(nvml, reading):
         ({"error.power": 6}, "power_watts"),
         ({"unsupported": "power_limit"}, "power_limit_watts"),
         ({"error.power_limit": 999}, "power_limit_watts"),
+        ({"unsupported": "clock"}, "sm_clock_mhz"),
+        ({"error.clock": 999}, "sm_clock_mhz"),
         ({"error.memory": 4}, "memory_used_bytes"),
         ({"unsupported": "compute,graphics,mps"}, "processes"),
     ],

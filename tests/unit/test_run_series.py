@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from core.schema.events import metrics_line
-from core.series.run_series import RunSeries
+from core.series.run_series import RunSeries, slowdown_number, slowdown_words
 from core.series.series import Series
 
 
@@ -143,3 +143,28 @@ def test_a_million_steps_are_appended_at_once(batch: int, monkeypatch: pytest.Mo
     assert len(appended) == 1
     assert len(run_series.metrics["loss"]) == 1_000_000
     assert run_series.metrics["loss"].values[-1] == values[-1]
+
+
+def test_heat_has_series_only_of_devices_that_report_it():
+    run_series = RunSeries()
+    hot = {"temperature_celsius": 91, "power_watts": 402.5, "sm_clock_mhz": 1200, "slowdowns": ["far too hot"]}
+    run_series.fold([
+        {**sample(1, "gpu", 80.0, 5), "temperature_celsius": 60, "power_watts": 500},  # as recorded without clocks
+        {**sample(2, "gpu", 80.0, 5), **hot},
+        sample(2, "cpu:0", 80.0, 5),
+        {**sample(3, "gpu", None, None), "lost": "It is gone."},
+    ])  # fmt: skip
+    assert run_series.temperature.keys() == run_series.slowed.keys() == {"gpu"}
+    np.testing.assert_array_equal(run_series.temperature["gpu"].values, [60, 91, np.nan])
+    np.testing.assert_array_equal(run_series.power["gpu"].values, [500, 402.5, np.nan])
+    np.testing.assert_array_equal(run_series.clock["gpu"].values, [np.nan, 1200, np.nan])
+    assert [slowdown_words(number) for number in run_series.slowed["gpu"].values] == [(), ("far too hot",), ()]
+    run_series.fold([{**sample(4, "gpu", 1.0, 1), **hot}, sample(5, "gpu", None, None)])
+    assert run_series.temperature["gpu"].times.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_slowdowns_keep_their_words():
+    for words in ((), ("too hot",), ("hardware slowdown", "power supply")):
+        assert slowdown_words(slowdown_number(words)) == words
+    assert slowdown_words(slowdown_number(["a reason of a newer version"])) == ("slowed down",)
+    assert slowdown_words(np.nan) == ()

@@ -115,6 +115,10 @@ def _power_limit_watts(handle: Handle) -> float | None:
     return float(milliwatts) / 1000 if milliwatts else None
 
 
+def _sm_clock_mhz(handle: Handle) -> float | None:
+    return float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
+
+
 def _clock_reasons(handle: Handle) -> tuple[str, ...]:
     return _reasons(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
 
@@ -136,6 +140,7 @@ READINGS = (
     NvmlReading("memory", Tier.LOAD, (memory_used_bytes,)),
     NvmlReading("temperature", Tier.HEAT, (_temperature_celsius, _new_temperature_celsius)),
     NvmlReading("power", Tier.HEAT, (_power_watts,)),
+    NvmlReading("clock", Tier.HEAT, (_sm_clock_mhz,)),
     NvmlReading("clock_reasons", Tier.HEAT, (_clock_reasons, _old_clock_reasons)),
     # Versions by name: the unversioned functions turn "function not found" into another error.
     NvmlReading("compute", Tier.PROCESSES, (
@@ -150,8 +155,10 @@ READINGS = (
     NvmlReading("power_limit", Tier.LIMITS, (_power_limit_watts,)),
 )  # fmt: skip
 
+ADDITIONAL = frozenset({"clock", "power_limit"})
+"""Readings that may fail while the device is well: others are read before them."""
 MIG_READINGS = frozenset({"memory", "compute", "graphics", "mps"})
-"""The readings of a MIG device. MIG mode has no utilisation, and temperature and power are those of the whole GPU."""
+"""The readings of a MIG device. MIG mode has no utilisation; temperature, power and clock are the whole GPU's."""
 
 
 def due(tiers: Collection[Tier]) -> tuple[NvmlReading, ...]:
