@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pynvml  # noqa: TID251 (one of the few modules that talk to the driver)
 
 from core.devices.device import Process, Sample
-from core.devices.nvidia.nvml import ADDITIONAL, MIG_READINGS, NEVER, NOT_NOW, READINGS, words
+from core.devices.nvidia.nvml import MIG_READINGS, NEVER, NOT_NOW, READINGS, words
 from core.devices.reader import Tier
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ class Card:
             if error.value in self._never:
                 self._functions[reading.name] = functions[1:]
                 return self._ask(reading)
-            if error.value in NOT_NOW or (reading.name in ADDITIONAL and error.value != pynvml.NVML_ERROR_GPU_IS_LOST):
-                return None  # the device itself has just answered
+            if error.value in NOT_NOW or (reading.tier is Tier.LIMITS and error.value != pynvml.NVML_ERROR_GPU_IS_LOST):
+                return None  # a limit is read after everything else, so the device itself has just answered
             raise
 
     def _sample(self, now: float) -> Sample:

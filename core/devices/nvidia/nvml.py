@@ -155,8 +155,6 @@ READINGS = (
     NvmlReading("power_limit", Tier.LIMITS, (_power_limit_watts,)),
 )  # fmt: skip
 
-ADDITIONAL = frozenset({"clock", "power_limit"})
-"""Readings that may fail while the device is well: others are read before them."""
 MIG_READINGS = frozenset({"memory", "compute", "graphics", "mps"})
 """The readings of a MIG device. MIG mode has no utilisation; temperature, power and clock are the whole GPU's."""
 
