@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt
+from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
 
 from gui.panels.details import DetailTabs
@@ -75,6 +76,8 @@ class DockLayout(QObject):
         self._moved = False
         self._room_for = 0
         """The number of devices when the user last moved a dock."""
+        self._before: list[QSize] = []
+        """The sizes of the docks when the mouse was pressed on a border; else empty."""
         self._devices = panels.devices
         window.setMinimumSize(MIN_SIZE)
         window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
@@ -182,12 +185,24 @@ class DockLayout(QObject):
         self._moved, self._room_for = restored, room_for
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
-        """Follow the size of the window. A press on the window itself is on a border between docks."""
-        if event.type() == QEvent.Type.MouseButtonPress:
-            self._set_moved()
+        """Follow the size of the window, and notice when the mouse has moved a border between docks."""
+        if event.type() == QEvent.Type.MouseButtonPress and isinstance(event, QMouseEvent):
+            # Labels pass their presses on to the window: a border is where there is no widget.
+            border = self._window.childAt(event.position().toPoint()) is None
+            self._before = self._sizes() if border else []
+        elif event.type() == QEvent.Type.MouseButtonRelease and self._before:
+            QTimer.singleShot(0, self, self._compare_sizes)  # after the window has handled it
         elif event.type() in {QEvent.Type.Resize, QEvent.Type.Show}:
             self.spread()
         return super().eventFilter(watched, event)
+
+    def _sizes(self) -> list[QSize]:
+        return [dock.size() for dock in self.docks]
+
+    def _compare_sizes(self) -> None:
+        if self._before and self._sizes() != self._before:
+            self._set_moved()
+        self._before = []
 
     def _set_moved(self) -> None:
         self._moved, self._room_for = True, len(self._devices.table.rows)

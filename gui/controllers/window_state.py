@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gui.services.settings_file import SettingsFile, folder_key
+from gui.widgets.file_dialog import FileDialog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ class WindowState:
         self._setup.restore(choices)
         ticked = choices.get("devices")
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
+        FileDialog.last_folder = self._file.text("window/last_folder")
         self._window.restoreGeometry(self._file.data("window/geometry"))
         devices = self._file.text("window/layout_devices")
         self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
@@ -41,6 +43,7 @@ class WindowState:
     def save(self) -> None:
         """Save everything."""
         self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.ticked())})
+        self._file.keep_text("window/last_folder", FileDialog.last_folder)
         self._file.keep_data("window/geometry", self._window.saveGeometry())
         self._file.keep_data("window/layout", self._layout.save())
         self._file.keep_text("window/layout_devices", str(self._layout.room_for))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QStyle, QStyleOptionComboBox, QWidget
 
+from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.forms.fields import select
 from gui.widgets.plain_text import verbatim
 
@@ -34,11 +35,11 @@ class LossControls(QWidget):
         self.metric_box = _prepare(MetricBox(), "metricBox", "Metric", "Metric to draw")
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
-        self.axis_box = _prepare(QComboBox(), "xAxisBox", "X axis", "Horizontal axis")
+        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", "X axis", "Horizontal axis")
         for axis in AXES:
             self.axis_box.addItem(f"by {axis}", axis)
         self.smoothing_box = _prepare(
-            QComboBox(), "smoothingBox", "Smoothing", "Smoothing: the bold line is the mean of this many steps"
+            ChoiceBox(), "smoothingBox", "Smoothing", "Smoothing: the bold line is the mean of this many steps"
         )
         for window in WINDOWS:
             self.smoothing_box.addItem(f"mean of {window}" if window else "not smoothed", window)
@@ -126,7 +127,7 @@ def _prepare(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:
     return box
 
 
-class MetricBox(QComboBox):
+class MetricBox(ChoiceBox):
     """A box that is as wide as its present text, so that it reads like a title."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ RESOURCES = Path(resources.__file__).parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """Named colours, `#rrggbb`. Text colours have a contrast of at least 4.5 : 1 on `window` and `panel`."""
+    """Named colours, `#rrggbb`. Texts have a contrast of at least 4.5 : 1 on their grounds, borders and marks 3 : 1."""
 
     name: str
     window: str
@@ -71,7 +71,7 @@ DARK = Theme(
     panel="#1c2027",
     panel_border="#2c323b",
     field="#12151a",
-    field_border="#3a424e",
+    field_border="#6b7686",
     button="#262c35",
     button_hover="#303843",
     text="#e6eaf0",
@@ -89,7 +89,7 @@ DARK = Theme(
     bad_soft="#3d1e22",
     grid="#262b33",
     train="#4d9bff",
-    train_faint="#2d4d7a",
+    train_faint="#3b6fb1",
     validation="#ff9f45",
     devices=(
         "#4d9bff",
@@ -113,7 +113,7 @@ LIGHT = Theme(
     panel="#ffffff",
     panel_border="#d5dbe3",
     field="#f5f7fa",
-    field_border="#b4bdc9",
+    field_border="#7d8896",
     button="#e9edf2",
     button_hover="#dce2ea",
     text="#1b2129",
@@ -131,7 +131,7 @@ LIGHT = Theme(
     bad_soft="#fbe1e2",
     grid="#e8ecf1",
     train="#1f6fd6",
-    train_faint="#b3d0f5",
+    train_faint="#5592e0",
     validation="#d36a00",
     devices=(
         "#1f6fd6",

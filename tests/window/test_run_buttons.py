@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.runs.facts import RunFacts
@@ -15,6 +17,7 @@ from gui.panels.runs.run_buttons import RunButtons
 from gui.services.run_session import RunSession
 from gui.style import theme as themes
 from gui.style.theme import DARK
+from gui.viewmodels.run.pause_button import PauseButtonState
 from gui.viewmodels.run.run_header import SECOND_THOUGHT_S, Forcing, RunHeader, run_header
 from gui.widgets.elided_label import ElidedLabel
 
@@ -129,3 +132,23 @@ def test_header_fits_a_narrow_window(qtbot, qapp):
         right = part.mapTo(header, part.rect().topRight()).x()
         assert right < NARROW_PX
         assert part.width() >= part.minimumSizeHint().width()
+
+
+def test_pressed_button_keeps_focus_while_it_is_disabled(qtbot, buttons):
+    with qtbot.waitActive(buttons):
+        buttons.show()
+        buttons.activateWindow()
+    buttons.pause.show_state(PAUSABLE)
+    buttons.show_stop(can_stop=True, can_force=False, stopping=None)
+    buttons.pause.setFocus()
+    with qtbot.waitSignal(buttons.pause_asked):
+        qtbot.keyClick(buttons.pause, Qt.Key.Key_Space)
+    buttons.pause.show_state(replace(PAUSABLE, text="Pausing…", enabled=False))
+    assert buttons.focusWidget() is buttons.pause
+    with qtbot.assertNotEmitted(buttons.stop_asked), qtbot.assertNotEmitted(buttons.pause_asked):
+        qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Space)
+    qtbot.keyClick(buttons.focusWidget(), Qt.Key.Key_Tab)
+    assert buttons.focusWidget() is buttons.stop, "Tab goes on from there"
+
+
+PAUSABLE = PauseButtonState(text="Pause", tip="Pause this run", enabled=True)

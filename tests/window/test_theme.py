@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -43,19 +44,34 @@ def contrast(one: str, other: str) -> float:
 
 @BOTH
 def test_all_text_has_enough_contrast(theme: Theme) -> None:
-    texts = ("text", "muted", "accent", "good", "warn", "bad")
-    pairs = [(text, ground) for text in texts for ground in ("window", "panel", "field")]
-    pairs += [("text", "button"), ("text", "button_hover"), ("bad", "button"), ("text", "accent_soft")]
+    tones = [field.name.removesuffix("_soft") for field in fields(theme) if field.name.endswith("_soft")]
+    grounds = ("window", "panel", "field", "button", *(f"{tone}_soft" for tone in tones))
+    pairs = [(text, ground) for text in ("text", "muted", *tones) for ground in grounds]
+    pairs += [("text", "button_hover"), ("muted", "button_hover"), ("text", "panel_border")]
     pairs += [("on_accent", "accent"), ("on_accent", "accent_hover")]
-    pairs += [(tone, f"{tone}_soft") for tone in ("good", "warn", "bad", "accent")]
-    low = {pair: contrast(getattr(theme, pair[0]), getattr(theme, pair[1])) for pair in pairs}
-    assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}
+    assert len(tones) == 4
+    assert too_low(theme, pairs, 4.5) == {}
 
 
 @BOTH
-def test_all_line_colours_stand_out_from_panel(theme: Theme) -> None:
-    lines = (*theme.devices, theme.train, theme.validation, theme.disabled, theme.accent)
-    assert [line for line in lines if contrast(line, theme.panel) < 3] == []
+def test_borders_bars_and_marks_have_enough_contrast(theme: Theme) -> None:
+    tones = ("accent", "good", "warn", "bad", "muted")
+    lines = ("field_border", "train", "train_faint", "validation", *tones)
+    pairs = [(line, ground) for line in lines for ground in ("window", "panel") if (line, ground) != LINE_ON_WINDOW]
+    pairs += [("field_border", "field"), ("accent", "field"), ("bad", "field"), ("muted", "field")]
+    pairs += [(tone, "button") for tone in tones]  # a bar on its track
+    assert too_low(theme, pairs, 3) == {}
+    assert [colour for colour in theme.devices if contrast(colour, theme.panel) < 3] == []
+
+
+LINE_ON_WINDOW = ("train_faint", "window")
+"""Lines are drawn on panels only; the others keep the contrast there too."""
+
+
+def too_low(theme: Theme, pairs: list[tuple[str, str]], least: float) -> dict[tuple[str, str], float]:
+    """Return the contrast of those pairs of roles that have less than `least`."""
+    found = {pair: contrast(getattr(theme, pair[0]), getattr(theme, pair[1])) for pair in pairs}
+    return {pair: ratio for pair, ratio in found.items() if ratio < least}
 
 
 @BOTH

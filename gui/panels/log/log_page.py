@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QCheckBox, QComboBox, QPushButton, QVBoxLayout, QWidget
 
 from core.schema.paths import log_of_rank
+from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.forms.fields import row_of
 from gui.widgets.search_bar import SearchBar
 
@@ -136,7 +137,7 @@ class LogPage(QWidget):
 
 
 def _rank_box() -> QComboBox:
-    box = QComboBox()
+    box = ChoiceBox()
     box.setObjectName("rankBox")
     box.setAccessibleName("Rank")
     box.setToolTip("Process whose output is shown")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from core.catalog import recipes
+from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
 from gui.widgets.forms.fields import browse_button, choice, select
 from gui.widgets.plain_text import verbatim
 
@@ -79,7 +80,6 @@ class RecipePicker(QWidget):
         self.box.setItemData(self.box.count() - 1, verbatim(tip), Qt.ItemDataRole.ToolTipRole)
 
     def _browse(self) -> None:
-        dialog = QFileDialog(self, "Open a recipe", "", "Python files (*.py);;All files (*)")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(lambda path: self.open_file(Path(path)))
-        dialog.open()
+        begin = str(Path(self.reference).parent) if "/" in self.reference else ""
+        choose = lambda path: self.open_file(Path(path))  # noqa: E731
+        FileDialog(self, "Open a recipe", choose, begin=begin, names=PYTHON_FILES).open()

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from gui.style.icons import GAP_PX, SIDE_PX, glyph
 from gui.viewmodels.run.pause_button import NO_RUN
 from gui.viewmodels.run.run_header import Forcing
 from gui.widgets.plain_text import verbatim
+from gui.widgets.steady_button import SteadyButton
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
@@ -94,8 +95,8 @@ class RunButtons(QWidget):
         else:
             self.stop_asked.emit()
 
-    def _button(self, name: str, text: str, role: str) -> QPushButton:
-        button = QPushButton(text)
+    def _button(self, name: str, text: str, role: str) -> SteadyButton:
+        button = SteadyButton(text)
         button.setObjectName(name)
         button.setIconSize(QSize(SIDE_PX + GAP_PX, SIDE_PX))
         if role:
@@ -103,7 +104,7 @@ class RunButtons(QWidget):
         return button
 
 
-class PauseButton(QPushButton):
+class PauseButton(SteadyButton):
     """Pauses or resumes a run. Its width fits its longest text, so that nothing moves."""
 
     pause_asked = Signal()
@@ -151,7 +152,7 @@ class PauseButton(QPushButton):
             self.pause_asked.emit()
 
 
-class SaveButton(QPushButton):
+class SaveButton(SteadyButton):
     """Writes a checkpoint now. An icon only: checkpoints are also written without it."""
 
     def __init__(self, theme: Theme) -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
+from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
 from gui.widgets.forms.fields import browse_button, field, form, label, line, with_button
 from gui.widgets.forms.strategy_box import StrategyBox
 from gui.widgets.plain_text import PlainLabel, verbatim
@@ -256,21 +257,15 @@ class ScriptForm(QWidget):
         self.setFocusProxy(self._script)
 
     def _browse_script(self) -> None:
-        dialog = QFileDialog(self, "Choose a script", folder_of(self.script), "Python files (*.py);;All files (*)")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(self._script.setText)
-        dialog.open()
+        begin, choose = folder_of(self.script), self._script.setText
+        FileDialog(self, "Choose a script", choose, begin=begin, names=PYTHON_FILES).open()
 
     def _browse_python(self) -> None:
-        dialog = QFileDialog(self, "Choose a Python", str(self.search_folder or ""), "All files (*)")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.setOption(QFileDialog.Option.DontResolveSymlinks)  # the Python of an environment is a link
-        dialog.fileSelected.connect(self.choose_python)
+        dialog = FileDialog(self, "Choose a Python", self.choose_python, begin=str(self.search_folder or ""))
+        dialog.setOption(FileDialog.Option.DontResolveSymlinks)  # the Python of an environment is a link
         dialog.open()
 
     def _browse_folder(self) -> None:
-        dialog = QFileDialog(self, "Choose the working folder", self._folder.text())
-        dialog.setFileMode(QFileDialog.FileMode.Directory)
-        dialog.setOption(QFileDialog.Option.ShowDirsOnly)
-        dialog.fileSelected.connect(self._folder.setText)
+        dialog = FileDialog(self, "Choose the working folder", self._folder.setText, begin=self._folder.text())
+        dialog.ask_for_folder()
         dialog.open()

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from gui.style.theme import inset
+from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def whole_number(name: str, accessible: str, tip: str, *, minimum: int, value: i
 
 def choice(name: str, accessible: str, tip: str, items: Iterable[tuple[str, str]] = ()) -> QComboBox:
     """Return a box to choose one of `items`: pairs of title and id."""
-    box = QComboBox()
+    box = ChoiceBox()
     box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
     box.setMinimumContentsLength(4)
     box.setItemDelegate(QStyledItemDelegate(box))  # the default delegate ignores the style sheet

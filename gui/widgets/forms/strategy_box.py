@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtWidgets import QComboBox
 
+from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.plain_text import verbatim
 
 from .fields import field, select
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 TIP = "How to spread the training over the devices"
 
 
-class StrategyBox(QComboBox):
+class StrategyBox(ChoiceBox):
     """The data of an item is the id of the strategy. A chosen strategy stays chosen if it becomes unusable."""
 
     chosen = Signal()

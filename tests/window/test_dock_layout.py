@@ -1,0 +1,40 @@
+"""The shares of the docks."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QDockWidget, QLabel
+
+
+def widths(panel) -> list[int]:
+    return [panel.window.findChild(QDockWidget, name).width() for name in ("devicesDock", "runsDock")]
+
+
+def test_click_on_label_leaves_shares(drive, qtbot) -> None:
+    panel = drive()
+    panel.window.resize(1300, 900)
+    panel.until(lambda: panel.window.width() == 1300)
+    before = widths(panel)
+    qtbot.mouseClick(panel.window.findChild(QLabel, "stateLabel"), Qt.MouseButton.LeftButton)
+    panel.window.resize(2400, 900)
+    panel.until(lambda: widths(panel) > [round(1.5 * width) for width in before], "wider docks")
+    assert panel.window.controllers.layout.save().isEmpty()
+
+
+def test_moved_border_is_kept(drive, qtbot) -> None:
+    panel = drive()
+    panel.window.resize(1600, 900)
+    runs = panel.window.findChild(QDockWidget, "runsDock")
+    panel.until(lambda: panel.window.width() == 1600)
+    border = QPoint(runs.x() - 3, runs.y() + 200)
+    assert panel.window.childAt(border) is None
+    width = runs.width()
+    qtbot.mousePress(panel.window, Qt.MouseButton.LeftButton, pos=border)
+    qtbot.mouseMove(panel.window, border - QPoint(90, 0))
+    panel.until(lambda: runs.width() > width + 60, "the moved border")
+    qtbot.mouseRelease(panel.window, Qt.MouseButton.LeftButton, pos=border - QPoint(90, 0))
+    panel.until(lambda: not panel.window.controllers.layout.save().isEmpty(), "the layout to be kept")
+    moved = runs.width()
+    panel.window.resize(1900, 900)
+    panel.until(lambda: panel.window.width() == 1900)
+    assert abs(runs.width() - moved) <= 2

@@ -1,0 +1,57 @@
+"""The dialog that asks for a file."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QPushButton, QStyle, QToolButton
+
+from gui.style import theme as themes
+from gui.widgets.file_dialog import FileDialog
+
+
+@pytest.fixture
+def last_folder(monkeypatch):
+    monkeypatch.setattr(FileDialog, "last_folder", "")
+
+
+ICON_PX = 6
+"""Least width of the drawn part of an icon."""
+
+
+def painted_width(button: QToolButton) -> int:
+    """Return the width of what is drawn inside the border of a button."""
+    image = button.grab(button.rect().adjusted(3, 3, -3, -3)).toImage()
+    ground = image.pixelColor(0, 0)
+    rows = range(image.height())
+    drawn = [x for x in range(image.width()) if any(image.pixelColor(x, y) != ground for y in rows)]
+    return max(drawn) - min(drawn) + 1 if drawn else 0
+
+
+def test_dialog_begins_in_folder_used_last(drive, tmp_path, last_folder) -> None:
+    recipe = tmp_path / "mine" / "recipe.py"
+    recipe.parent.mkdir()
+    recipe.write_text("def model(): ...\n")
+    panel = drive()
+    panel.window.findChild(QPushButton, "openRecipeButton").click()
+    panel.window.findChild(FileDialog).fileSelected.emit(str(recipe))
+    assert panel.recipe.currentData() == str(recipe)
+    panel.window.close()
+    FileDialog.last_folder = ""
+    again = drive()
+    again.choose(again.recipe, "digits_mlp")
+    again.window.findChild(QPushButton, "openRecipeButton").click()
+    assert again.window.findChild(FileDialog).directory().absolutePath() == str(recipe.parent)
+
+
+def test_dialog_shows_its_icons_only_on_tool_buttons(drive, last_folder) -> None:
+    panel = drive()
+    themes.apply(QApplication.instance(), themes.DARK)
+    panel.window.findChild(QPushButton, "openRecipeButton").click()
+    dialog = panel.window.findChild(FileDialog)
+    tools = [each for each in dialog.findChildren(QToolButton) if each.isVisible()]
+    assert len(tools) >= 5
+    blank = {each.objectName() for each in tools if painted_width(each) < ICON_PX}
+    assert blank == set()
+    box = dialog.findChild(QDialogButtonBox)
+    assert not dialog.style().styleHint(QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons, None, box)
+    assert all(button.icon().isNull() for button in box.buttons())
