@@ -235,6 +235,11 @@ def _product(parts: Sequence[tuple[int, str]]) -> int:
     return math.prod(count for count, _ in parts)
 
 
+def batch_divisor(spec: RunSpec) -> int:
+    """Return the number that the global batch of a recipe is divided by: devices and accumulation, for example."""
+    return _product(_parts(spec, strategy_of(spec)))
+
+
 def batch_arithmetic(spec: RunSpec) -> str:
     """Return the global batch as a product of its parts, or the empty string if it cannot be split evenly."""
     parts = _parts(spec, find_strategy(spec.framework, spec.strategy))

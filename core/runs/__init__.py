@@ -3,6 +3,7 @@
 - `directory`: create a run directory, start its supervisor, read its output
 - `run`: one run: start it, follow it, send it requests, resume it
 - `facts`: fold events into the facts of a run
+- `failures`: the cause of a failure in words, its place in the user's code, and its last lines
 - `ownership`: whether a run or a preset belongs to another user
 - `states`: the states of a run and their transitions
 - `verdicts`: the findings of the memory watch

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
 
 from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
+from gui.panels.failure_card import FailureCard
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.run_list import RunList
@@ -17,6 +18,7 @@ from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea
 from gui.widgets.dock import Dock
 from gui.widgets.message_strip import MessageStrip
+from gui.widgets.overlay import Overlay
 
 if TYPE_CHECKING:
     from gui.panels.runs.run_menu import RunMenu
@@ -37,6 +39,7 @@ class MainPanels:
         self.runs = RunList(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
+        self.failure = FailureCard(theme)
 
     @property
     def run_menus(self) -> tuple[RunMenu, RunMenu]:
@@ -52,7 +55,16 @@ class MainPanels:
         """Apply a theme."""
         self.theme = theme
         strips = (self.message, self.run_message, self.leftovers)
-        for panel in (self.header, *strips, self.runs, self.setup, self.plots, self.details, self.devices.table):
+        for panel in (
+            self.header,
+            *strips,
+            self.runs,
+            self.setup,
+            self.plots,
+            self.failure,
+            self.details,
+            self.devices.table,
+        ):
             panel.set_theme(theme)
 
 
@@ -95,6 +107,7 @@ class DockLayout(QObject):
             window.setCorner(corner, area)
         window.setMenuWidget(_stacked(panels.header, panels.message, panels.run_message, panels.leftovers))
         window.setCentralWidget(panels.plots)
+        Overlay(panels.failure, panels.plots, window)
         theme = panels.theme
         self.docks = (
             Dock("devicesDock", "Devices", panels.devices, theme),

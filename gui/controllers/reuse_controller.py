@@ -36,12 +36,14 @@ class ReuseController(QObject):
     def __init__(self, panels: MainPanels, services: Services, start: StartController) -> None:
         super().__init__()
         self._panels, self._message, self._start = panels, panels.message, start
-        self._monitor = services.device_monitor
+        self._monitor, self._session = services.device_monitor, services.session
         for menu in panels.run_menus:
             menu.again_asked.connect(lambda run_dir: self._use_run(run_dir, "Start", start.start_again))
             menu.edit_asked.connect(lambda run_dir: self._use_run(run_dir, "Use", self._fill))
             menu.copy_asked.connect(self._copy)
             menu.keep_asked.connect(lambda run_dir: self._use_run(run_dir, "Save", self._ask_name))
+        panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
+        panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
         preset_button = panels.setup.presets
         preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._load(Path(path))))
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
@@ -56,6 +58,12 @@ class ReuseController(QObject):
             ask_first(self._panels.window, question, lambda: self._attempt(lambda: action(spec)))
 
         self._with_spec(run_dir, use)
+
+    def _use_shown(self, verb: str, action: Callable[[RunSpec], object]) -> None:
+        """Do the same with the run that the window shows."""
+        run = self._session.run
+        if run is not None:
+            self._use_run(str(run.dir), verb, action)
 
     def _load(self, path: Path) -> None:
         """Fill the form with a preset; ask first if it belongs to another user."""

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject
 from core.errors import RunError
 from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
+from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.memory_verdicts import note
 from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
@@ -38,6 +39,7 @@ class RunController(QObject):
         self._run_list.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
         panels.run_message.details_asked.connect(panels.details.raise_error)
+        panels.failure.log_asked.connect(panels.details.raise_log)
         buttons.stop_asked.connect(lambda: self._attempt(session.stop))
         buttons.force_asked.connect(lambda: self._attempt(session.force))
         buttons.pause_asked.connect(lambda: self._attempt(session.pause))
@@ -84,7 +86,10 @@ class RunController(QObject):
         panels.details.log.show_over(over=over)
         message = run_message(facts, session.spec_problem, time.time())
         panels.run_message.show_message(message.text, message.tone, details=message.details)
-        panels.plots.show_memory_note(*note(facts, device_labels(self._monitor.survey.devices, facts)))
+        labels = device_labels(self._monitor.survey.devices, facts)
+        log_end = session.run.log_end() if session.run is not None and facts.error else ""
+        panels.failure.show_failure(failure_view(facts, session.spec, log_end=log_end, labels=labels))
+        panels.plots.show_memory_note(*note(facts, labels))
         panels.plots.show_facts(facts)
         error = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))

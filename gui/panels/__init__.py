@@ -1,4 +1,5 @@
 """The panels of the window. Each subpackage is one card.
 
 - `details`: the tabs about a run
+- `failure_card`: the card about a failed run, over the plots
 """

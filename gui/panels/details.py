@@ -28,7 +28,7 @@ class DetailTabs(QStackedWidget):
         self.error.setObjectName("errorView")
         self.error.setAccessibleName("Error of the run")
         self.error.setReadOnly(True)
-        self.error.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.error.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
         self.tabs = QTabBar()
         self.tabs.setAccessibleName("Log, memory, processes")
         for title, page in (
@@ -64,6 +64,11 @@ class DetailTabs(QStackedWidget):
             self.tabs.setCurrentIndex(LOG_TAB)  # before hiding the tab, or Qt would show its neighbour
         self.tabs.setTabVisible(ERROR_TAB, bool(text))
         self.tabs.updateGeometry()  # Qt does not: the heading would keep its old width
+
+    def raise_log(self, rank: int, sought: str) -> None:
+        """Show the tab Log: of this rank, at the last line that contains a text."""
+        self.tabs.setCurrentIndex(LOG_TAB)
+        self.log.show_line(rank, sought)
 
     def raise_error(self) -> None:
         """Show the tab Error."""

@@ -5,4 +5,5 @@
 - `choice_box`, `steady_button`, `file_dialog`: boxes with whole lists, buttons that keep the focus, files to choose
 - `plain_text`: labels and tooltips that are never taken for HTML
 - `painting`, `file_drop`: shared painting; dropped files
+- `overlay`: a widget over the top of another one
 """

@@ -22,6 +22,7 @@ from gui.services.device_monitor import KEPT_S, DeviceMonitor
 from gui.style import formatting
 from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import DeviceRows, OnDevices, short_name
+from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.progress import progress_view
 from gui.viewmodels.run.run_header import RunHeader, stop_progress
 from gui.viewmodels.run.run_messages import run_message
@@ -175,13 +176,16 @@ def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
 # -- messages ------------------------------------------------------------------------------------
 
 
-def test_unusable_spec_is_reported_before_run_error():
-    spec, error = "spec.json is not a valid spec.", "The run never came up."
+def test_unusable_spec_is_reported_in_strip_and_the_failure_of_a_run_in_its_card():
+    problem, error = "spec.json is not a valid spec.", "The run never came up."
     lost = RunFacts(state=RunState.LOST, error=error)
-    assert run_message(lost, None, 0).text == error
-    assert run_message(lost, spec, 0).text == spec
+    assert run_message(lost, None, 0).text == ""
+    assert run_message(lost, problem, 0).text == problem
+    assert failure_view(lost, None, log_end="", labels={}) is None  # it could not start: only the problem counts
     ran = replace(lost, supervisor=ProcessId(pid=1, created=0))
-    assert run_message(ran, spec, 0).text == f"{spec} {error}"
+    shown = failure_view(ran, None, log_end="", labels={})
+    assert error in shown.sentence
+    assert not shown.can_run_again
 
 
 def test_driver_advice_is_not_repeated_or_cut_mid_sentence():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QPlainTextEdit
+from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QToolButton
 
 from core.runs.index import directories
 from core.runs.states import RunState
@@ -111,13 +111,27 @@ def test_failing_recipe_shows_traceback(drive, tmp_path):
     panel.open_recipe(write_recipe(tmp_path, source, "broken"))
     panel.start()
     panel.until_state("Failed")
-    assert "no such data" in panel.message()
+    assert panel.message() == ""
+    card = panel.window.findChild(QFrame, "failureCard")
+    assert card.isVisible()
+    assert panel.window.findChild(QLabel, "failureTitle").text() == "RuntimeError"
+    assert panel.window.findChild(QLabel, "failureSentence").text() == "no such data."
+    assert panel.window.findChild(QLabel, "failurePlace").text() == "broken.py, line 5, in train_data()"
     error = panel.window.findChild(QPlainTextEdit, "errorView")
     assert "Traceback" in error.toPlainText()
     assert "broken.py" in error.toPlainText()
-    panel.window.panels.run_message.details_asked.emit()
+    panel.open_tab("Error")
     assert error.isVisible()
     panel.until(lambda: "no such data" in panel.log.toPlainText(), "the traceback in the log")
+    panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "failureLogButton"), Qt.MouseButton.LeftButton)
+    assert panel.log.isVisible()
+    assert panel.log.textCursor().selectedText() == "RuntimeError: no such data"
+    plots = panel.window.panels.plots.geometry()
+    panel.qtbot.mouseClick(panel.window.findChild(QToolButton, "failureCloseButton"), Qt.MouseButton.LeftButton)
+    assert not card.isVisible()
+    panel.window.controllers.run.show_facts()
+    assert not card.isVisible()  # it stays closed
+    assert panel.window.panels.plots.geometry() == plots  # it took no room
     panel.until(lambda: panel.runs.count() == 1 and "failed · RuntimeError: no such data" in panel.runs.item(0).text())
 
 
@@ -190,7 +204,7 @@ def test_lost_run_is_shown_as_lost(drive, runs_root, tmp_path):
     panel.until_state("Running")
     os.kill(followed.run.facts.supervisor.pid, signal.SIGKILL)
     panel.until_state("Lost")
-    assert "exited unexpectedly" in panel.message()
+    assert "disappeared" in panel.window.findChild(QLabel, "failureTitle").text()
     panel.until(lambda: "lost" in panel.runs.item(0).text())
     assert not panel.stop_button.isEnabled()
 

@@ -58,6 +58,16 @@ class LogPage(QWidget):
         self._over = over
         self.view.show_over(over=over)
 
+    def show_line(self, rank: int, sought: str) -> None:
+        """Select the last line of a rank's log that contains a text; go to the end of the log if there is none."""
+        if rank < self.rank_box.count():
+            self.rank_box.setCurrentIndex(rank)
+        self.view.setFocus()
+        self.view.search(sought)
+        if not self.view.find_again(backwards=True):
+            self.view.set_follows(True)
+        self.view.search(self.search.field.text() if not self.search.isHidden() else "")
+
     def follow(self) -> None:
         """Read new text and new ranks."""
         self._look_for_ranks()

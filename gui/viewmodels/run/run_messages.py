@@ -24,24 +24,18 @@ class Message:
 
 
 def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Message:
-    """Return the error, the uses of unticked devices and the memory that is not back; then the notices.
+    """Return why the spec cannot be read, the uses of unticked devices and the memory that is not back; then notices.
+
+    Why the run failed is not among them: see `failure_view`.
 
     `now`: unix seconds.
     """
-    error = _error(facts, spec_problem)
     held, held_tone = sentences(facts) if state_info(facts.state).over else ([], "")
     seen = seen_words(facts, now)
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # the run may have ended long ago
     unticked = [use.sentence for use in facts.unticked_device_uses]
     stalled = [each for each in (facts.stopped_processes, facts.stalled) if each]
-    notices = [] if error else [*stalled, *facts.notices]
-    bad = bool(error or unticked or held_tone == "bad")
-    texts = [*([error] if error else []), *unticked, *since, *held, *notices]
-    return Message(text=" ".join(texts), tone="bad" if bad else "warn", details=bool(facts.error))
-
-
-def _error(facts: RunFacts, spec_problem: str | None) -> str:
-    """Return the error of a run. If it never started because of its spec, only the problem of the spec counts."""
-    never_started = facts.supervisor is None
-    texts = (spec_problem, None if spec_problem and never_started else facts.error)
-    return " ".join(text for text in texts if text)
+    notices = [] if facts.error or spec_problem else [*stalled, *facts.notices]
+    bad = bool(spec_problem or unticked or held_tone == "bad")
+    texts = [*([spec_problem] if spec_problem else []), *unticked, *since, *held, *notices]
+    return Message(text=" ".join(texts), tone="bad" if bad else "warn", details=bool(held))

@@ -1,0 +1,379 @@
+"""Say why a run failed: the cause in words, the devices, the place in the user's code, and the last lines.
+
+The cause is found in what the run recorded: the sentence of its error, the traceback, its devices and their memory.
+Window and command line use these words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from core.runs.states import RunState
+from core.text import join_names
+from core.units import BYTES_PER_GB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from core.runs.facts import RunFacts
+    from core.schema.spec import RunSpec
+
+LAST_LINES = 3
+"""Lines of the traceback or of the log that belong to a failure."""
+MAX_LINE = 240
+"""Characters of such a line."""
+MAX_SENTENCE = 400
+MAX_TITLE = 90
+
+
+class Cause(Enum):
+    """Why a run failed, as far as that decides what a user can do."""
+
+    DEVICE_MEMORY = "device memory"
+    HOST_MEMORY = "host memory"
+    MISSING_MODULE = "missing module"
+    FRAMEWORK = "framework"
+    CUDA = "cuda"
+    DISK = "disk"
+    NOT_FINITE = "not finite"
+    KILLED = "killed"
+    SIGNAL = "signal"
+    LOST = "lost"
+    CODE = "code"
+    """An exception of the user's code, or raised below it."""
+    EXIT = "exit code"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+    function: str
+    """The empty string at the level of the file."""
+
+    def __str__(self) -> str:
+        where = f"{PurePath(self.file).name}, line {self.line}"
+        return f"{where}, in {self.function}()" if self.function else where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a run failed."""
+
+    cause: Cause
+    title: str
+    """The cause in a few words, without a full stop."""
+    sentence: str
+    """What happened, and what helps: one or more sentences."""
+    place: Place | None
+    """Where in the user's code; None if it is not known."""
+    lines: tuple[str, ...]
+    """The last lines of the traceback, else of the log: at most `LAST_LINES`."""
+    rank: int
+    """The worker that failed first; 0 if it is not known."""
+
+
+def failure_of(
+    facts: RunFacts, spec: RunSpec | None, *, log_end: str = "", labels: Mapping[str, str] | None = None
+) -> Failure | None:
+    """Return why a run failed; None for a run that did not.
+
+    `log_end`: the end of its log; `labels`: names of devices by id, where they are known better than by the run.
+    """
+    if facts.error is None or facts.state not in {RunState.FAILED, RunState.LOST}:
+        return None
+    evidence = _evidence(facts, spec, facts.error, labels or {})
+    row = next(row for row in _ROWS if row.applies(evidence))
+    title, sentence = row.words(evidence)
+    return Failure(
+        cause=row.cause,
+        title=_short(title, MAX_TITLE).rstrip("."),
+        sentence=_short(sentence, MAX_SENTENCE),
+        place=_place(facts.traceback or "", spec),
+        lines=_last_lines(facts.traceback) or _last_lines(log_end),
+        rank=evidence.rank,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """What a failed run recorded, taken apart."""
+
+    facts: RunFacts
+    spec: RunSpec | None
+    error: str
+    """The sentence that the run recorded."""
+    kind: str
+    """The name of the exception; the empty string if there was none."""
+    message: str
+    """What the exception says."""
+    devices: tuple[str, ...]
+    """The ids of the devices of the worker that failed."""
+    labels: Mapping[str, str]
+    rank: int
+
+    def has(self, *patterns: str) -> bool:
+        """Return whether one of these patterns is in the error or in the traceback."""
+        text = f"{self.error}\n{self.facts.traceback or ''}"
+        return any(re.search(pattern, text) for pattern in patterns)
+
+    def found(self, pattern: str) -> str:
+        """Return the first group of a match in the error or in the traceback; the empty string without one."""
+        match = re.search(pattern, f"{self.error}\n{self.facts.traceback or ''}")
+        return next((group for group in match.groups() if group), "") if match else ""
+
+    @property
+    def where(self) -> str:
+        """The labels of the devices, joined; the empty string if there are none."""
+        return join_names(self.labels.get(each, each) for each in self.devices)
+
+    @property
+    def step(self) -> str:
+        """` at step 214`; the empty string before the first step."""
+        return f" at step {self.facts.step}" if self.facts.step else ""
+
+
+WORKER = re.compile(r"^(?:Worker (?P<rank>\d+)|The [a-z ]+?)(?: on (?P<devices>\S+(?:, \S+)*?))?(?:: | was | ended )")
+RAISED = re.compile(
+    r"^(?:.*?: )?(?P<kind>[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration)): (?P<message>.*)$", re.DOTALL
+)
+RANK_OF_SCRIPT = re.compile(r"\(Worker (\d+)(?: on ([^)]+))?\)")
+FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?', re.MULTILINE)
+NO_MEMORY = (r"\bOutOfMemoryError\b", r"CUDA out of memory", r"ran out of memory", r"\bResourceExhaustedError\b",
+             r"CUDA_ERROR_OUT_OF_MEMORY", r"CUBLAS_STATUS_ALLOC_FAILED")  # fmt: skip
+NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
+NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
+           r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
+           r"no kernel image is available")  # fmt: skip
+
+
+def _evidence(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mapping[str, str]) -> _Evidence:
+    worker = WORKER.match(error) or RANK_OF_SCRIPT.search(error)
+    rank, names = (worker[1], worker[2]) if worker else (None, None)
+    known = tuple(facts.devices) or (spec.devices if spec else ())
+    devices = tuple(each for each in (names or "").split(", ") if each in known) or (known if len(known) == 1 else ())
+    raised = RAISED.match(error)
+    last = (facts.traceback or "").rstrip().rpartition("\n")[2].strip()
+    kind, message = (raised["kind"], raised["message"]) if raised else ("", error)
+    if not raised and (found := re.match(r"(?:\w+\.)*([A-Za-z_]\w*)(?:: (.*))?$", last)):
+        kind, message = found[1], found[2] or ""
+    own = {device: str(each.get("label") or device) for device, each in facts.devices.items()}
+    return _Evidence(
+        facts=facts, spec=spec, error=error, kind=kind, message=message.strip(),
+        devices=_named(error, known) or devices, labels=own | dict(labels), rank=int(rank or 0),
+    )  # fmt: skip
+
+
+def _named(error: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return the device that an error names as full; the number of a GPU counts among the devices of the run."""
+    named = re.search(r"Device (\S+) ran out of memory", error)
+    if named and named[1] in known:
+        return (named[1],)
+    number = re.search(r"GPU (\d+) has a total capacity|device:GPU:(\d+)", error)
+    index = int(number[1] or number[2]) if number else len(known)
+    return (known[index],) if number and index < len(known) else ()
+
+
+# -- the table of causes -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One cause: how it is recognised, and its title and sentence."""
+
+    cause: Cause
+    applies: Callable[[_Evidence], bool]
+    words: Callable[[_Evidence], tuple[str, str]]
+
+
+def _device_memory(evidence: _Evidence) -> tuple[str, str]:
+    where = evidence.where or "A device"
+    title = f"{where} ran out of memory{evidence.step}"
+    used = _usage(evidence)
+    wanted = evidence.found(r"[Tt]ried to allocate ([\d.]+ ?[KMGT]i?B)|when allocating ([\d.]+ ?[KMGT]i?B)")
+    more = f" The step that failed asked for {wanted} more." if wanted else ""
+    remedy = "Try a smaller batch, gradient accumulation or bfloat16."
+    if evidence.spec is not None and evidence.spec.script is not None:
+        remedy = "Try a smaller batch."
+    return title, f"{used}{more} {remedy}".strip()
+
+
+def _usage(evidence: _Evidence) -> str:
+    """Return how full the devices were, as far as it was read."""
+    facts, texts = evidence.facts, []
+    for device in evidence.devices:
+        release, total = facts.releases.get(device), facts.devices.get(device, {}).get("memory_total_bytes")
+        if release is None or release.peak_bytes is None or not total:
+            continue
+        texts.append(
+            f"{release.peak_bytes / BYTES_PER_GB:.1f} of {total / BYTES_PER_GB:.1f} GB were in use at most."
+            if len(evidence.devices) == 1
+            else f"{evidence.labels.get(device, device)}: {release.peak_bytes / BYTES_PER_GB:.1f} of "
+            f"{total / BYTES_PER_GB:.1f} GB were in use at most."
+        )
+    if texts:
+        return " ".join(texts)
+    return evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)")
+
+
+def _host_memory(evidence: _Evidence) -> tuple[str, str]:
+    return (
+        f"The machine ran out of memory{evidence.step}",
+        (
+            "There was not enough main memory for the next allocation. Try a smaller batch or fewer data-loader "
+            "workers, or end other programs."
+        ),
+    )
+
+
+def _missing_module(evidence: _Evidence) -> tuple[str, str]:
+    module = evidence.found(r"No module named '([^']+)'")
+    python = evidence.spec.python if evidence.spec else "The Python of this run"
+    return (
+        f"The module {module} is missing",
+        f"{python} does not have {module}. Install the package that provides it there, or choose another Python.",
+    )
+
+
+def _framework(evidence: _Evidence) -> tuple[str, str]:
+    return "The framework could not be loaded", evidence.message
+
+
+def _cuda(evidence: _Evidence) -> tuple[str, str]:
+    return "The GPUs cannot be used by CUDA", evidence.message or evidence.error
+
+
+def _disk(evidence: _Evidence) -> tuple[str, str]:
+    return "The disk is full", evidence.error
+
+
+def _not_finite(evidence: _Evidence) -> tuple[str, str]:
+    step = evidence.found(r"at step (\d+)")
+    return f"The loss was no longer a number at step {step}" if step else "The loss was no longer a number", (
+        evidence.message
+    )
+
+
+def _killed(evidence: _Evidence) -> tuple[str, str]:
+    on = f" on {evidence.where}" if evidence.where else ""
+    return (
+        f"A process was killed from outside{evidence.step}",
+        (
+            f"The training process{on} was ended by SIGKILL, which this run did not send. Most often the system does "
+            "this when the machine runs out of memory. Its log says so: journalctl -k | grep -i 'killed process'"
+        ),
+    )
+
+
+def _signal(evidence: _Evidence) -> tuple[str, str]:
+    name = evidence.found(r"was ended by (SIG\w+)")
+    words = SIGNALS.get(name, "another program or the system sent it.")
+    on = f" on {evidence.where}" if evidence.where else ""
+    return f"A process was ended by {name}{evidence.step}", f"The training process{on} was ended by {name}: {words}"
+
+
+SIGNALS = {
+    "SIGSEGV": "a library or the driver accessed memory that it must not. The end of the log may say which.",
+    "SIGBUS": "memory could not be read, often because /dev/shm is full. Try fewer data-loader workers.",
+    "SIGABRT": "a library ended it on purpose after an error. The end of the log says why.",
+    "SIGILL": "a library uses instructions that this processor does not have. Install a build for this processor.",
+    "SIGFPE": "a library divided by zero. The end of the log may say which.",
+}
+"""What a signal means that this run did not send."""
+
+
+def _lost(evidence: _Evidence) -> tuple[str, str]:
+    checkpoint = evidence.facts.checkpoint
+    advice = (
+        f"Resume continues from step {checkpoint.step}."
+        if checkpoint is not None
+        else "There is no checkpoint: Resume starts over."
+    )
+    own = f" {evidence.error}" if "exited unexpectedly" not in evidence.error else ""
+    return (
+        "The background process of this run disappeared",
+        f"It was killed, or the machine went down.{own} {advice}",
+    )
+
+
+def _code(evidence: _Evidence) -> tuple[str, str]:
+    return evidence.kind, _first_sentences(evidence.message) or "It has no message."
+
+
+def _exit(evidence: _Evidence) -> tuple[str, str]:
+    code = evidence.found(r"ended with exit code (\d+)")
+    return f"The program ended with exit code {code}", evidence.error
+
+
+def _other(evidence: _Evidence) -> tuple[str, str]:
+    return "The run failed", evidence.error
+
+
+_ROWS = (
+    _Row(cause=Cause.LOST, applies=lambda each: each.facts.state is RunState.LOST, words=_lost),
+    _Row(cause=Cause.FRAMEWORK, applies=lambda each: each.kind == "FrameworkError", words=_framework),
+    _Row(cause=Cause.DEVICE_MEMORY, applies=lambda each: each.has(*NO_MEMORY) and not _is_on_host(each),
+         words=_device_memory),
+    _Row(cause=Cause.HOST_MEMORY, applies=lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY),
+         words=_host_memory),
+    _Row(cause=Cause.MISSING_MODULE, applies=lambda each: each.has(r"No module named '[^']+'"), words=_missing_module),
+    _Row(cause=Cause.CUDA, applies=lambda each: each.has(*NO_CUDA), words=_cuda),
+    _Row(cause=Cause.DISK, applies=lambda each: each.has(r"No space left on device", r"\bis full\b", r"quota"),
+         words=_disk),
+    _Row(cause=Cause.NOT_FINITE, applies=lambda each: each.kind == "NotFiniteError", words=_not_finite),
+    _Row(cause=Cause.KILLED, applies=lambda each: each.has(r"was ended by SIGKILL"), words=_killed),
+    _Row(cause=Cause.SIGNAL, applies=lambda each: each.has(r"was ended by SIG"), words=_signal),
+    _Row(cause=Cause.CODE, applies=lambda each: bool(each.kind), words=_code),
+    _Row(cause=Cause.EXIT, applies=lambda each: each.has(r"ended with exit code \d+"), words=_exit),
+    _Row(cause=Cause.OTHER, applies=lambda _: True, words=_other),
+)  # fmt: skip
+"""The causes, the most certain first; the last applies to every failure."""
+
+
+def _is_on_host(evidence: _Evidence) -> bool:
+    """Return whether memory of the machine was missing: the run has CPU devices only."""
+    devices = evidence.devices or tuple(evidence.facts.devices)
+    return bool(devices) and all(each.startswith("cpu:") for each in devices)
+
+
+# -- the place and the last lines --------------------------------------------------------------------
+
+
+def _place(traceback: str, spec: RunSpec | None) -> Place | None:
+    """Return the deepest line of the user's code: of the workload, else of another file in its folder."""
+    if spec is None:
+        return None
+    workload = spec.recipe.path if spec.recipe is not None else spec.script.path if spec.script is not None else ""
+    frames = [
+        Place(
+            file=each["file"], line=int(each["line"]),
+            function="" if each["function"] in {None, "<module>"} else each["function"],
+        )
+        for each in FRAME.finditer(traceback)
+    ]  # fmt: skip
+    folder = str(PurePath(workload).parent if workload else spec.working_dir).rstrip("/") + "/"
+    own = [each for each in frames if each.file == workload]
+    near = [each for each in frames if each.file.startswith(folder) and "/site-packages/" not in each.file]
+    return next(reversed(own or near), None)
+
+
+def _last_lines(text: str | None) -> tuple[str, ...]:
+    lines = [line.rstrip() for line in (text or "").splitlines() if line.strip() and not set(line) <= set(" ^~")]
+    return tuple(_short(line, MAX_LINE, strip=False) for line in lines[-LAST_LINES:])
+
+
+def _first_sentences(text: str) -> str:
+    """Return the first line of a message, since the rest is often a page of details."""
+    return text.strip().partition("\n")[0].strip()
+
+
+def _short(text: str, limit: int, *, strip: bool = True) -> str:
+    text = " ".join(text.split()) if strip else text
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,143 @@
+"""The card about a failed run, which lies over the plots until it is closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QFontDatabase
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVBoxLayout, QWidget
+
+from gui.style.icons import glyph
+from gui.style.theme import mark
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.painting import paint_card
+from gui.widgets.plain_text import PlainLabel
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent
+
+    from core.schema.spec import RunSpec
+    from gui.style.theme import Theme
+    from gui.viewmodels.run.failure_view import FailureView
+
+
+class FailureCard(QFrame):
+    """Shows one failure. After it was closed it stays hidden until there is another, or another run."""
+
+    smaller_asked = Signal(object)
+    """The `RunSpec` with a smaller batch is to be filled into the form."""
+    log_asked = Signal(int, str)
+    """The log of a rank is to be shown at the last line that contains this text."""
+    again_asked = Signal()
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("failureCard")
+        self._theme = theme
+        self._shown: FailureView | None = None
+        self._smaller: RunSpec | None = None
+        self.title = PlainLabel()
+        self.title.setObjectName("failureTitle")
+        self.title.setProperty("role", "heading")
+        mark(self.title, tone="bad")
+        self.sentence, self.place = PlainLabel(), PlainLabel()
+        self.sentence.setObjectName("failureSentence")
+        self.place.setObjectName("failurePlace")
+        for label in (self.title, self.sentence, self.place):
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.lines = [ElidedLabel() for _ in range(3)]
+        self.smaller_button = _button("failureSmallerButton", "")
+        self.smaller_button.setToolTip("Fill the training card with these settings and a smaller batch")
+        self.log_button = _button("failureLogButton", "Show it in the log")
+        self.log_button.setToolTip("Show the log at this error")
+        self.again_button = _button("failureAgainButton", "Run again")
+        self.again_button.setToolTip("Start a new run with the same settings")
+        self.close_button = QToolButton()
+        self.close_button.setObjectName("failureCloseButton")
+        self.close_button.setAccessibleName("Dismiss this message")
+        self.close_button.setToolTip("Dismiss")
+        self.close_button.setIconSize(QSize(12, 12))
+        self.close_button.clicked.connect(self.hide)
+        self.smaller_button.clicked.connect(lambda: self.smaller_asked.emit(self._smaller))
+        self.log_button.clicked.connect(self._ask_log)
+        self.again_button.clicked.connect(self.again_asked)
+        self._lay_out()
+        self.set_theme(theme)
+        self.hide()
+
+    def show_failure(self, view: FailureView | None) -> None:
+        """Show a failure; None hides the card. A failure that was closed stays hidden."""
+        if view == self._shown:
+            return
+        self._shown = view
+        if view is None:
+            self.hide()
+            return
+        self._smaller = view.smaller
+        self.title.setText(view.title)
+        self.sentence.setText(view.sentence)
+        self.place.setText(view.place)
+        self.place.setVisible(bool(view.place))
+        self._show_lines(view.lines)
+        self.smaller_button.setText(f"Try {view.smaller_words}")
+        self.smaller_button.setVisible(view.smaller is not None)
+        self.log_button.setVisible(bool(view.sought))
+        self.again_button.setVisible(view.can_run_again)
+        self.setAccessibleName(view.title)
+        self.setAccessibleDescription(view.spoken)
+        self.show()
+        self.raise_()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+        self.close_button.setIcon(glyph("cross", theme.muted, theme.disabled))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
+        """Paint the card in the colour of failures."""
+        paint_card(self, self._theme.bad_soft, self._theme.bad)
+
+    def _ask_log(self) -> None:
+        if self._shown is not None:
+            self.log_asked.emit(self._shown.rank, self._shown.sought)
+
+    def _show_lines(self, lines: tuple[str, ...]) -> None:
+        for label, line in zip(self.lines, (*lines, "", "", ""), strict=False):
+            label.setText(line)
+            label.setVisible(bool(line))
+        self._quote.setVisible(bool(lines))
+
+    def _lay_out(self) -> None:
+        monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+        self._quote = QWidget()
+        quote = QVBoxLayout(self._quote)
+        quote.setContentsMargins(0, 4, 0, 4)
+        quote.setSpacing(1)
+        for label in self.lines:
+            label.setStyleSheet(f'font-family: "{monospace}";')
+            quote.addWidget(label)
+        head, buttons = QHBoxLayout(), QHBoxLayout()
+        head.addWidget(self.title, 1)
+        head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
+        buttons.setSpacing(8)
+        for button in (self.smaller_button, self.log_button, self.again_button):
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(16, 10, 10, 12)
+        layout.setSpacing(5)
+        layout.addLayout(head)
+        for part in (self.sentence, self.place, self._quote):
+            layout.addWidget(part)
+        layout.addSpacing(3)
+        layout.addLayout(buttons)
+
+
+def _button(name: str, text: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setObjectName(name)
+    button.setAutoDefault(False)
+    return button

@@ -1,0 +1,170 @@
+"""Failures in words: each cause is recognised from what a run recorded, with its device, its place and its lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.config.smaller_batch import smaller_batch
+from core.runs.facts import Checkpoint, RunFacts
+from core.runs.failures import Cause, failure_of
+from core.runs.states import RunState
+from core.runs.verdicts import Release, Verdict
+from core.schema.settings import Script
+from core.schema.spec import RunSpec
+from gui.viewmodels.run.failure_view import failure_view
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from core.runs.failures import Failure
+
+GB = 2**30
+GPU = {"GPU-aa": {"label": "GPU 5", "memory_total_bytes": 24 * GB}, "GPU-bb": {"label": "GPU 6"}}
+TRACE = """Traceback (most recent call last):
+  File "/home/u/work/train.py", line 31, in <module>
+    main()
+  File "/home/u/work/train.py", line 12, in loss
+    return crossentropy(output)
+           ^^^^^^^^^^^^^^^^^^^^
+  File "/usr/lib/python3/site-packages/torch/nn.py", line 400, in forward
+    return self.module(x)
+ValueError: shapes do not fit
+"""
+
+
+def script() -> RunSpec:
+    return RunSpec(
+        name="train", framework="script", strategy="as-is", script=Script(path="/home/u/work/train.py"),
+        devices=("GPU-aa",), python="/usr/bin/python3", working_dir="/home/u/work",
+    )  # fmt: skip
+
+
+def failed(error: str, *, spec: RunSpec | None = None, log_end: str = "", **known: Any) -> Failure:
+    facts = RunFacts(**{"state": RunState.FAILED, "error": error, "devices": GPU, **known})
+    found = failure_of(facts, spec or script(), log_end=log_end)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "title"),
+    [
+        ("Worker 0 on GPU-aa: OutOfMemoryError: Device GPU-aa ran out of memory when allocating 2.00 GiB more.",
+         Cause.DEVICE_MEMORY, "GPU 5 ran out of memory at step 214"),
+        (("train.py ended with exit code 1: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
+         "GPU 1 has a total capacity of 24 GiB."), Cause.DEVICE_MEMORY, "GPU 6 ran out of memory at step 214"),
+        ("Worker 1 on GPU-bb: ResourceExhaustedError: Device GPU-bb ran out of memory.",
+         Cause.DEVICE_MEMORY, "GPU 6 ran out of memory at step 214"),
+        ("train.py ended with exit code 1: MemoryError.", Cause.HOST_MEMORY,
+         "The machine ran out of memory at step 214"),
+        ("Worker 0 on GPU-aa: ModuleNotFoundError: No module named 'einops'.", Cause.MISSING_MODULE,
+         "The module einops is missing"),
+        ("Worker 0 on GPU-aa: FrameworkError: pytorch could not be imported by /p: No module named 'torch'.",
+         Cause.FRAMEWORK, "The framework could not be loaded"),
+        ("The CUDA driver's library cannot be used, so nothing can train on a GPU: libcuda.so.1 is missing.",
+         Cause.CUDA, "The GPUs cannot be used by CUDA"),
+        ("Worker 0 on GPU-aa: NotFiniteError: The loss is nan at step 9.", Cause.NOT_FINITE,
+         "The loss was no longer a number at step 9"),
+        ("Worker 0 on GPU-aa was ended by SIGKILL, which this run did not send.", Cause.KILLED,
+         "A process was killed from outside at step 214"),
+        ("Worker 0 on GPU-aa was ended by SIGSEGV, which this run did not send.", Cause.SIGNAL,
+         "A process was ended by SIGSEGV at step 214"),
+        ("The disk of /runs is full.", Cause.DISK, "The disk is full"),
+        ("Worker 0 on GPU-aa: ValueError: shapes do not fit.", Cause.CODE, "ValueError"),
+        ("train.py ended with exit code 3. It printed nothing.", Cause.EXIT, "The program ended with exit code 3"),
+        ("Something else.", Cause.OTHER, "The run failed"),
+    ],
+)  # fmt: skip
+def test_cause_is_told_in_words(error: str, cause: Cause, title: str) -> None:
+    failure = failed(error, step=214)
+    assert (failure.cause, failure.title) == (cause, title)
+    assert failure.sentence.endswith((".", "'killed process'"))
+
+
+def test_full_device_says_how_full_it_was() -> None:
+    release = Release(
+        device_id="GPU-aa", verdict=Verdict.RELEASED, before_bytes=0, peak_bytes=int(23.6 * GB), after_bytes=0,
+        seconds=1.0, sentence="",
+    )  # fmt: skip
+    error = "Worker 0 on GPU-aa: OutOfMemoryError: Device GPU-aa ran out of memory when allocating 2.00 GiB more."
+    sentence = failed(error, releases={"GPU-aa": release}).sentence
+    assert "23.6 of 24.0 GB were in use at most. The step that failed asked for 2.00 GiB more." in sentence
+
+
+def test_host_is_full_where_only_cpu_devices_were_used() -> None:
+    error = "Worker 0 on cpu:0: OutOfMemoryError: Device cpu:0 ran out of memory."
+    assert failed(error, devices={"cpu:0": {"label": "CPU 0"}}).cause is Cause.HOST_MEMORY
+
+
+def test_place_is_the_deepest_line_of_the_users_code() -> None:
+    failure = failed("train.py ended with exit code 1: ValueError: shapes do not fit.", traceback=TRACE)
+    assert str(failure.place) == "train.py, line 12, in loss()"
+    assert failure.lines == ('  File "/usr/lib/python3/site-packages/torch/nn.py", line 400, in forward',
+                             "    return self.module(x)", "ValueError: shapes do not fit")  # fmt: skip
+
+
+def test_lines_come_from_the_log_where_there_is_no_traceback() -> None:
+    assert failed("train.py ended with exit code 3.", log_end="a\nb\n\nc\nd\n").lines == ("b", "c", "d")
+    assert failed("train.py ended with exit code 3.").lines == ()
+
+
+def test_rank_that_failed_is_named() -> None:
+    assert failed("train.py (Worker 2 on GPU-bb) ended with exit code 1.").rank == 2
+    assert failed("Worker 3 on GPU-bb: ValueError: no.").rank == 3
+    assert failed("The run failed.").rank == 0
+
+
+def test_lost_run_says_what_resuming_would_do() -> None:
+    saved = Checkpoint(step=40, name="a", time=1.0, reason="epoch")
+    words = {
+        kept: failed("The run's supervisor exited unexpectedly.", state=RunState.LOST, checkpoint=kept).sentence
+        for kept in (None, saved)
+    }
+    assert words[None].endswith("There is no checkpoint: Resume starts over.")
+    assert words[saved].endswith("Resume continues from step 40.")
+
+
+def test_other_states_are_no_failures() -> None:
+    for state in (RunState.RUNNING, RunState.FINISHED, RunState.STOPPED):
+        assert failure_of(RunFacts(state=state, error=None), script()) is None
+
+
+def test_half_batch_is_divided_evenly_over_the_devices() -> None:
+    spec = make_spec("digits_mlp", strategy="ddp", devices="cpu:0,cpu:1", batch_size=50)
+    smaller, words = smaller_batch(spec) or (spec, "")
+    assert (smaller.training.batch_size, words) == (24, "batch 24")
+    assert smaller_batch(replace(spec, training=replace(spec.training, batch_size=2))) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "then"),
+    [
+        (("--batch-size", "64", "--lr", "1"), ("--batch-size", "32", "--lr", "1")),
+        (("--per_device_train_batch_size=8",), ("--per_device_train_batch_size=4",)),
+        (("-b", "3"), ("-b", "1")),
+        (("--batch-size", "1"), None),
+        (("--batch-size",), None),
+        (("--batches", "4"), None),
+        ((), None),
+    ],
+)
+def test_half_batch_of_a_script_is_the_value_of_its_option(given: tuple[str, ...], then: tuple[str, ...]) -> None:
+    spec = script()
+    assert spec.script is not None
+    found = smaller_batch(replace(spec, script=replace(spec.script, arguments=given)))
+    assert (found and found[0].script and found[0].script.arguments) == then
+
+
+def test_smaller_batch_is_offered_only_where_memory_was_missing() -> None:
+    spec = make_spec("digits_mlp", devices="cpu:0", batch_size=64)
+    for error, words in (
+        ("Worker 0 on GPU-aa: OutOfMemoryError: CUDA out of memory.", "batch 32"),
+        ("Worker 0 on GPU-aa: ValueError: no.", ""),
+    ):
+        view = failure_view(
+            RunFacts(state=RunState.FAILED, error=error, devices=GPU), spec, log_end="", labels={"GPU-aa": "GPU 0"}
+        )
+        assert view is not None
+        assert view.smaller_words == words

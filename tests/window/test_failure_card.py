@@ -1,0 +1,72 @@
+"""The card about a failed run: it lies over the plots, and its buttons fill the form, show the log, or start again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton
+
+from gui.panels.failure_card import FailureCard
+from gui.style.theme import DARK
+from gui.viewmodels.run.failure_view import FailureView
+from tests.support.recorded import recorded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FULL = "Worker 0 on cpu:0: RuntimeError: can't allocate memory: you tried to allocate 9 bytes."
+VIEW = FailureView(
+    title="The program ended with exit code 3", sentence="It printed nothing.", place="", lines=(), smaller=None,
+    smaller_words="", can_run_again=True, rank=0, sought="",
+)  # fmt: skip
+
+
+def fail(run_dir: Path, error: str, log: str = "") -> None:
+    """Make a recorded run one that failed."""
+    path = run_dir / "events" / "supervisor.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[-1] |= {"state": "failed", "error": error}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run_dir / "log.txt").write_text(log)
+
+
+def test_card_offers_half_the_batch_and_takes_no_room(drive, runs_root):
+    run_dir = recorded(runs_root)
+    fail(run_dir, FULL, "one\ntwo\nRuntimeError: can't allocate memory\n")
+    panel = drive()
+    window = panel.window
+    panel.until(lambda: panel.runs.count() == 1)
+    plots = window.panels.plots.geometry()
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until_state("Failed")
+    card = window.findChild(QFrame, "failureCard")
+    panel.until(lambda: card.isVisible() and card.height() > 100, "the card")
+    assert window.panels.plots.geometry() == plots
+    assert plots.contains(card.geometry().center())
+    assert window.findChild(QLabel, "failureTitle").text() == "The machine ran out of memory at step 50"
+    assert card.accessibleName() == "The machine ran out of memory at step 50"
+    smaller = window.findChild(QPushButton, "failureSmallerButton")
+    assert smaller.text() == "Try batch 32"
+    panel.qtbot.mouseClick(smaller, Qt.MouseButton.LeftButton)
+    panel.until(lambda: (spec := panel.spec()) is not None and spec.training.batch_size == 32, "the smaller batch")
+    assert panel.runs.count() == 1  # it fills the form, and starts nothing
+    panel.qtbot.mouseClick(window.findChild(QPushButton, "failureAgainButton"), Qt.MouseButton.LeftButton)
+    panel.until(lambda: panel.runs.count() == 2, "another run")
+    panel.until(lambda: not card.isVisible(), "no card about a run that goes on")
+
+
+def test_closed_card_stays_closed_until_another_run_is_looked_at(qtbot):
+    card = FailureCard(DARK)
+    qtbot.addWidget(card)
+    card.show_failure(VIEW)
+    assert card.isVisible()
+    assert not card.log_button.isVisible()  # there is nothing to look for
+    assert not card.smaller_button.isVisible()
+    qtbot.mouseClick(card.close_button, Qt.MouseButton.LeftButton)
+    card.show_failure(VIEW)
+    assert not card.isVisible()
+    card.show_failure(None)
+    card.show_failure(VIEW)
+    assert card.isVisible()
