@@ -54,6 +54,7 @@ class Theme:
     """The unsmoothed values of a training metric."""
     validation: str
     devices: tuple[str, ...]
+    """Computed so that they can be told apart by people who see no red or no green, too."""
 
     @classmethod
     def current(cls, app: QApplication) -> Theme:
@@ -94,16 +95,16 @@ DARK = Theme(
     devices=(
         "#4d9bff",
         "#ff9f45",
-        "#2fcf9c",
-        "#c58df5",
-        "#f4d35e",
-        "#ff6b6b",
-        "#5fd8ee",
-        "#a4d64c",
-        "#ff8fc7",
-        "#c08b62",
-        "#a9b6c8",
-        "#8080ff",
+        "#33ddbb",
+        "#cc55aa",
+        "#eeffaa",
+        "#ddccff",
+        "#dd5533",
+        "#558877",
+        "#ee5588",
+        "#ddff00",
+        "#aa5555",
+        "#ee9988",
     ),
 )
 
@@ -136,16 +137,16 @@ LIGHT = Theme(
     devices=(
         "#1f6fd6",
         "#d36a00",
-        "#0b8f63",
-        "#8b45cf",
-        "#a17c00",
-        "#d02f3a",
-        "#0788a8",
-        "#5c8a00",
-        "#d63a94",
-        "#84532b",
-        "#66758a",
-        "#3d36c2",
+        "#449999",
+        "#dd3377",
+        "#116644",
+        "#0011bb",
+        "#440033",
+        "#332200",
+        "#2299cc",
+        "#225511",
+        "#bb1144",
+        "#004466",
     ),
 )
 

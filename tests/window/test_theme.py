@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QRect, Qt
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QSpinBox
 
 from gui.panels.memory.process_table import ASCENDING, DESCENDING, ProcessTable
@@ -75,12 +74,9 @@ def too_low(theme: Theme, pairs: list[tuple[str, str]], least: float) -> dict[tu
 
 
 @BOTH
-def test_twelve_device_colours_are_distinct(theme: Theme) -> None:
-    assert len(theme.devices) >= 12
+def test_twelve_devices_have_colours_of_their_own(theme: Theme) -> None:
+    assert len(set(theme.devices)) >= 12  # how different they look is measured in test_device_colours.py
     assert theme.device_colour(len(theme.devices)) == theme.device_colour(0)
-    for one, other in itertools.combinations(map(QColor, theme.devices), 2):
-        parts = [(a - b) ** 2 for a, b in zip(one.getRgb(), other.getRgb(), strict=True)]
-        assert sum(parts) ** 0.5 > 50, (one.name(), other.name())
 
 
 @BOTH
