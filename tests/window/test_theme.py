@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import QRect, Qt
-from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QCheckBox, QHeaderView, QLabel, QSpinBox
 
 from gui.panels.memory.process_table import ASCENDING, DESCENDING, ProcessTable
 from gui.style import theme as themes
 from gui.style.theme import DARK, LIGHT, Theme
 from gui.viewmodels.devices.process_rows import MEMORY, NAME
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
 
 BOTH = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
 
