@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -11,7 +13,10 @@ if TYPE_CHECKING:
 def join_names(names: Iterable[str], last: str = "and") -> str:
     """Return `A`, `A and B`, or `A, B and C`; the empty string for no names."""
     *first, final = [*names] or [""]
-    return f"{', '.join(first)} {last} {final}" if first else final
+    if not first:
+        return final
+    pattern = tr("{first} or {final}") if last == "or" else tr("{first} and {final}")
+    return pattern.format(first=tr(", ").join(first), final=final)
 
 
 MAX_NAMES = 5

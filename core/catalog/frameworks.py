@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.language import tr
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
@@ -39,4 +41,4 @@ def framework(name: str) -> Framework:
         if row.id == name:
             return row
     known = ", ".join(row.id for row in FRAMEWORKS)
-    raise ValueError(f"There is no framework {name!r} here. Choose one of: {known}.")
+    raise ValueError(tr("There is no framework {name!r} here. Choose one of: {known}.", name=name, known=known))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog.frameworks import FRAMEWORKS, Framework
 from core.catalog.frameworks import framework as framework_row
+from core.language import tr
 from core.schema.settings import RECIPE_FUNCTIONS, REQUIRED_FUNCTIONS, RUN_KEYWORDS, Recipe, SettingValue
 from core.text import join_names
 from resources import ROOT
@@ -53,8 +54,15 @@ class RecipeFile:
             ids = join_names((other.id for other in others), "or")
             package = min(self.imports & set(others[0].imports))
             raise ValueError(
-                f"Recipe {self.name} imports {package}: it is for {titles} and cannot be trained with {row.title}. "
-                f"Choose framework {ids}, or another recipe."
+                tr(
+                    "Recipe {name} imports {package}: it is for {titles} and cannot be trained with {title}. "
+                    "Choose framework {ids}, or another recipe.",
+                    name=self.name,
+                    package=package,
+                    titles=titles,
+                    title=row.title,
+                    ids=ids,
+                )
             )
 
     def with_settings(self, texts: Mapping[str, SettingValue]) -> Recipe:
@@ -65,14 +73,21 @@ class RecipeFile:
         values = {setting.name: setting.default for setting in self.settings}
         for name, value in texts.items():
             if name not in values:
-                raise ValueError(f"Recipe {self.name} has no setting {name!r}. {self._known_settings()}")
+                raise ValueError(
+                    tr(
+                        "Recipe {recipe} has no setting {name!r}. {known_settings}",
+                        recipe=self.name,
+                        name=name,
+                        known_settings=self._known_settings(),
+                    )
+                )
             values[name] = _convert(name, value, values[name])
         return Recipe(name=self.name, path=str(self.path), settings=values)
 
     def _known_settings(self) -> str:
         if not self.settings:
-            return "It has no settings: its functions have no keyword arguments with plain defaults."
-        return f"Its settings are: {', '.join(setting.name for setting in self.settings)}."
+            return tr("It has no settings: its functions have no keyword arguments with plain defaults.")
+        return tr("Its settings are: {settings}.", settings=", ".join(setting.name for setting in self.settings))
 
 
 def built_in(framework: str) -> list[RecipeFile]:
@@ -105,15 +120,30 @@ def find(reference: str, framework: str) -> RecipeFile:
     if is_file(path):
         return read(path)
     if path.suffix == ".py" or "/" in reference:
-        raise ValueError(f"There is no recipe file {reference}. Check the path.")
+        raise ValueError(tr("There is no recipe file {reference}. Check the path.", reference=reference))
     others = [row.id for row in FRAMEWORKS if any(each.stem == reference for each in _built_in_files(row.id))]
     if others:
         raise ValueError(
-            f"Recipe {reference!r} is built in for {join_names(others)}, not for {framework}. "
-            f"Add --framework {join_names(others, 'or')}."
+            tr(
+                "Recipe {reference!r} is built in for {others}, not for {framework}. Add --framework {choices}.",
+                reference=reference,
+                others=join_names(others),
+                framework=framework,
+                choices=join_names(others, "or"),
+            )
         )
-    known = f"Built in for {framework}: {', '.join(names)}." if names else f"None is built in for {framework}."
-    raise ValueError(f"There is no recipe {reference!r}. {known} Or give the path of a Python file.")
+    known = (
+        tr("Built in for {framework}: {names}.", framework=framework, names=", ".join(names))
+        if names
+        else tr("None is built in for {framework}.", framework=framework)
+    )
+    raise ValueError(
+        tr(
+            "There is no recipe {reference!r}. {known} Or give the path of a Python file.",
+            reference=reference,
+            known=known,
+        )
+    )
 
 
 def read(path: Path) -> RecipeFile:
@@ -136,9 +166,14 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
     missing = [name for name in REQUIRED_FUNCTIONS if name not in functions]
     if missing:
         raise ValueError(
-            f"Recipe {path} has no function {' and no function '.join(f'{name}()' for name in missing)}. "
-            f"A recipe needs {' and '.join(f'{name}()' for name in REQUIRED_FUNCTIONS)}. "
-            f"If it is a program that trains by itself, run it as it is: trainyard run --script {path}"
+            tr(
+                "Recipe {path} has no function {missing}. "
+                "A recipe needs {required_functions}. "
+                "If it is a program that trains by itself, run it as it is: trainyard run --script {path}",
+                path=path,
+                missing=" and no function ".join(f"{name}()" for name in missing),
+                required_functions=" and ".join(f"{name}()" for name in REQUIRED_FUNCTIONS),
+            )
         )
     keywords = _merged(path, functions)
     optimizer = _keywords(functions["optimizer"]) if "optimizer" in functions else {}
@@ -161,13 +196,24 @@ def _parse(path: Path) -> ast.Module:
         return ast.parse(path.read_bytes(), filename=str(path))
     except OSError as error:
         raise ValueError(
-            f"Recipe {path} could not be read: {error.strerror}. Check the path and its permissions."
+            tr(
+                "Recipe {path} could not be read: {strerror}. Check the path and its permissions.",
+                path=path,
+                strerror=error.strerror,
+            )
         ) from error
     except SyntaxError as error:
-        where = f", line {error.lineno}" if error.lineno else ""
-        raise ValueError(f"Recipe {path} is not valid Python: {error.msg}{where}. Correct it there.") from error
+        where = tr(", line {lineno}", lineno=error.lineno) if error.lineno else ""
+        raise ValueError(
+            tr(
+                "Recipe {path} is not valid Python: {msg}{where}. Correct it there.",
+                path=path,
+                msg=error.msg,
+                where=where,
+            )
+        ) from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ValueError(f"Recipe {path} is not a Python text file: {error}.") from error
+        raise ValueError(tr("Recipe {path} is not a Python text file: {error}.", path=path, error=error)) from error
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
@@ -199,8 +245,16 @@ def _merged(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, S
         for name, default in _keywords(node).items():
             if name in merged and merged[name] != default and name not in RUN_KEYWORDS:
                 raise ValueError(
-                    f"Recipe {path} gives its setting {name!r} two defaults, {merged[name]!r} and {default!r} "
-                    f"(in {node.name}(), line {node.lineno}). Give both the same, or rename one."
+                    tr(
+                        "Recipe {path} gives its setting {name!r} two defaults, {merged!r} and {default!r} "
+                        "(in {node}(), line {lineno}). Give both the same, or rename one.",
+                        path=path,
+                        name=name,
+                        merged=merged[name],
+                        default=default,
+                        node=node.name,
+                        lineno=node.lineno,
+                    )
                 )
             merged[name] = default
     return merged
@@ -225,11 +279,19 @@ def _convert(name: str, value: SettingValue, default: SettingValue) -> SettingVa
         return _guess(value)
     if kind is int and isinstance(value, float) and not value.is_integer():
         value = str(value)  # int() would truncate a float, but rejects its text
-    words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    words = {bool: tr("true or false"), int: tr("a whole number"), float: "a number", str: "a text"}
     try:
         return _CASTS[kind](value)
     except (ValueError, TypeError):
-        raise ValueError(f"Setting {name!r} is {value!r}. Give {words[kind]}, such as {default!r}.") from None
+        raise ValueError(
+            tr(
+                "Setting {name!r} is {value!r}. Give {words}, such as {default!r}.",
+                name=name,
+                value=value,
+                words=words[kind],
+                default=default,
+            )
+        ) from None
 
 
 def _guess(value: SettingValue) -> SettingValue:

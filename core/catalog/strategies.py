@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework
+from core.language import tr, tr_noop
 from core.schema.spec import SCRIPT
 
 if TYPE_CHECKING:
@@ -52,82 +53,91 @@ class Strategy:
 def _no_tpu() -> str:
     if "TPU_NAME" in os.environ or any(Path("/dev").glob("accel*")):
         return ""
-    return "No TPU was found here: there is no /dev/accel*, and TPU_NAME is not set."
+    return tr("No TPU was found here: there is no /dev/accel*, and TPU_NAME is not set.")
 
 
 def _no_fit_on_many_workers() -> str:
-    return (
+    return tr(
         "Keras 3's fit fails under MultiWorkerMirroredStrategy (a PerReplica value cannot be converted to a tensor). "
         "TensorFlow's own loop (--framework tensorflow) can use it."
     )
 
 
-ON_ONE_DEVICE = "One process on one device."
-BY_PLACEMENT = "Parts of one model on several devices, in one process: branches, or layers in turn."
+ON_ONE_DEVICE = tr_noop("One process on one device.")
+BY_PLACEMENT = tr_noop("Parts of one model on several devices, in one process: branches, or layers in turn.")
 
 STRATEGIES = (
-    Strategy(framework="pytorch", name="single", title="One device", target="pytorch.single", parallel="one",
+    Strategy(framework="pytorch", name="single", title=tr_noop("One device"), target="pytorch.single", parallel="one",
          max_devices=1, summary=ON_ONE_DEVICE),
-    Strategy(framework="pytorch", name="ddp", title="Data parallel (DDP)", target="pytorch.ddp", parallel="data",
+    Strategy(framework="pytorch", name="ddp", title=tr_noop("Data parallel (DDP)"),
+         target="pytorch.ddp", parallel="data",
          processes="per_device", splits_batch=True,
-         summary="One process per device; each takes its slice of the global batch, gradients are averaged."),
-    Strategy(framework="pytorch", name="fsdp", title="Data parallel, sharded (FSDP2)", target="pytorch.fsdp",
+         summary=tr_noop("One process per device; each takes its slice of the global batch, gradients are averaged.")),
+    Strategy(framework="pytorch", name="fsdp", title=tr_noop("Data parallel, sharded (FSDP2)"), target="pytorch.fsdp",
          parallel="data", processes="per_device", splits_batch=True,
-         summary="Like DDP, but parameters, gradients and optimizer state are sharded: for large models."),
-    Strategy(framework="pytorch", name="data_parallel", title="Data parallel, legacy (nn.DataParallel)",
+         summary=tr_noop("Like DDP, but parameters, gradients and optimizer state are sharded: for large models.")),
+    Strategy(framework="pytorch", name="data_parallel", title=tr_noop("Data parallel, legacy (nn.DataParallel)"),
          target="pytorch.data_parallel", parallel="data", splits_batch=True, min_devices=2, device_kinds=("nvidia",),
-         summary="One process, a thread per GPU; slower than DDP, kept for code written for it."),
-    Strategy(framework="pytorch", name="pipeline", title="Pipeline (1F1B)", target="pytorch.pipeline",
+         summary=tr_noop("One process, a thread per GPU; slower than DDP, kept for code written for it.")),
+    Strategy(framework="pytorch", name="pipeline", title=tr_noop("Pipeline (1F1B)"), target="pytorch.pipeline",
          parallel="device", processes="per_device", min_devices=2,
-         summary="The model is cut into stages, one process per device; micro-batches flow through all at once."),
+         summary=tr_noop(
+             "The model is cut into stages, one process per device; micro-batches flow through all at once.")),
     Strategy(framework="pytorch", name="placement", title="Placement", target="pytorch.placement",
          parallel="device",
          min_devices=2, summary=BY_PLACEMENT),
-    Strategy(framework="tensorflow", name="single", title="One device", target="tensorflow.single", parallel="one",
+    Strategy(framework="tensorflow", name="single", title=tr_noop("One device"),
+         target="tensorflow.single", parallel="one",
          max_devices=1, summary=ON_ONE_DEVICE),
-    Strategy(framework="tensorflow", name="mirrored", title="Data parallel (mirrored)",
+    Strategy(framework="tensorflow", name="mirrored", title=tr_noop("Data parallel (mirrored)"),
          target="tensorflow.mirrored",
          parallel="data", splits_batch=True,
-         summary="MirroredStrategy: a copy of the model per device, gradients are summed over all."),
-    Strategy(framework="tensorflow", name="central_storage", title="Data parallel (central storage)",
+         summary=tr_noop("MirroredStrategy: a copy of the model per device, gradients are summed over all.")),
+    Strategy(framework="tensorflow", name="central_storage", title=tr_noop("Data parallel (central storage)"),
          target="tensorflow.central_storage", parallel="data", splits_batch=True,
-         summary="CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice."),
-    Strategy(framework="tensorflow", name="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
+         summary=tr_noop(
+             "CentralStorageStrategy: variables on the CPU, or on the only GPU; every device computes its slice.")),
+    Strategy(framework="tensorflow", name="multi_worker_mirrored",
+         title=tr_noop("Data parallel (multi-worker mirrored)"),
          target="tensorflow.multi_worker_mirrored", parallel="data", processes="per_device", splits_batch=True,
          needs_addresses=True,
-         summary="MultiWorkerMirroredStrategy: one process per device, all in a network of their own."),
+         summary=tr_noop("MultiWorkerMirroredStrategy: one process per device, all in a network of their own.")),
     Strategy(framework="tensorflow", name="parameter_server",
-         title="Data parallel, asynchronous (parameter server)",
+         title=tr_noop("Data parallel, asynchronous (parameter server)"),
          target="tensorflow.parameter_server", parallel="data", processes="parameter_server", needs_addresses=True,
-         summary="A chief, a worker per device and a server, in a network of their own. Asynchronous: its curve "
-         "differs from that of one device."),
-    Strategy(framework="tensorflow", name="towers", title="Data parallel (towers)", target="tensorflow.towers",
+         summary=tr_noop(
+             "A chief, a worker per device and a server, in a network of their own. Asynchronous: its curve "
+         "differs from that of one device.")),
+    Strategy(framework="tensorflow", name="towers", title=tr_noop("Data parallel (towers)"), target="tensorflow.towers",
          parallel="data", splits_batch=True,
-         summary="The batch split and the gradients averaged by hand, as before TensorFlow had strategies."),
-    Strategy(framework="tensorflow", name="tpu", title="Data parallel (TPU)", target="tensorflow.tpu",
+         summary=tr_noop("The batch split and the gradients averaged by hand, as before TensorFlow had strategies.")),
+    Strategy(framework="tensorflow", name="tpu", title=tr_noop("Data parallel (TPU)"), target="tensorflow.tpu",
          parallel="data",
-         device_kinds=("cpu",), unavailable=_no_tpu, summary="TPUStrategy: all cores of a TPU; needs one."),
+         device_kinds=("cpu",), unavailable=_no_tpu, summary=tr_noop("TPUStrategy: all cores of a TPU; needs one.")),
     Strategy(framework="tensorflow", name="placement", title="Placement", target="tensorflow.placement",
          parallel="device", min_devices=2, summary=BY_PLACEMENT),
-    Strategy(framework="keras", name="single", title="One device", target="keras.single", parallel="one",
-         max_devices=1, summary="model.fit in one process on one device."),
-    Strategy(framework="keras", name="mirrored", title="Data parallel (mirrored)", target="keras.mirrored",
+    Strategy(framework="keras", name="single", title=tr_noop("One device"), target="keras.single", parallel="one",
+         max_devices=1, summary=tr_noop("model.fit in one process on one device.")),
+    Strategy(framework="keras", name="mirrored", title=tr_noop("Data parallel (mirrored)"), target="keras.mirrored",
          parallel="data", splits_batch=True,
-         summary="model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device."),
-    Strategy(framework="keras", name="multi_worker_mirrored", title="Data parallel (multi-worker mirrored)",
+         summary=tr_noop(
+             "model.fit under MirroredStrategy, which replaces multi_gpu_model: a copy of the model per device.")),
+    Strategy(framework="keras", name="multi_worker_mirrored", title=tr_noop("Data parallel (multi-worker mirrored)"),
          target="", parallel="data", processes="per_device", splits_batch=True,
-         unavailable=_no_fit_on_many_workers, summary="Does not work with model.fit: see the reason."),
+         unavailable=_no_fit_on_many_workers, summary=tr_noop("Does not work with model.fit: see the reason.")),
     Strategy(framework="keras", name="placement", title="Placement", target="keras.placement", parallel="device",
-         min_devices=2, summary="model.fit on one model whose parts are on several devices."),
+         min_devices=2, summary=tr_noop("model.fit on one model whose parts are on several devices.")),
 )  # fmt: skip
 """The order decides the default: see `default_strategy`."""
 
 LAUNCH_MODES = (
-    Strategy(framework=SCRIPT, name="one", title="One process", target="", parallel="device",
-         summary="One process sees all chosen devices: for TensorFlow, Keras, nn.DataParallel and device_map."),
-    Strategy(framework=SCRIPT, name="per-device", title="One process per device", target="", parallel="data",
+    Strategy(framework=SCRIPT, name="one", title=tr_noop("One process"), target="", parallel="device",
+         summary=tr_noop(
+             "One process sees all chosen devices: for TensorFlow, Keras, nn.DataParallel and device_map.")),
+    Strategy(framework=SCRIPT, name="per-device", title=tr_noop("One process per device"), target="", parallel="data",
          processes="per_device",
-         summary="As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed."),
+         summary=tr_noop(
+             "As torchrun starts it: for programs written for torchrun, Accelerate, Lightning or DeepSpeed.")),
 )  # fmt: skip
 """The launch modes of a script. They have no module in `core.worker`: the script itself trains."""
 
@@ -139,7 +149,9 @@ def find_strategy(framework_name: str, name: str) -> Strategy:
         if row.name == name:
             return row
     known = ", ".join(row.name for row in rows)
-    raise ValueError(f"{title} has no strategy {name!r} here. Choose one of: {known}.")
+    raise ValueError(
+        tr("{title} has no strategy {name!r} here. Choose one of: {known}.", title=title, name=name, known=known)
+    )
 
 
 def find_launch_mode(name: str) -> Strategy:
@@ -148,7 +160,7 @@ def find_launch_mode(name: str) -> Strategy:
         if row.name == name:
             return row
     known = ", ".join(row.name for row in LAUNCH_MODES)
-    raise ValueError(f"{name!r} is not a launch mode of scripts. Choose one of: {known}.")
+    raise ValueError(tr("{name!r} is not a launch mode of scripts. Choose one of: {known}.", name=name, known=known))
 
 
 def strategy_of(spec: RunSpec) -> Strategy:

@@ -10,10 +10,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from core import language
 from core.cli.commands import catalog, control, desktop, devices, export, presets, pythons, remove, runs, start, sweep
 from core.cli.options import WRONG_USE, Parser, add_detach, add_open_ports, add_run_options, add_yes, common
 from core.cli.output import say, warn
 from core.errors import RunError
+from core.language import tr, tr_noop
 from core.runs import index
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     Command = Callable[[argparse.Namespace], int]
     AddOptions = Callable[[argparse.ArgumentParser], None]
 
-DESCRIPTION = "Train on the devices you choose. Without a command, the window opens."
-RUN = "name of the run, the beginning of it, or its folder; `trainyard runs` lists them"
+DESCRIPTION = tr_noop("Train on the devices you choose. Without a command, the window opens.")
+RUN = tr_noop("name of the run, the beginning of it, or its folder; `trainyard runs` lists them")
 INTERRUPTED = 130
 """The exit code of a shell for a command ended by SIGINT: 128 + SIGINT."""
 
@@ -31,6 +33,8 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if "--json" not in words:  # programs read one language
+        language.use(language.from_environment(os.environ))
     try:
         options = _parse(words)
         command: Command = version if options.version else options.command
@@ -39,14 +43,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warn(str(error))
         return WRONG_USE
     except KeyboardInterrupt:
-        warn("Interrupted. Runs are not affected.")
+        warn(tr("Interrupted. Runs are not affected."))
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of the output has gone, as in `trainyard runs | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        warn(f"{error.filename or 'The output'} cannot be used: {error.strerror}.")
+        warn(
+            tr(
+                "{filename} cannot be used: {strerror}.",
+                filename=error.filename or tr("The output"),
+                strerror=error.strerror,
+            )
+        )
         return WRONG_USE
 
 
@@ -79,18 +89,18 @@ def window(options: argparse.Namespace) -> int:
 def _parser() -> Parser:
     shared = common()
     with_json = Parser(add_help=False, parents=[shared])
-    with_json.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    parser = Parser(prog="trainyard", description=DESCRIPTION, parents=[shared])
-    parser.add_argument("--version", action="store_true", help="print the version of Trainyard")
+    with_json.add_argument("--json", action="store_true", help=tr("print one JSON document and nothing else"))
+    parser = Parser(prog="trainyard", description=tr(DESCRIPTION), parents=[shared])
+    parser.add_argument("--version", action="store_true", help=tr("print the version of Trainyard"))
     parser.set_defaults(command=window, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND")
 
     def add(name: str, command: Command, *adders: AddOptions, of_run: bool = False) -> None:
-        summary = (command.__doc__ or "").strip()
+        summary = tr((command.__doc__ or "").strip())
         added = commands.add_parser(name, help=summary, description=summary, parents=[with_json])
         added.set_defaults(command=command, parser=added)
         if of_run:
-            added.add_argument("run", metavar="RUN", help=RUN)
+            added.add_argument("run", metavar="RUN", help=tr(RUN))
         for add_options in adders:
             add_options(added)
 

@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.states import state_info
 from core.runs.verdicts import Verdict
@@ -40,7 +41,7 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
             raise KeyboardInterrupt
         state = state_info(run.facts.state)
         run.request("force" if state.can_force else "stop")
-        progress.say(state.forcing if state.can_force else "Stopping; Ctrl-C again forces it.")
+        progress.say(state.forcing if state.can_force else tr("Stopping; Ctrl-C again forces it."))
     progress.end()
     return progress.loss
 
@@ -78,10 +79,16 @@ class StopMessages:
 
 
 def _step_sentence(step: EscalationStep, *, forced: bool) -> str:
-    done = "The workers were asked to stop" if step.name == "asked" else f"{step.name} was sent to the workers"
+    done = (
+        tr("The workers were asked to stop")
+        if step.name == "asked"
+        else tr("{step} was sent to the workers", step=step.name)
+    )
     following = dict(pairwise(name for name, _, _ in escalation_steps(StopTimeouts()))).get(step.name)
     after = (
-        f"; {following} follows in {step.grace_s:g} s" if following and step.grace_s is not None and not forced else ""
+        tr("; {following} follows in {grace_s:g} s", following=following, grace_s=step.grace_s)
+        if following and step.grace_s is not None and not forced
+        else ""
     )
     return f"{done}{after}."
 
@@ -90,11 +97,13 @@ def hard_end(facts: RunFacts) -> str | None:
     """Return which processes were killed or outlived their worker, in a sentence; None if there were none."""
     parts = []
     if any(step.name == "SIGKILL" for step in facts.stop_steps):
-        parts.append("the workers were killed (SIGKILL)")
+        parts.append(tr("the workers were killed (SIGKILL)"))
     if facts.ended_processes:
         names = [f"pid {each.pid} {each.name or ''}".rstrip() for each in facts.ended_processes]
         signals = join_names(sorted({each.signal for each in facts.ended_processes}))
-        parts.append(f"left over and ended ({signals}): {join_names(first_names(names))}")
+        parts.append(
+            tr("left over and ended ({signals}): {names}", signals=signals, names=join_names(first_names(names)))
+        )
     if not parts:
         return None
     text = "; ".join(parts)
@@ -151,15 +160,18 @@ class _Progress:
         parts = [REQUEST_WORDS.get(facts.asked) or state_info(facts.state).label.lower()]
         if facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
-            parts += [f"epoch {epoch}/{facts.plan.epochs}", f"step {facts.step}/{facts.plan.steps}"]
+            parts += [
+                tr("epoch {epoch}/{epochs}", epoch=epoch, epochs=facts.plan.epochs),
+                tr("step {step}/{steps}", step=facts.step, steps=facts.plan.steps),
+            ]
         elif facts.progress is not None:
             parts.append(_progress_words(facts.progress))
         elif facts.step:
-            parts.append(f"step {facts.step}")
+            parts.append(tr("step {step}", step=facts.step))
         if self.loss is not None:
-            parts.append(f"loss {self.loss:.4g}")
+            parts.append(tr("loss {loss:.4g}", loss=self.loss))
         if facts.stop_steps:
-            parts.append(f"stop: {facts.stop_steps[-1].name}")
+            parts.append(tr("stop: {stop_steps}", stop_steps=facts.stop_steps[-1].name))
         return replace_control_characters(" · ".join(parts))
 
 

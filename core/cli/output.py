@@ -7,6 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.runs.directory import printed_logs
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
@@ -98,17 +99,17 @@ def outcome(run: Run, loss: float | None) -> str:
     """Return a run's name and state, its last loss, and the verdict on its devices' memory."""
     parts = [ending(run)]
     if loss is not None:
-        parts.append(f"loss {short(loss)}")
+        parts.append(tr("loss {loss}", loss=short(loss)))
     if release := worst(run.facts.releases.values()):
-        parts.append(f"memory {release.verdict.value}")
+        parts.append(tr("memory {verdict}", verdict=release.verdict.value))
     return ", ".join(parts)
 
 
 def log_of(run: Run) -> str | None:
     """Return where the log of a failed run is, in a sentence; None if nothing was printed."""
     logs = ", ".join(str(path) for path in printed_logs(run.dir))
-    what = "The traceback and all output of the run are" if run.facts.traceback else "All output of the run is"
-    return f"{what} in {logs}." if logs else None
+    what = tr("The traceback and all output of the run are") if run.facts.traceback else tr("All output of the run is")
+    return tr("{what} in {logs}.", what=what, logs=logs) if logs else None
 
 
 def lost_remedy(run: Run) -> str | None:
@@ -116,15 +117,15 @@ def lost_remedy(run: Run) -> str | None:
     if run.facts.state is not RunState.LOST:
         return None
     if run.spec().script is None:
-        return f"Resume it: trainyard resume {replace_control_characters(run.id)}"
-    return f"Start it again: trainyard again {replace_control_characters(run.id)}"
+        return tr("Resume it: trainyard resume {id}", id=replace_control_characters(run.id))
+    return tr("Start it again: trainyard again {id}", id=replace_control_characters(run.id))
 
 
 def no_measurement(run: Run) -> str | None:
     """Return the sentence for a script without any measurement; None for a recipe, and unless the run has trained."""
     if run.spec().script is None or run.facts.state not in {RunState.FINISHED, RunState.STOPPED}:
         return None
-    return "No measurement was found in its output or files; see docs/scripts.md, or use --expression."
+    return tr("No measurement was found in its output or files; see docs/scripts.md, or use --expression.")
 
 
 def release_lines(facts: RunFacts) -> list[str]:
@@ -134,17 +135,33 @@ def release_lines(facts: RunFacts) -> list[str]:
         label = facts.devices.get(name, {}).get("label") or name
         amounts = (found.before_bytes, found.peak_bytes, found.after_bytes)
         steps = " -> ".join(size(each) if each is not None else "-" for each in amounts)
-        after = f"{found.seconds:.1f} s after the end"
-        lines.append(f"memory of {label}: {found.verdict.value}, {steps} (before -> peak -> after), {after}")
+        after = tr("{seconds:.1f} s after the end", seconds=found.seconds)
+        lines.append(
+            tr(
+                "memory of {label}: {verdict}, {steps} (before -> peak -> after), {after}",
+                label=label,
+                verdict=found.verdict.value,
+                steps=steps,
+                after=after,
+            )
+        )
         if found.verdict is not Verdict.RELEASED:
             lines.append(f"  {found.sentence}")
     for each in facts.ended_processes[:MAX_PROCESSES]:
         process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
         command = shortened(each.command or "", 80)
-        lines.append(f"ended by the {each.by}: {process} ({each.signal}) {command}".rstrip())
+        lines.append(
+            tr(
+                "ended by the {by}: {process} ({signal}) {command}",
+                by=each.by,
+                process=process,
+                signal=each.signal,
+                command=command,
+            ).rstrip()
+        )
     more = len(facts.ended_processes) - MAX_PROCESSES
     if more > 0:
-        lines.append(f"{more} more processes were ended; --json lists all of them.")
+        lines.append(tr("{more} more processes were ended; --json lists all of them.", more=more))
     return lines
 
 

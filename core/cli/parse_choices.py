@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.options import TRAINING
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
+from core.language import tr
 from core.schema.settings import CHECKPOINT_UNITS
 
 if TYPE_CHECKING:
@@ -26,13 +27,24 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
     if options.recipe is not None:
         given.insert(0, "a recipe")
     if len(given) > 1:
-        raise ValueError(f"Both {given[0]} and {given[1]} are given. A run trains one of them: leave the other out.")
+        raise ValueError(
+            tr(
+                "Both {given} and {other} are given. A run trains one of them: leave the other out.",
+                given=given[0],
+                other=given[1],
+            )
+        )
     if not given:
         raise ValueError(
-            "No recipe or script is given. Name a recipe (`trainyard recipes` lists them), or --script FILE."
+            tr("No recipe or script is given. Name a recipe (`trainyard recipes` lists them), or --script FILE.")
         )
     if "/" in (options.name or ""):
-        raise ValueError(f"--name {options.name!r} has a slash. A run's folder gets this name: use - or _ instead.")
+        raise ValueError(
+            tr(
+                "--name {options!r} has a slash. A run's folder gets this name: use - or _ instead.",
+                options=options.name,
+            )
+        )
     if options.setup is not None:
         return _preset_choice(options)
     return _recipe_choices(options) if options.recipe is not None else _script_choices(options)
@@ -40,12 +52,12 @@ def choices(options: argparse.Namespace) -> RecipeChoices | ScriptChoices | Pres
 
 def _preset_choice(options: argparse.Namespace) -> PresetChoice:
     for_others = [*RECIPE_ONLY, *SCRIPT_ONLY, *RELEASE]
-    _refuse(options, for_others, "cannot be combined with --setup, which has its own value")
+    _refuse(options, for_others, tr("cannot be combined with --setup, which has its own value"))
     return PresetChoice(preset=options.setup, devices=_device_names(options), name=options.name)
 
 
 def _script_choices(options: argparse.Namespace) -> ScriptChoices:
-    _refuse(options, RECIPE_ONLY, "is for recipes only")
+    _refuse(options, RECIPE_ONLY, tr("is for recipes only"))
     return ScriptChoices(
         script=options.script or "",
         module=options.module or "",
@@ -64,7 +76,7 @@ def _script_choices(options: argparse.Namespace) -> ScriptChoices:
 
 
 def _recipe_choices(options: argparse.Namespace) -> RecipeChoices:
-    _refuse(options, SCRIPT_ONLY, "is for scripts only")
+    _refuse(options, SCRIPT_ONLY, tr("is for scripts only"))
     return RecipeChoices(
         recipe=options.recipe,
         devices=_device_names(options),
@@ -85,8 +97,8 @@ def _refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None
     """Raise `ValueError` if one of these options was given: an option is never ignored silently."""
     for name in names:
         if getattr(options, name) not in NOT_GIVEN:
-            option = "An argument after --" if name == "arguments" else f"--{name.replace('_', '-')}"
-            raise ValueError(f"{option} {why}. Leave it out.")
+            option = tr("An argument after --") if name == "arguments" else f"--{name.replace('_', '-')}"
+            raise ValueError(tr("{option} {why}. Leave it out.", option=option, why=why))
 
 
 def _device_names(options: argparse.Namespace) -> tuple[str, ...]:
@@ -96,7 +108,7 @@ def _device_names(options: argparse.Namespace) -> tuple[str, ...]:
 def _pair(option: str, text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"{option} {text!r} is not of the form NAME=VALUE.")
+        raise ValueError(tr("{option} {text!r} is not of the form NAME=VALUE.", option=option, text=text))
     return name, value
 
 
@@ -115,8 +127,11 @@ def _interval(text: str) -> dict[str, object]:
     found = re.fullmatch(r"(?:(\d+)\s*)?(epoch|step|minute)s?", words)
     if found is None or (unit := f"{found[2]}s") not in CHECKPOINT_UNITS:
         raise ValueError(
-            f"--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
-            "auto or never."
+            tr(
+                "--checkpoint-every {text!r} is not understood. Give epoch, '5 epochs', '100 steps', '10 minutes', "
+                "auto or never.",
+                text=text,
+            )
         )
     return {"unit": unit, "every": int(found[1] or 1)}
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from core.catalog import frameworks, recipes, strategies
 from core.catalog.interpreters import interpreter
 from core.config import presets
+from core.language import tr
 from core.pythons.discovery import locate_python
 from core.schema.settings import DEFAULT_LEARNING_RATE, Checkpoints, ReleaseWatch, Training
 from core.schema.spec import RunSpec
@@ -60,14 +61,14 @@ def absolute_folder(path: str | None) -> Path:
         return Path(path or "").expanduser().absolute()
     except OSError:
         raise ValueError(
-            "The current folder has been removed. Change to the folder that the training is to run in."
+            tr("The current folder has been removed. Change to the folder that the training is to run in.")
         ) from None
 
 
 def check_folder(folder: Path) -> str:
     """Return the path as text. Raises `ValueError` with a sentence if there is no such folder."""
     if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder} to run in. Choose an existing folder.")
+        raise ValueError(tr("There is no folder {folder} to run in. Choose an existing folder.", folder=folder))
     return str(folder)
 
 

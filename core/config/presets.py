@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+from core.language import tr
 from core.schema.files import make_private, make_private_folder, parse_json, read_whole, write_whole
 from core.schema.spec import RunSpec
 
@@ -51,7 +52,10 @@ def path_of(name: str, root: Path) -> Path:
         return Path(name).expanduser().absolute()
     if not re.fullmatch(r"[\w][\w .+-]*", name):
         raise ValueError(
-            f"{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _, or give a path."
+            tr(
+                "{name!r} is not a valid preset name. Use letters, digits, spaces and . + - _, or give a path.",
+                name=name,
+            )
         )
     return root / f"{name}{SUFFIX}"
 
@@ -89,11 +93,15 @@ def read(path: Path) -> RunSpec:
             document = _with_paths(document, lambda text: str(path.parent / text) if text else text)
         return RunSpec.from_json(document)
     except FileNotFoundError:
-        raise ValueError(f"There is no preset {path}. `trainyard setups` lists the presets saved by name.") from None
+        raise ValueError(
+            tr("There is no preset {path}. `trainyard setups` lists the presets saved by name.", path=path)
+        ) from None
     except OSError as error:
-        raise ValueError(f"The preset {path} cannot be read: {error.strerror}.") from error
+        raise ValueError(
+            tr("The preset {path} cannot be read: {strerror}.", path=path, strerror=error.strerror)
+        ) from error
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a valid preset. {error}") from error
+        raise ValueError(tr("{path} is not a valid preset. {error}", path=path, error=error)) from error
 
 
 def read_all(root: Path) -> list[Preset]:

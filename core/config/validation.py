@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from core.catalog.frameworks import FRAMEWORKS, Framework, framework
 from core.catalog.interpreters import has, interpreter
 from core.catalog.strategies import STRATEGIES, Strategy, find_strategy, strategies_of, strategy_of
+from core.language import tr, tr_noop, tr_plural
 from core.launchers import loopback, script
 from core.pythons.python_info import MIN_FOR_RECIPES
 from core.scripts.analysis import analyse_script
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from core.devices.device import Device
     from core.schema.spec import RunSpec
 
-KIND_NAMES = {"cpu": "CPU devices", "nvidia": "NVIDIA GPUs"}
+KIND_NAMES = {"cpu": tr_noop("CPU devices"), "nvidia": tr_noop("NVIDIA GPUs")}
 
 
 class ProblemKind(Enum):
@@ -60,10 +61,15 @@ def obstacle(strategy: Strategy, devices: Sequence[Device]) -> str:
         return reason
     kinds = {device.kind for device in devices}
     if not kinds <= set(strategy.device_kinds):
-        names = join_names(KIND_NAMES.get(kind, kind) for kind in strategy.device_kinds)
-        return f"Strategy {strategy.name} runs on {names} only."
+        names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in strategy.device_kinds)
+        return tr("Strategy {strategy} runs on {names} only.", strategy=strategy.name, names=names)
     if len(devices) < strategy.min_devices:
-        return f"Strategy {strategy.name} needs {strategy.min_devices} devices or more, but {len(devices)} is chosen."
+        return tr(
+            "Strategy {strategy} needs {min_devices} devices or more, but {count} is chosen.",
+            strategy=strategy.name,
+            min_devices=strategy.min_devices,
+            count=len(devices),
+        )
     if strategy.max_devices is not None and len(devices) > strategy.max_devices:
         return _too_many(strategy, devices)
     return ""
@@ -113,21 +119,25 @@ def _framework_problems(spec: RunSpec) -> list[str]:
     library = framework(spec.framework)
     if has(spec.python, library.module):
         return []
-    remedy = f"Install it there: {spec.python} -m pip install {library.extra}"
-    return [f"{library.title} is not installed in {spec.python}. {remedy}"]
+    remedy = tr("Install it there: {python} -m pip install {extra}", python=spec.python, extra=library.extra)
+    return [
+        tr("{title} is not installed in {python}. {remedy}", title=library.title, python=spec.python, remedy=remedy)
+    ]
 
 
 def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device]) -> list[Problem]:
     by_id = {device.id: device for device in devices}
-    names = ", ".join(device.short_name for device in devices) or "none (no device was found)"
+    names = ", ".join(device.short_name for device in devices) or tr("none (no device was found)")
     if unknown := [repr(name) for name in spec.devices if name not in by_id]:
-        sentence = f"There is no device {join_names(unknown, 'or')} here. Choose from: {names}."
+        sentence = tr(
+            "There is no device {unknown} here. Choose from: {names}.", unknown=join_names(unknown, "or"), names=names
+        )
         return [Problem(kind=ProblemKind.UNKNOWN_DEVICE, sentence=sentence)]
     if not spec.devices:
-        sentence = f"No device is chosen. Choose at least one of: {names}."
+        sentence = tr("No device is chosen. Choose at least one of: {names}.", names=names)
         return [Problem(kind=ProblemKind.NO_DEVICE, sentence=sentence)]
     if len(set(spec.devices)) < len(spec.devices):
-        return _of([f"A device is named twice in {', '.join(spec.devices)}. Name each once."])
+        return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
     blocked = [device.blocked for device in chosen if device.blocked]
     return _of([*blocked, *_mig_problems(chosen)] or _fit_problems(strategy, chosen))
@@ -138,19 +148,30 @@ def _mig_problems(chosen: Sequence[Device]) -> list[str]:
     if len(chosen) == 1 or not any(device.is_mig for device in chosen):
         return []
     names = ", ".join(device.label for device in chosen)
-    return [f"A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG device."]
+    return [
+        tr(
+            "A process can use only one MIG device and no other device. Chosen: {names}. Choose one MIG device.",
+            names=names,
+        )
+    ]
 
 
 def _fit_problems(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
     kinds = sorted({device.kind for device in chosen})
     if len(kinds) > 1:
-        names = join_names(KIND_NAMES.get(kind, kind) for kind in kinds)
+        names = join_names(tr(KIND_NAMES.get(kind, kind)) for kind in kinds)
         labels = ", ".join(device.label for device in chosen)
-        return [f"{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind."]
+        return [
+            tr(
+                "{names} cannot be used together ({labels}). A run uses one kind of device: choose one kind.",
+                names=names,
+                labels=labels,
+            )
+        ]
     reason = obstacle(strategy, chosen)
     # A strategy for one device names the others itself.
     if reason and strategy.max_devices is None and (others := _fitting(strategy, chosen)):
-        reason += f" Choose strategy {join_names(others, 'or')}."
+        reason += tr(" Choose strategy {others}.", others=join_names(others, "or"))
     return [reason] if reason else []
 
 
@@ -162,15 +183,20 @@ def _fitting(strategy: Strategy, chosen: Sequence[Device]) -> list[str]:
 
 def _too_many(strategy: Strategy, chosen: Sequence[Device]) -> str:
     others = _fitting(strategy, chosen)
-    return (
-        f"Strategy {strategy.name} trains on {strategy.max_devices} device, but {len(chosen)} are chosen "
-        f"({', '.join(device.label for device in chosen)}). Choose one device, or strategy {join_names(others, 'or')}."
+    return tr(
+        "Strategy {strategy} trains on {max_devices} device, but {count} are chosen "
+        "({chosen}). Choose one device, or strategy {others}.",
+        strategy=strategy.name,
+        max_devices=strategy.max_devices,
+        count=len(chosen),
+        chosen=", ".join(device.label for device in chosen),
+        others=join_names(others, "or"),
     )
 
 
 def _number_problems(spec: RunSpec) -> list[str]:
     if spec.cuda_ids == "integer" and any(name.startswith("MIG-") for name in spec.devices):
-        return ["CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid)."]
+        return [tr("CUDA has no number for a MIG device. Name the GPUs by UUID (--cuda-ids uuid).")]
     return []
 
 
@@ -179,7 +205,16 @@ def port_problems(spec: RunSpec) -> list[Problem]:
     strategy = strategy_of(spec)
     if spec.allow_open_ports and not strategy.needs_addresses:
         opening = join_names(row.name for row in STRATEGIES if row.needs_addresses)
-        return _of([f"Strategy {strategy.name} opens no ports: {loopback.ALLOW} is for {opening}. Leave it out."])
+        return _of(
+            [
+                tr(
+                    "Strategy {strategy} opens no ports: {allow} is for {opening}. Leave it out.",
+                    strategy=strategy.name,
+                    allow=loopback.ALLOW,
+                    opening=opening,
+                )
+            ]
+        )
     if spec.allow_open_ports or not strategy.needs_addresses:
         return []
     reason = loopback.obstacle(strategy.name)
@@ -190,18 +225,26 @@ def _setting_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     found = _batch_problems(spec, strategy)
     if spec.training.loader_workers and strategy.framework != "pytorch":
         found.append(
-            f"{framework(strategy.framework).title} loads data in threads and has no data-loader workers. "
-            "Set their number to 0."
+            tr(
+                "{title} loads data in threads and has no data-loader workers. Set their number to 0.",
+                title=framework(strategy.framework).title,
+            )
         )
     if strategy.name == "pipeline" and (count := spec.training.micro_batches) < len(spec.devices):
         found.append(
-            f"{count} micro-batch{'es' if count > 1 else ''} cannot fill a pipeline of {len(spec.devices)} stages. "
-            "Choose at least as many micro-batches as devices."
+            tr_plural(
+                "{count} micro-batch cannot fill a pipeline of {stages} stages. "
+                "Choose at least as many micro-batches as devices.",
+                "{count} micro-batches cannot fill a pipeline of {stages} stages. "
+                "Choose at least as many micro-batches as devices.",
+                count,
+                stages=len(spec.devices),
+            )
         )
     if strategy.name == "placement" and strategy.framework != "pytorch" and spec.training.compile:
-        found.append("XLA compiles for one device, but a placed model is on several. Switch compiling off.")
+        found.append(tr("XLA compiles for one device, but a placed model is on several. Switch compiling off."))
     if strategy.name == "data_parallel" and spec.training.compile:
-        found.append("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
+        found.append(tr("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp."))
     return found
 
 
@@ -209,11 +252,21 @@ def _parts(spec: RunSpec, strategy: Strategy) -> list[tuple[int, str]]:
     """Return the divisors of the global batch, outermost first: each number and what it counts."""
     training, devices = spec.training, len(spec.devices)
     split = strategy.batch_parts(devices)
-    parts = [(split, "device" if split == 1 else "devices")]
+    parts = [(split, tr_plural("device", "devices", split))]
     if strategy.name == "pipeline":
-        parts = [(1, f"pipeline of {devices} stages"), (training.micro_batches, "micro-batches")]
+        parts = [
+            (1, tr("pipeline of {devices} stages", devices=devices)),
+            (training.micro_batches, tr("micro-batches")),
+        ]
     elif not strategy.splits_batch and devices > 1:
-        parts = [(1, "worker at a time" if strategy.parallel == "data" else f"model on {devices} devices")]
+        parts = [
+            (
+                1,
+                tr("worker at a time")
+                if strategy.parallel == "data"
+                else tr("model on {devices} devices", devices=devices),
+            )
+        ]
     return [*parts, (training.accumulation, "accumulation")]
 
 
@@ -223,12 +276,22 @@ def _batch_problems(spec: RunSpec, strategy: Strategy) -> list[str]:
     if batch_size % divisor == 0:
         return []
     lower = batch_size // divisor * divisor
-    near = f"{lower} or {lower + divisor}" if lower else f"{divisor}"
+    near = tr("{lower} or {higher}", lower=lower, higher=lower + divisor) if lower else f"{divisor}"
     *outer, (steps, _) = parts
-    counts = [*(f"{count} {name}" for count, name in outer), f"{steps} accumulation step{'s' if steps != 1 else ''}"]
+    counts = [
+        *(f"{count} {name}" for count, name in outer),
+        tr_plural("{count} accumulation step", "{count} accumulation steps", steps),
+    ]
     helps = batch_size % (divisor // steps) == 0  # then it can be split with one accumulation step, at least
-    remedy = f"Choose {near}{', or another accumulation' if helps else ''}."
-    return [f"A batch of {batch_size} cannot be split evenly over {join_names(counts)}. {remedy}"]
+    remedy = tr("Choose {near}, or another accumulation.", near=near) if helps else tr("Choose {near}.", near=near)
+    return [
+        tr(
+            "A batch of {batch_size} cannot be split evenly over {counts}. {remedy}",
+            batch_size=batch_size,
+            counts=join_names(counts),
+            remedy=remedy,
+        )
+    ]
 
 
 def _product(parts: Sequence[tuple[int, str]]) -> int:
@@ -248,6 +311,10 @@ def batch_arithmetic(spec: RunSpec) -> str:
         return ""
     *outer, (accumulation, _) = parts
     counts = " × ".join(f"{count} {name}" for count, name in outer)
-    return (
-        f"{spec.training.batch_size} = {counts} × {spec.training.batch_size // product} × {accumulation} accumulation"
+    return tr(
+        "{batch_size} = {counts} × {each} × {accumulation} accumulation",
+        batch_size=spec.training.batch_size,
+        counts=counts,
+        each=spec.training.batch_size // product,
+        accumulation=accumulation,
     )

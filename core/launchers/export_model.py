@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.catalog import frameworks
 from core.errors import RunError
+from core.language import tr, tr_noop
 from core.launchers.local import BOOT
 from core.runs.checkpoints import whole
 from core.schema.files import disk_full, not_written
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMATS = {"pytorch": ("state_dict",), "tensorflow": ("keras", "saved_model"), "keras": ("keras", "saved_model")}
 """The formats of each framework; the first is the default."""
-IF_FULL = "Free some space, or name a folder on another disk."
+IF_FULL = tr_noop("Free some space, or name a folder on another disk.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +70,27 @@ def export_model(
 
 def _format(spec: RunSpec, wanted: str | None) -> str:
     if spec.script is not None:
-        raise ValueError("The model of a script cannot be exported. Look for it where the script saves it.")
+        raise ValueError(tr("The model of a script cannot be exported. Look for it where the script saves it."))
     known = FORMATS[spec.framework]
     if wanted is None:
         return known[0]
     if wanted not in known:
         title = frameworks.framework(spec.framework).title
-        raise ValueError(f"A {title} model cannot be exported as {wanted}. Choose {' or '.join(known)}.")
+        raise ValueError(
+            tr(
+                "A {title} model cannot be exported as {wanted}. Choose {known}.",
+                title=title,
+                wanted=wanted,
+                known=" or ".join(known),
+            )
+        )
     return wanted
 
 
 def _check(folder: Path) -> None:
     """Raise `ValueError` if the folder exists and is not empty."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise ValueError(f"{folder} exists already and is not an empty folder. Name another.")
+        raise ValueError(tr("{folder} exists already and is not an empty folder. Name another.", folder=folder))
 
 
 def _temporary(folder: Path) -> Path:
@@ -96,7 +104,7 @@ def _temporary(folder: Path) -> Path:
 
 
 def _cannot_write(folder: Path, error: OSError) -> str:
-    return not_written(folder, error, if_full=IF_FULL, otherwise="Name another folder.")
+    return not_written(folder, error, if_full=tr(IF_FULL), otherwise=tr("Name another folder."))
 
 
 def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_name: str) -> dict[str, Any]:
@@ -112,12 +120,15 @@ def _ask(spec: RunSpec, run_dir: Path, checkpoint: Path, folder: Path, format_na
             answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise RunError(
-                f"The model could not be exported: the process that reads it exited early. {_last_line(output)}".strip()
+                tr(
+                    "The model could not be exported: the process that reads it exited early. {last_line}",
+                    last_line=_last_line(output),
+                ).strip()
             ) from None
     if answer.get("full"):
-        raise RunError(disk_full(folder.parent, IF_FULL))
+        raise RunError(disk_full(folder.parent, tr(IF_FULL)))
     if "error" in answer:
-        raise RunError(f"The model could not be exported: {answer['error']}")
+        raise RunError(tr("The model could not be exported: {answer}", answer=answer["error"]))
     return answer
 
 
@@ -133,7 +144,13 @@ def _run(spec: RunSpec, request: str) -> str:
             max_bytes=sys.maxsize,
         )
     except OSError as error:
-        raise RunError(f"{spec.python}, which trained this run, cannot be started: {error.strerror}.") from error
+        raise RunError(
+            tr(
+                "{python}, which trained this run, cannot be started: {strerror}.",
+                python=spec.python,
+                strerror=error.strerror,
+            )
+        ) from error
     with process:
         process.wait()
     return process.output.decode(errors="replace")
@@ -141,4 +158,4 @@ def _run(spec: RunSpec, request: str) -> str:
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return f"Its last line of output: {lines[-1]}" if lines else ""
+    return tr("Its last line of output: {lines}", lines=lines[-1]) if lines else ""

@@ -24,6 +24,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -68,7 +70,7 @@ class LoopbackNetwork:
         """Descriptors of the namespaces, for the `pass_fds` of a process that enters them."""
         if answer != MADE:
             self.close()
-            raise NoLoopbackNetworkError(answer.decode(errors="replace") or "the program that makes it was ended")
+            raise NoLoopbackNetworkError(answer.decode(errors="replace") or tr("the program that makes it was ended"))
 
     def command(self, command: Sequence[str]) -> list[str]:
         """Return the command line of a process that enters the network, and then becomes the program `command`."""
@@ -95,20 +97,29 @@ def obstacle(strategy: str) -> str:
 
 def refusal(strategy: str, why: NoLoopbackNetworkError) -> str:
     """Return the sentences that refuse a strategy which opens ports."""
-    return (
-        f"Strategy {strategy} opens network ports without a password: other users of this machine and of its network "
+    return tr(
+        "Strategy {strategy} opens network ports without a password: other users of this machine and of its network "
         "could read and write your files through them. Trainyard runs it in a network of its own, but this machine "
-        f"does not allow one ({why}). Choose strategy mirrored, or allow open ports ({ALLOW})."
+        "does not allow one ({why}). Choose strategy mirrored, or allow open ports ({allow}).",
+        strategy=strategy,
+        why=why,
+        allow=ALLOW,
     )
 
 
 def open_ports(addresses: Sequence[str]) -> str:
     """Return the notice on a run whose ports are open to others."""
     *others, last = (address.rpartition(":")[2] for address in addresses)
-    ports = f"Ports {', '.join(others)} and {last} are" if others else f"Port {last} is"
-    return (
-        f"{ports} open without a password as long as this run trains, as you allowed ({ALLOW}). Every user who can "
-        "connect to this machine can read and write your files through them."
+    ports = (
+        tr("Ports {others} and {last} are", others=", ".join(others), last=last)
+        if others
+        else tr("Port {last} is", last=last)
+    )
+    return tr(
+        "{ports} open without a password as long as this run trains, as you allowed ({allow}). Every user who can "
+        "connect to this machine can read and write your files through them.",
+        ports=ports,
+        allow=ALLOW,
     )
 
 
@@ -203,7 +214,7 @@ def _why(error: OSError) -> str:
     for name, value in FORBIDDING:
         with contextlib.suppress(OSError):  # this kernel does not have it
             if Path("/proc/sys", name).read_text(encoding="ascii").strip() == value:
-                return f"{text}; {name.replace('/', '.')} is {value}"
+                return tr("{text}; {name} is {value}", text=text, name=name.replace("/", "."), value=value)
     return text
 
 
@@ -224,7 +235,7 @@ def _main() -> None:
         enter([int(each) for each in text.split(",")])
         os.execv(command[0], command)  # noqa: S606 (no shell is needed)
     except OSError as error:
-        print(f"{command[0]} cannot be started: {error}", file=sys.stderr)  # noqa: T201 (into the run's log)
+        print(tr("{command} cannot be started: {error}", command=command[0], error=error), file=sys.stderr)  # noqa: T201 (into the run's log)
         sys.exit(CANNOT_START)
 
 

@@ -9,6 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from core.devices.nvidia.preflight import ORDER, VISIBLE
+from core.language import tr
 from core.launchers.local import environment
 from core.launchers.ranks import HOST, free_addresses, loopback_variables
 from core.launchers.torch_store import TorchStore
@@ -136,18 +137,23 @@ def problems(script: Script, launch_mode: str) -> list[str]:
     """Return a sentence for each variable of a script that contradicts the ticked devices or cannot be used."""
     fixed = FROM_DEVICES | PER_DEVICE if launch_mode == "per-device" else FROM_DEVICES
     sentences = [
-        f"{name} cannot be set for a script: Trainyard sets it from {what}. Leave it out."
-        for names, what in ((fixed, "the chosen devices"), (FROM_RUN, "the run"))
+        tr("{name} cannot be set for a script: Trainyard sets it from {what}. Leave it out.", name=name, what=what)
+        for names, what in ((fixed, tr("the chosen devices")), (FROM_RUN, tr("the run")))
         for name in sorted(names & script.environment.keys())
     ]
     sentences += [
-        f"The variable {name} is not set. The script takes its value from the environment: export {name}=... first."
+        tr(
+            "The variable {name} is not set. The script takes its value from the environment: export {name}=... first.",
+            name=name,
+        )
         for name in script.inherited
         if name not in os.environ
     ]
     port = script.environment.get("MASTER_PORT")
     if port is not None and not _is_free(port):
-        sentences.append(f"MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.")
+        sentences.append(
+            tr("MASTER_PORT {port} is in use or not a port. Leave it out: a free one is found.", port=port)
+        )
     return sentences
 
 

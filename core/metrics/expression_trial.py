@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.metrics.text.expression import Tried, try_on
 from core.runs.directory import last_lines
 from core.schema.paths import LOG_FILE
@@ -30,14 +31,19 @@ def describe_result(found: Tried) -> str:
     if found.problem is not None:
         return found.problem
     if not found.lines:
-        return "This log is still empty. Try again when the run has printed something."
-    lines = "1 line" if found.lines == 1 else f"the last {found.lines} lines"
+        return tr("This log is still empty. Try again when the run has printed something.")
+    lines = "1 line" if found.lines == 1 else tr("the last {lines} lines", lines=found.lines)
     if not found.readings:
-        return f"The expression matches none of {lines} of this log."
+        return tr("The expression matches none of {lines} of this log.", lines=lines)
     last = _values(found.readings[-1])
-    return f"The expression matches {found.matched} of {lines} of this log. The last match reads {last}."
+    return tr(
+        "The expression matches {matched} of {lines} of this log. The last match reads {last}.",
+        matched=found.matched,
+        lines=lines,
+        last=last,
+    )
 
 
 def _values(reading: Reading) -> str:
     values = ", ".join(f"{name} {value:.6g}" for name, value in reading.values.items())
-    return f"{values} at step {reading.step}" if reading.step is not None else values
+    return tr("{values} at step {step}", values=values, step=reading.step) if reading.step is not None else values

@@ -7,6 +7,7 @@ import select
 import signal
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.schema.events import Tail
 from core.schema.paths import COLLECTOR_EVENTS, EVENTS
 from core.system.helper_process import ends_within, exit_code
@@ -65,12 +66,13 @@ class MetricsProcess:
         in_time = self.gone or ends_within(self._pid, FINISH_S)
         self.close()
         if not in_time:
-            return (
-                f"The last output could not be searched for metrics within {FINISH_S:g} s, so the end of the curves "
-                "may be missing. The log is complete."
+            return tr(
+                "The last output could not be searched for metrics within {finish_s:g} s, so the end of the curves "
+                "may be missing. The log is complete.",
+                finish_s=FINISH_S,
             )
         if self._code:
-            return "The output could not be searched for metrics to its end. The log is complete."
+            return tr("The output could not be searched for metrics to its end. The log is complete.")
         return None
 
     def close(self) -> None:

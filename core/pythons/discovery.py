@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.system.process_info import user_name
 
 if TYPE_CHECKING:
@@ -79,8 +80,11 @@ def locate_python(text: str, environment: Mapping[str, str] = os.environ) -> str
         command = shutil.which(text, path=environment.get("PATH"))
         if command is None:
             raise ValueError(
-                f"There is no Python called {text!r} on PATH. Give its path; "
-                "`trainyard pythons` lists those of this machine."
+                tr(
+                    "There is no Python called {text!r} on PATH. Give its path; "
+                    "`trainyard pythons` lists those of this machine.",
+                    text=text,
+                )
             )
         return str(Path(command).absolute())
     path = Path(os.path.expanduser(text)).absolute()
@@ -104,8 +108,13 @@ def python_for_script(named: str | None, near: Path) -> str:
     environment = Path(python).parent.parent
     if environment in beside and (owner := _other_owner(environment)):
         raise ValueError(
-            f"{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
-            f"choose it with --python {python}; otherwise choose another."
+            tr(
+                "{environment} belongs to {owner}, whose Python is not started without being chosen. If you trust it, "
+                "choose it with --python {python}; otherwise choose another.",
+                environment=environment,
+                owner=owner,
+                python=python,
+            )
         )
     return python
 
@@ -245,14 +254,14 @@ def on_path(paths: SearchPaths) -> Iterator[Path]:
 
 
 LOCATIONS = (
-    PythonLocation(id="own", title="this application's", interpreters=own),
-    PythonLocation(id="near", title="environment near the script", interpreters=near),
-    PythonLocation(id="environment", title="virtual environment", interpreters=active),
+    PythonLocation(id="own", title=tr_noop("this application's"), interpreters=own),
+    PythonLocation(id="near", title=tr_noop("environment near the script"), interpreters=near),
+    PythonLocation(id="environment", title=tr_noop("virtual environment"), interpreters=active),
     PythonLocation(id="conda", title="conda", interpreters=conda),
     PythonLocation(id="pyenv", title="pyenv", interpreters=pyenv),
     PythonLocation(id="uv", title="uv", interpreters=uv),
     PythonLocation(id="managed", title="mise or asdf", interpreters=managed),
-    PythonLocation(id="path", title="on PATH", interpreters=on_path),
+    PythonLocation(id="path", title=tr_noop("on PATH"), interpreters=on_path),
 )
 """In the order in which they are shown; a Python that is found in several places is shown in the first."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr, tr_noop
 from core.system.helper_process import HelperProcess, clean_environment
 from core.text import replace_control_characters
 
@@ -37,7 +38,7 @@ TIMEOUT_S = 5.0
 POLL_S = 0.01
 """Seconds between two polls in `PythonProbe.wait`."""
 SHOWN_CHARACTERS = 120
-REMEDY = "Choose another Python; `trainyard pythons` lists those of this machine."
+REMEDY = tr_noop("Choose another Python; `trainyard pythons` lists those of this machine.")
 
 Answer = dict[str, Any]
 
@@ -70,14 +71,19 @@ class PythonInfo:
     def title(self) -> str:
         """Such as `Python 3.11.7`, or `Python 3.10.14 (pypy)`."""
         other = f" ({self.implementation})" if self.implementation not in {"", "cpython"} else ""
-        return f"Python {'.'.join(map(str, self.version))}{other}"
+        return tr("Python {version}{other}", version=".".join(map(str, self.version)), other=other)
 
     def too_old(self, min_version: tuple[int, int] = MIN_FOR_SCRIPTS) -> str | None:
         """Return a sentence if it is older than the minimum (`MIN_FOR_SCRIPTS`, `MIN_FOR_RECIPES`), else None."""
         if self.version[:2] >= min_version:
             return None
-        what = "recipes need" if min_version == MIN_FOR_RECIPES else "scripts need"
-        return f"{self.path} is {self.title}, and {what} Python {min_version[0]}.{min_version[1]} or later. {REMEDY}"
+        sentence = (
+            tr("{path} is {title}, and recipes need Python {least} or later. {remedy}")
+            if min_version == MIN_FOR_RECIPES
+            else tr("{path} is {title}, and scripts need Python {least} or later. {remedy}")
+        )
+        least = ".".join(map(str, min_version))
+        return sentence.format(path=self.path, title=self.title, least=least, remedy=tr(REMEDY))
 
 
 def parse_info(path: str, answer: Mapping[str, Any]) -> PythonInfo:
@@ -131,7 +137,11 @@ class PythonProbe:
         except ValueError:
             self.close()
             raise ValueError(
-                f"{self.python} is not a Python interpreter: it printed without end instead of its version. {REMEDY}"
+                tr(
+                    "{python} is not a Python interpreter: it printed without end instead of its version. {remedy}",
+                    python=self.python,
+                    remedy=tr(REMEDY),
+                )
             ) from None
         if ended:
             self.close()
@@ -139,9 +149,13 @@ class PythonProbe:
         if time.monotonic() > self._deadline:
             self.close()
             raise ValueError(
-                f"{self.python} did not report its version within {self._timeout_s:g} s. "
-                "Start it in a terminal to see what it waits for, or choose another; "
-                "`trainyard pythons` lists those of this machine."
+                tr(
+                    "{python} did not report its version within {timeout_s:g} s. "
+                    "Start it in a terminal to see what it waits for, or choose another; "
+                    "`trainyard pythons` lists those of this machine.",
+                    python=self.python,
+                    timeout_s=self._timeout_s,
+                )
             )
         return None
 
@@ -164,18 +178,35 @@ class PythonProbe:
         how, last_error = process.ending(), _last_line(process.errors)
         if not (isinstance(version, list) and len(version) == 3 and all(isinstance(each, int) for each in version)):
             words = last_error or _last_line(process.output)
-            printed = f" and printed “{words}”" if words else ""
+            printed = tr(" and printed “{words}”", words=words) if words else ""
             if how:
                 raise ValueError(
-                    f"{self.python} cannot be used: it ended with {how}{printed} instead of its version. {REMEDY}"
+                    tr(
+                        "{python} cannot be used: it ended with {how}{printed} instead of its version. {remedy}",
+                        python=self.python,
+                        how=how,
+                        printed=printed,
+                        remedy=tr(REMEDY),
+                    )
                 )
             raise ValueError(
-                f"{self.python} is not a Python interpreter: it ended without reporting its version{printed}. {REMEDY}"
+                tr(
+                    "{python} is not a Python interpreter: it ended without reporting its version{printed}. {remedy}",
+                    python=self.python,
+                    printed=printed,
+                    remedy=tr(REMEDY),
+                )
             )
         if version >= [3, 8] and "prefix" not in answer:
             raise ValueError(
-                f"{self.python} cannot be used: Python {'.'.join(map(str, version))} started and then ended with "
-                f"{how or 'no answer'}{f', and printed “{last_error}”' if last_error else ''}. {REMEDY}"
+                tr(
+                    "{python} cannot be used: Python {version} started and then ended with {how}{printed}. {remedy}",
+                    python=self.python,
+                    version=".".join(map(str, version)),
+                    how=how or tr("no answer"),
+                    printed=tr(", and printed “{words}”", words=last_error) if last_error else "",
+                    remedy=tr(REMEDY),
+                )
             )
         return answer
 
@@ -190,7 +221,9 @@ def _start(python: str, question: Answer, variables: dict[str, str]) -> HelperPr
         )
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or str(error)
-        raise ValueError(f"{python} cannot be started: {words}. {REMEDY}") from error
+        raise ValueError(
+            tr("{python} cannot be started: {words}. {remedy}", python=python, words=words, remedy=tr(REMEDY))
+        ) from error
 
 
 def _check(python: str) -> None:
@@ -199,20 +232,37 @@ def _check(python: str) -> None:
     try:
         is_folder, is_there, is_link = path.is_dir(), path.exists(), path.is_symlink()
     except (OSError, ValueError):
-        raise ValueError(f"{python!r} cannot be the path of a Python. {REMEDY}") from None
+        raise ValueError(
+            tr("{python!r} cannot be the path of a Python. {remedy}", python=python, remedy=tr(REMEDY))
+        ) from None
     if is_folder:
         raise ValueError(
-            f"{python} is a folder, not a Python. Name the interpreter in it, such as {path / 'bin/python'}."
+            tr(
+                "{python} is a folder, not a Python. Name the interpreter in it, such as {path}.",
+                python=python,
+                path=path / "bin/python",
+            )
         )
     if not is_there and is_link:
         raise ValueError(
-            f"{python} is a link to {path.readlink()}, which is gone: the Python of this environment was removed. "
-            f"Create the environment again. {REMEDY}"
+            tr(
+                "{python} is a link to {readlink}, which is gone: the Python of this environment was removed. "
+                "Create the environment again. {remedy}",
+                python=python,
+                readlink=path.readlink(),
+                remedy=tr(REMEDY),
+            )
         )
     if not is_there:
-        raise ValueError(f"There is no Python at {python}. {REMEDY}")
+        raise ValueError(tr("There is no Python at {python}. {remedy}", python=python, remedy=tr(REMEDY)))
     if not os.access(path, os.X_OK):
-        raise ValueError(f"{python} may not be executed. Allow it (chmod +x), if it is a Python. {REMEDY}")
+        raise ValueError(
+            tr(
+                "{python} may not be executed. Allow it (chmod +x), if it is a Python. {remedy}",
+                python=python,
+                remedy=tr(REMEDY),
+            )
+        )
 
 
 def _answer(output: bytearray) -> Answer:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from core.errors import RunError
+from core.language import tr
 from core.runs.checkpoints import listed
 from core.runs.verdicts import release_fields, worst
 from core.schema.files import not_written
@@ -162,4 +163,6 @@ def export_csv(run_series: RunSeries, path: Path) -> None:
     except OSError as error:
         if new:
             path.unlink(missing_ok=True)
-        raise RunError(not_written(path, error, if_full="Free some space.", otherwise="Name another file.")) from error
+        raise RunError(
+            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Name another file."))
+        ) from error

@@ -10,6 +10,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Self
 
+from core.language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
@@ -110,9 +112,9 @@ class HelperProcess:
         if not code:
             return None if code is None else ""
         if code > 0:
-            return f"exit status {code}"
+            return tr("exit status {code}", code=code)
         names = {number.value: number.name.removeprefix("SIG") for number in signal.Signals}
-        return f"signal {names.get(-code, -code)}"
+        return tr("signal {names}", names=names.get(-code, -code))
 
     def receive(self, timeout_s: float | None = 0.0) -> bool:
         """Read what it has written, waiting up to `timeout_s` seconds (None: without limit) for the first byte.
@@ -126,7 +128,9 @@ class HelperProcess:
                 while chunk := os.read(descriptor, CHUNK_BYTES):
                     buffer.extend(chunk)
                     if len(buffer) > self._max_bytes:
-                        raise ValueError(f"A helper process wrote more than {self._max_bytes} bytes.")
+                        raise ValueError(
+                            tr("A helper process wrote more than {max_bytes} bytes.", max_bytes=self._max_bytes)
+                        )
                 del self._open[descriptor]
         return bool(self._open)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr
 from core.schema.events import MAX_NUMBER
 from core.system import procfs
 from core.system.processes import TAG
@@ -61,7 +62,7 @@ class ProcessInfo:
     def words(self) -> str:
         """`pid 4711 python (anna)`, for use in a sentence."""
         if self.name is None:
-            return f"pid {self.pid} (in a container, or already ended)"
+            return tr("pid {pid} (in a container, or already ended)", pid=self.pid)
         return f"pid {self.pid} {self.name}" + (f" ({self.user})" if self.user else "")
 
 
@@ -168,7 +169,7 @@ def whole_or_none(value: object) -> int | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(value)
     if abs(number := int(value)) >= MAX_NUMBER:
-        raise OverflowError("too large for a float")
+        raise OverflowError(tr("too large for a float"))
     return number
 
 
@@ -223,4 +224,4 @@ def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"user {uid}"
+        return tr("user {uid}", uid=uid)

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from core.language import tr
 from core.system import process_info, processes, procfs
 from core.system.process_info import TerminatedProcess
 from core.system.procfs import PROC, STUCK
@@ -295,13 +296,15 @@ def _why_left(survivor: TrackedProcess, run_id: str | None, proc: Path) -> str:
     pid = survivor.process.pid
     exiting = _is_exiting(pid, proc)
     if not exiting and not processes.is_of_run(pid, run_id, proc):
-        what = "now has a run's tag" if run_id is None else "no longer has the run's tag"
-        return f"It {what}, or belongs to another user, so it was not ended."
+        what = tr("now has a run's tag") if run_id is None else tr("no longer has the run's tag")
+        return tr("It {what}, or belongs to another user, so it was not ended.", what=what)
     if _is_stuck(pid, proc):
-        return (
+        return tr(
             "It was killed but waits inside the kernel (state D), where no signal reaches it. It ends when the disk or "
             "the driver that it waits for answers; if that never happens, reload the driver or reboot."
         )
     if survivor.signal is not None or exiting:
-        return "It was signalled and has not ended yet: it may have much memory to give back. Look again in a moment."
-    return "The system did not allow to signal it. End it as the user who started it, or as root."
+        return tr(
+            "It was signalled and has not ended yet: it may have much memory to give back. Look again in a moment."
+        )
+    return tr("The system did not allow to signal it. End it as the user who started it, or as root.")

@@ -126,6 +126,7 @@ OPEN_OTHER_FILES = {
     "core.devices.cpu": "/proc",
     "core.devices.nvidia.power": "/sys and /proc",
     "core.devices.process_memory": "/proc",
+    "core.language": "the translations",
     "core.launchers.export_model": "an answer in a temporary folder",
     "core.launchers.loopback": "/proc",
     "core.launchers.torch_store": "the version of PyTorch",

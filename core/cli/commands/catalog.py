@@ -9,6 +9,7 @@ from core.catalog.frameworks import FRAMEWORKS, framework
 from core.catalog.strategies import STRATEGIES
 from core.cli.output import say, say_rows
 from core.config import validation
+from core.language import tr
 from core.launchers import loopback
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def show_catalog(options: Namespace) -> int:
         {
             "framework": each.framework, "strategy": each.name, "title": each.title, "summary": each.summary,
             "parallel": each.parallel,
-            "missing": None if validation.is_installed(framework(each.framework)) else "not installed",
+            "missing": None if validation.is_installed(framework(each.framework)) else tr("not installed"),
             "unavailable": each.unavailable() or None,
             "open_ports": (loopback.obstacle(each.name) or None) if each.needs_addresses else None,
             "devices": {"least": each.min_devices, "most": each.max_devices, "kinds": list(each.device_kinds)},

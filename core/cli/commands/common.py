@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from core.cli.output import confirm, is_interactive
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.devices.sampler import Sampler
+from core.language import tr
 from core.runs import index
 from core.runs.ownership import execution_warning
 from core.runs.run import Run
@@ -46,8 +47,15 @@ def check_owner(options: Namespace, what: str, owner: str | None, spec: RunSpec)
     """
     if owner is None or options.yes:
         return
-    warning = f"{replace_control_characters(what)} belongs to {owner}. {execution_warning(owner, spec)}"
+    warning = tr(
+        "{what} belongs to {owner}. {execution_warning}",
+        what=replace_control_characters(what),
+        owner=owner,
+        execution_warning=execution_warning(owner, spec),
+    )
     if options.json or not is_interactive():
-        raise ValueError(f"{warning}\nNothing was done: there is no terminal to ask on. Add --yes if you agree.")
-    if not confirm(f"{warning}\nExecute it?"):
-        raise ValueError("Nothing was done.")
+        raise ValueError(
+            tr("{warning}\nNothing was done: there is no terminal to ask on. Add --yes if you agree.", warning=warning)
+        )
+    if not confirm(tr("{warning}\nExecute it?", warning=warning)):
+        raise ValueError(tr("Nothing was done."))

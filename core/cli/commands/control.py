@@ -9,6 +9,7 @@ from core.cli.commands.common import EXIT_CODES, find
 from core.cli.follow import POLL_S, StopMessages, hard_end
 from core.cli.output import ending, say, say_json, say_run, warn
 from core.errors import RunError
+from core.language import tr
 from core.runs import stopped
 from core.runs.requests import DONE, unanswered
 from core.runs.states import RunState, state_info
@@ -32,7 +33,9 @@ def add_force(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="kill the workers at once; after training, do not wait for device memory; continue a stopped supervisor",
+        help=tr(
+            "kill the workers at once; after training, do not wait for device memory; continue a stopped supervisor"
+        ),
     )
 
 
@@ -55,7 +58,9 @@ def pause(options: Namespace) -> int:
     run = _live_run(options)
     _check_answers(run, "pause")
     if not state_info(run.facts.state).can_pause and run.facts.state is not RunState.CREATED:
-        raise ValueError(f"Run {run.id} cannot be paused: it is {state_info(run.facts.state).label.lower()}.")
+        raise ValueError(
+            tr("Run {id} cannot be paused: it is {label}.", id=run.id, label=state_info(run.facts.state).label.lower())
+        )
     run.request("pause")
     state = _wait(run, "pause", quiet=options.json)
     say_run(options, run, ending(run))
@@ -82,8 +87,13 @@ def save(options: Namespace) -> int:
 def _check_answers(run: Run, request: str) -> None:
     if unanswered(run.spec(), request):
         raise ValueError(
-            f"Run {run.id} was not {DONE[request]}: Trainyard cannot {request} a script. It continues; "
-            f"`trainyard stop {run.id}` ends it, with SIGINT first."
+            tr(
+                "Run {id} was not {done}: Trainyard cannot {request} a script. It continues; "
+                "`trainyard stop {id}` ends it, with SIGINT first.",
+                id=run.id,
+                done=DONE[request],
+                request=request,
+            )
         )
 
 
@@ -91,7 +101,9 @@ def _live_run(options: Namespace) -> Run:
     run = find(options)
     run.catch_up()
     if state_info(run.facts.state).over:
-        raise ValueError(f"Run {run.id} is over already: {state_info(run.facts.state).label.lower()}.")
+        raise ValueError(
+            tr("Run {id} is over already: {label}.", id=run.id, label=state_info(run.facts.state).label.lower())
+        )
     return run
 
 
@@ -116,7 +128,13 @@ def _wait(run: Run, request: str, *, quiet: bool, force: bool = False, forced: b
                 force = False
             if request == "pause" and run.facts.state is RunState.RUNNING and not _is_pending(run, request):
                 run.poll()  # the reason is written before the request is taken back
-                raise RunError(f"Run {run.id} could not be paused and continues. {_last_notice(run)}".strip())
+                raise RunError(
+                    tr(
+                        "Run {id} could not be paused and continues. {last_notice}",
+                        id=run.id,
+                        last_notice=_last_notice(run),
+                    ).strip()
+                )
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         raise _interrupted(run, request) from None
@@ -141,7 +159,11 @@ class _StoppedProcesses:
 
 def _interrupted(run: Run, request: str) -> RunError:
     return RunError(
-        f"Interrupted. The run still carries out the request to {request}; `trainyard attach {run.id}` follows it."
+        tr(
+            "Interrupted. The run still carries out the request to {request}; `trainyard attach {id}` follows it.",
+            request=request,
+            id=run.id,
+        )
     )
 
 
@@ -157,13 +179,19 @@ def _saved_checkpoint(run: Run, before: Checkpoint | None) -> Checkpoint:
         if answered and facts.checkpoint is not None and facts.checkpoint != before:
             return facts.checkpoint
         if state_info(facts.state).over:
-            raise RunError(f"Run {run.id} was over before it could be saved: {state_info(facts.state).label.lower()}.")
+            raise RunError(
+                tr(
+                    "Run {id} was over before it could be saved: {label}.",
+                    id=run.id,
+                    label=state_info(facts.state).label.lower(),
+                )
+            )
         if answered and len(facts.notices) > notices:
-            raise RunError(f"Run {run.id} could not be saved. {_last_notice(run)}")
+            raise RunError(tr("Run {id} could not be saved. {last_notice}", id=run.id, last_notice=_last_notice(run)))
         answered_at = (answered_at or time.monotonic()) if answered else None
         if answered_at is not None and time.monotonic() - answered_at > ANSWER_S:
             if facts.checkpoint is None:
-                raise RunError(f"Run {run.id} could not be saved. The end of its log may show why.")
+                raise RunError(tr("Run {id} could not be saved. The end of its log may show why.", id=run.id))
             return facts.checkpoint
         time.sleep(POLL_S)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.commands.common import survey
 from core.cli.output import say_rows, warn
+from core.language import tr
 from core.runs.device_use import DeviceUse, devices_in_use, use_sentences
 from core.text import first_names, join_names
 from core.units import size
@@ -57,15 +58,22 @@ def sharing_sentence(chosen: Collection[Device], uses: Mapping[str, DeviceUse]) 
     users: dict[str, list[str]] = {}
     for device in chosen:
         use, total = uses.get(device.id, DeviceUse()), device.memory_total_bytes
-        users[device.id] = [f"run {run.dir.name}" for run in use.runs]
+        users[device.id] = [tr("run {dir}", dir=run.dir.name) for run in use.runs]
         if total and (use.others_bytes or 0) >= LARGE_SHARE * total:
-            users[device.id].append(f"{_others(use)} with {size(use.others_bytes)} of its {size(total)}")
+            users[device.id].append(
+                tr(
+                    "{use} with {others_bytes} of its {total}",
+                    use=_others(use),
+                    others_bytes=size(use.others_bytes),
+                    total=size(total),
+                )
+            )
     sentences = use_sentences(chosen, users).values()
-    return f"This run shares its devices: {'; '.join(sentences)}." if sentences else None
+    return tr("This run shares its devices: {sentences}.", sentences="; ".join(sentences)) if sentences else None
 
 
 def _users(use: DeviceUse) -> list[str]:
-    return [*(f"run {run.dir.name}" for run in use.runs), *([_others(use)] if use.others else [])]
+    return [*(tr("run {dir}", dir=run.dir.name) for run in use.runs), *([_others(use)] if use.others else [])]
 
 
 def _others(use: DeviceUse) -> str:
@@ -84,7 +92,11 @@ def _memory(device: Device, sample: Sample | None) -> str | None:
     used = sample.memory_used_bytes if sample else None
     if device.memory_total_bytes is None:
         return None if used is None else size(used)
-    return f"{'-' if used is None else size(used)} of {size(device.memory_total_bytes)}"
+    return tr(
+        "{used} of {memory_total_bytes}",
+        used="-" if used is None else size(used),
+        memory_total_bytes=size(device.memory_total_bytes),
+    )
 
 
 def _percent(sample: Sample | None) -> str | None:

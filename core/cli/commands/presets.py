@@ -10,6 +10,7 @@ from core.cli.output import confirm, is_interactive, say, say_json, say_rows, wa
 from core.config import presets
 from core.config.shell_command import shell_line
 from core.errors import RunError
+from core.language import tr, tr_plural
 from core.runs.ownership import execution_warning
 from core.schema.files import not_written
 from core.text import join_names, replace_control_characters
@@ -26,7 +27,14 @@ def command(options: Namespace) -> int:
     run = find(options)
     if run.owner is not None:
         name = replace_control_characters(run.id)
-        warn(f"Run {name} belongs to {run.owner}. {execution_warning(run.owner, run.spec())}")
+        warn(
+            tr(
+                "Run {name} belongs to {owner}. {execution_warning}",
+                name=name,
+                owner=run.owner,
+                execution_warning=execution_warning(run.owner, run.spec()),
+            )
+        )
     run.catch_up()
     cores = {name: tuple(fields.get("cores") or ()) for name, fields in run.facts.devices.items()}
     line = shell_line(run.spec(), cores)
@@ -39,11 +47,11 @@ def command(options: Namespace) -> int:
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the argument and the option of `keep`."""
-    parser.add_argument("name", metavar="NAME", help="name of the preset, or the path of its file")
+    parser.add_argument("name", metavar="NAME", help=tr("name of the preset, or the path of its file"))
     parser.add_argument(
         "--secrets", choices=("names", "values"),
-        help="what to store of variables that look like secrets: their names, with the values taken from the "
-        "environment at each start, or their values",
+        help=tr("what to store of variables that look like secrets: their names, with the values taken from the "
+        "environment at each start, or their values"),
     )  # fmt: skip
 
 
@@ -53,14 +61,14 @@ def keep(options: Namespace) -> int:
     path = presets.path_of(options.name, presets.default_root())
     replaced = path.exists()
     spec = run.spec()
-    check_owner(options, f"Run {run.id}", run.owner, spec)
+    check_owner(options, tr("Run {id}", id=run.id), run.owner, spec)
     if (secrets := presets.secret_names(spec)) and not _stores_values(options, secrets, path):
         spec = presets.without_values(spec, secrets)
     try:
         presets.save(spec, path)
     except OSError as error:
         raise RunError(
-            not_written(path, error, if_full="Free some space.", otherwise="Choose another file.")
+            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Choose another file."))
         ) from error
     if options.json:
         say_json({"run": run.id, "setup": path.stem, "path": str(path), "replaced": replaced})
@@ -73,13 +81,22 @@ def _stores_values(options: Namespace, names: list[str], path: Path) -> bool:
     """Return whether to store the values of these variables. Raises `ValueError` if there is no terminal to ask on."""
     if options.secrets:
         return bool(options.secrets == "values")
-    known = f"{join_names(names)} {'looks like a secret' if len(names) == 1 else 'look like secrets'}"
+    known = tr_plural("{names} looks like a secret", "{names} look like secrets", len(names), names=join_names(names))
     if options.json or not is_interactive():
         raise ValueError(
-            f"Nothing was saved: {known}. Add --secrets names to take the value from the environment at each start, or "
-            "--secrets values to store it."
+            tr(
+                "Nothing was saved: {known}. Add --secrets names to take the value from the environment at each start, "
+                "or --secrets values to store it.",
+                known=known,
+            )
         )
-    return confirm(f"{known}. Store the value in {path}? Without, it is taken from the environment at each start.")
+    return confirm(
+        tr(
+            "{known}. Store the value in {path}? Without, it is taken from the environment at each start.",
+            known=known,
+            path=path,
+        )
+    )
 
 
 def list_presets(options: Namespace) -> int:
@@ -93,7 +110,12 @@ def list_presets(options: Namespace) -> int:
         for each in found
     ]  # fmt: skip
     if not rows and not options.json:
-        warn(f"There are no presets in {presets.default_root()} yet. `trainyard keep RUN NAME` saves one.")
+        warn(
+            tr(
+                "There are no presets in {default_root} yet. `trainyard keep RUN NAME` saves one.",
+                default_root=presets.default_root(),
+            )
+        )
     for each in found if not options.json else ():
         if each.problem:
             warn(each.problem)

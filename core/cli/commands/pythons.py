@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.output import say, say_rows
+from core.language import tr, tr_noop
 from core.pythons.python_info import REMEDY
 from core.pythons.search import PythonSearch
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 POLL_S = 0.01
 COLUMNS = ("python", "torch", "tensorflow", "keras", "place", "path")
-CUDA = {True: ", CUDA", False: ", no CUDA", None: ""}
+CUDA = {True: ", CUDA", False: tr_noop(", no CUDA"), None: ""}
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `pythons`."""
     parser.add_argument(
         "--near", type=Path, metavar="DIR",
-        help="also search for environments in this folder, or next to this script; default: the current folder",
+        help=tr("also search for environments in this folder, or next to this script; default: the current folder"),
     )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def pythons(options: Namespace) -> int:
 def _search(near: Path | None) -> list[FoundPython]:
     """Return all Pythons. Raises `ValueError` with a sentence if there is no file or folder `near`."""
     if near is not None and not near.exists():
-        raise ValueError(f"There is no file or folder {near}. Name a folder or a script.")
+        raise ValueError(tr("There is no file or folder {near}. Name a folder or a script.", near=near))
     search = PythonSearch()
     try:
         search.start(near or Path())

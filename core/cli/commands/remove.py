@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.cli.output import confirm, is_interactive, say, say_json, say_rows, warn
+from core.language import tr, tr_plural
 from core.runs import index, removal
 from core.runs.states import state_info
 from core.units import disk
@@ -24,9 +25,11 @@ DAY_S = 86_400.0
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `remove`."""
-    parser.add_argument("chosen", metavar="RUN", nargs="*", help="runs, named as for `trainyard show`")
-    parser.add_argument("--older-than", type=float, metavar="DAYS", help="all runs that ended more than DAYS days ago")
-    parser.add_argument("--yes", action="store_true", help="remove them without asking")
+    parser.add_argument("chosen", metavar="RUN", nargs="*", help=tr("runs, named as for `trainyard show`"))
+    parser.add_argument(
+        "--older-than", type=float, metavar="DAYS", help=tr("all runs that ended more than DAYS days ago")
+    )
+    parser.add_argument("--yes", action="store_true", help=tr("remove them without asking"))
 
 
 def remove(options: Namespace) -> int:
@@ -50,7 +53,9 @@ def remove(options: Namespace) -> int:
 def _named_runs(options: Namespace) -> list[Path]:
     """Return the folders of the named runs. Raises `ValueError` with a sentence for each that cannot be removed."""
     if not options.chosen:
-        raise ValueError("No run is named. Name one or more (`trainyard runs` lists them), or give --older-than DAYS.")
+        raise ValueError(
+            tr("No run is named. Name one or more (`trainyard runs` lists them), or give --older-than DAYS.")
+        )
     found = list(dict.fromkeys(_folder(options.runs, text) for text in options.chosen))
     if problems := [problem for each in found if (problem := removal.why_not(each))]:
         raise ValueError(" ".join(problems))
@@ -65,9 +70,11 @@ def _folder(root: Path, text: str) -> Path:
 def _older_runs(options: Namespace) -> list[Path]:
     """Return the runs that ended before `--older-than` days, newest first, without links."""
     if options.chosen:
-        raise ValueError("Both runs and --older-than are given. Give one of them.")
+        raise ValueError(tr("Both runs and --older-than are given. Give one of them."))
     if not (math.isfinite(options.older_than) and options.older_than >= 0):
-        raise ValueError(f"--older-than {options.older_than:g} is not a number of days. Give 0 or more.")
+        raise ValueError(
+            tr("--older-than {older_than:g} is not a number of days. Give 0 or more.", older_than=options.older_than)
+        )
     before = time.time() - options.older_than * DAY_S
     return [
         each.dir
@@ -89,13 +96,17 @@ def _confirmed(options: Namespace, count: int) -> bool:
     if options.yes:
         return True
     if options.json or not is_interactive():
-        raise ValueError("Nothing was removed: there is no terminal to confirm on. Add --yes to remove without asking.")
-    return confirm(f"Remove {'this run' if count == 1 else f'these {count} runs'}? This cannot be undone.")
+        raise ValueError(
+            tr("Nothing was removed: there is no terminal to confirm on. Add --yes to remove without asking.")
+        )
+    return confirm(
+        tr_plural("Remove this run? This cannot be undone.", "Remove these {count} runs? This cannot be undone.", count)
+    )
 
 
 def _show(options: Namespace, chosen: Sequence[Path]) -> None:
     if not chosen:
-        say("There is nothing to remove.")
+        say(tr("There is nothing to remove."))
     states = {each.dir: state_info(each.state).label.lower() for each in index.RunIndex(options.runs).poll()}
     rows = [
         {"run": each.name, "state": states.get(each, "over"), "disk": disk(removal.size_bytes(each))} for each in chosen
@@ -110,7 +121,14 @@ def _show_result(removed: Mapping[Path, Removed]) -> None:
     count = sum(not each.problem for each in removed.values())
     freed = sum(each.freed_bytes for each in removed.values())
     if count or freed:
-        say(f"Removed {count} {'run' if count == 1 else 'runs'} and freed {disk(freed)} of disk space.")
+        say(
+            tr_plural(
+                "Removed {count} run and freed {freed} of disk space.",
+                "Removed {count} runs and freed {freed} of disk space.",
+                count,
+                freed=disk(freed),
+            )
+        )
 
 
 def _document(removed: Mapping[Path, Removed]) -> dict[str, object]:

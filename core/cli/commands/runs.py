@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from core.catalog.strategies import strategy_of
 from core.cli.commands.common import find
 from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
+from core.language import tr, tr_plural
 from core.metrics import expression_trial
 from core.runs import index
 from core.runs.states import state_info
@@ -31,11 +32,11 @@ def list_runs(options: Namespace) -> int:
         for each in index.RunIndex(options.runs).poll()
     ]  # fmt: skip
     if not rows and not options.json:
-        where = f"There are no runs in {options.runs}"
+        where = tr("There are no runs in {runs}", runs=options.runs)
         warn(
-            f"{where} yet."
+            tr("{where} yet.", where=where)
             if options.runs.exists()
-            else f"There is no folder {options.runs}, so there are no runs yet."
+            else tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs)
         )
     columns = ("run", "state", "step", "loss")
     return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
@@ -48,18 +49,33 @@ def show(options: Namespace) -> int:
     if options.json:
         say_json(document)
         return 0
-    say(f"{run.id}: {state_info(run.facts.state).label.lower()}, {run.facts.step} steps")
+    say(
+        tr(
+            "{id}: {label}, {step} steps",
+            id=run.id,
+            label=state_info(run.facts.state).label.lower(),
+            step=run.facts.step,
+        )
+    )
     if run.owner:
-        say(f"  It belongs to {run.owner}.")
+        say(tr("  It belongs to {owner}.", owner=run.owner))
     say(f"  {_training(run.spec())}")
     for name, values in document["metrics"].items():
-        count = "1 value" if values["count"] == 1 else f"{values['count']} values"
-        say(f"  {name}: last {short(values['last'])}, smallest {short(values['min'])}, {count}")
+        count = tr_plural("{count} value", "{count} values", values["count"])
+        say(
+            tr(
+                "  {name}: last {last}, smallest {smallest}, {count}",
+                name=name,
+                last=short(values["last"]),
+                smallest=short(values["min"]),
+                count=count,
+            )
+        )
     if not document["metrics"] and (sentence := no_measurement(run)):
         say(f"  {sentence}")
     for each in document["checkpoints"]:
-        written = f"{each['bytes'] / BYTES_PER_MB:.1f} MB ({short(each['reason'])})"
-        say(f"  checkpoint {each['name']}: step {each['step']}, {written}")
+        written = tr("{size:.1f} MB ({reason})", size=each["bytes"] / BYTES_PER_MB, reason=short(each["reason"]))
+        say(tr("  checkpoint {name}: step {step}, {written}", name=each["name"], step=each["step"], written=written))
     for line in release_lines(run.facts):
         say(f"  {line}")
     facts, log = run.facts, log_of(run) if run.facts.error else None
@@ -73,15 +89,29 @@ def _training(spec: RunSpec) -> str:
     """Return what is trained, how, and on which devices."""
     devices = ", ".join(spec.devices)
     if spec.script is None:
-        return f"{spec.framework} {spec.strategy} on {devices}, recipe {spec.own_recipe.path}"
+        return tr(
+            "{framework} {strategy} on {devices}, recipe {path}",
+            framework=spec.framework,
+            strategy=spec.strategy,
+            devices=devices,
+            path=spec.own_recipe.path,
+        )
     command = shlex.join([spec.python, *spec.script.command])
-    return f"script on {devices}, {strategy_of(spec).title.lower()}: {command} in {spec.working_dir}"
+    return tr(
+        "script on {devices}, {title}: {command} in {working_dir}",
+        devices=devices,
+        title=strategy_of(spec).title.lower(),
+        command=command,
+        working_dir=spec.working_dir,
+    )
 
 
 def add_expression(parser: ArgumentParser) -> None:
     """Add the argument of `try`."""
     parser.add_argument(
-        "expression", metavar="REGEX", help="a regular expression with a named group for each metric: (?P<loss>\\S+)"
+        "expression",
+        metavar="REGEX",
+        help=tr("a regular expression with a named group for each metric: (?P<loss>\\S+)"),
     )
 
 

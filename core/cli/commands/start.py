@@ -20,6 +20,7 @@ from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
+from core.language import tr
 from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
@@ -50,13 +51,19 @@ def run(options: Namespace) -> int:
         case PresetChoice():
             spec = compose_preset(choices, found.devices)
             path = presets.path_of(choices.preset, presets.default_root())
-            check_owner(options, f"The preset {path}", owner_of_file(path), spec)
+            check_owner(options, tr("The preset {path}", path=path), owner_of_file(path), spec)
             return _start(options, spec, found)
         case ScriptChoices():
             check = check_script(ScriptCheckRequest.of(choices))
             spec = fill_in(check, choices, found.devices)
             if choices.launch is None and len(spec.devices) > 1:
-                warn(f"{strategy_of(spec).title}, chosen from the source. {check.why} --launch chooses another.")
+                warn(
+                    tr(
+                        "{title}, chosen from the source. {why} --launch chooses another.",
+                        title=strategy_of(spec).title,
+                        why=check.why,
+                    )
+                )
             return _start(options, spec, found, check)
 
 
@@ -64,7 +71,7 @@ def again(options: Namespace) -> int:
     """Start a new run with the settings of another, and wait for the end unless --detach is given."""
     earlier = Run.attach(index.find(options.runs, options.run))
     spec = earlier.spec()
-    check_owner(options, f"Run {earlier.id}", earlier.owner, spec)
+    check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, spec)
     return _start(options, _with_ports(options, spec), survey())
 
 
@@ -73,7 +80,7 @@ def resume(options: Namespace) -> int:
     run_dir = index.find(options.runs, options.run)
     earlier = Run.attach(run_dir)
     if earlier.owner is not None:
-        check_owner(options, f"Run {earlier.id}", earlier.owner, earlier.spec())
+        check_owner(options, tr("Run {id}", id=earlier.id), earlier.owner, earlier.spec())
     if problems := validation.port_problems(_with_ports(options, earlier.spec())):
         raise ValueError(" ".join(map(str, problems)))
     with _interrupts_blocked():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.output import confirm, is_interactive, say, say_json, say_table, warn
 from core.errors import RunError
+from core.language import tr
 from core.runs import leftovers
 from core.system.process_info import shortened
 from core.system.procfs import PROC
@@ -27,7 +28,7 @@ COMMAND_LENGTH = 80
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `sweep`."""
-    parser.add_argument("--end", action="store_true", help="terminate them without asking")
+    parser.add_argument("--end", action="store_true", help=tr("terminate them without asking"))
 
 
 def sweep(options: Namespace) -> int:
@@ -49,8 +50,8 @@ def sweep(options: Namespace) -> int:
 
 def _confirmed() -> bool:
     if is_interactive():
-        return confirm("Terminate them?")
-    warn("No process was terminated: there is no terminal to ask on. `trainyard sweep --end` terminates them.")
+        return confirm(tr("Terminate them?"))
+    warn(tr("No process was terminated: there is no terminal to ask on. `trainyard sweep --end` terminates them."))
     return False
 
 
@@ -69,9 +70,9 @@ def _end(found: Sequence[OrphanedProcess], options: Namespace) -> TerminationRes
 
 def _show(found: Sequence[OrphanedProcess]) -> None:
     if not found:
-        say("No processes are left from runs that are over.")
+        say(tr("No processes are left from runs that are over."))
     for why in dict.fromkeys(each.why for each in found):
-        say(f"{replace_control_characters(why)} Processes left:")
+        say(tr("{why} Processes left:", why=replace_control_characters(why)))
         say_table([COLUMNS, *(_row(each) for each in found if each.why == why)], indent="  ")
 
 
@@ -85,18 +86,20 @@ def _age(seconds: float) -> str:
     for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    return tr("{seconds:.0f} s", seconds=seconds)
 
 
 def _show_result(result: TerminationResult[OrphanedProcess]) -> None:
     for each in result.ended:
-        say(f"Terminated {_words(each.target)} with {each.signal}.")
+        say(tr("Terminated {target} with {signal}.", target=_words(each.target), signal=each.signal))
     for other in result.left:
-        warn(f"Not terminated: {_words(other.target)}, which is still running. {other.why}")
+        warn(tr("Not terminated: {target}, which is still running. {why}", target=_words(other.target), why=other.why))
 
 
 def _words(found: OrphanedProcess) -> str:
-    return replace_control_characters(f"pid {found.process.pid} {found.name} of run {found.run_id}")
+    return replace_control_characters(
+        tr("pid {pid} {found} of run {run_id}", pid=found.process.pid, found=found.name, run_id=found.run_id)
+    )
 
 
 # -- JSON ----------------------------------------------------------------------------------------

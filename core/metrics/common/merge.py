@@ -30,6 +30,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.metrics.common.reading import Reading
 
 if TYPE_CHECKING:
@@ -225,9 +226,16 @@ class MetricMerger:
         """Add a notice about a skipped curve of the same kind in another folder."""
         if _kind(shown) != _kind(source) or _folder(shown) == _folder(source):
             return
-        beginning = f"{_folder(source)} has a curve of"
+        beginning = tr("{source} has a curve of", source=_folder(source))
         if not any(notice.startswith(beginning) for notice in self.notices):
-            self.notices.append(f"{beginning} {name}, too. Only the curve in {_folder(shown)} is shown.")
+            self.notices.append(
+                tr(
+                    "{beginning} {name}, too. Only the curve in {shown} is shown.",
+                    beginning=beginning,
+                    name=name,
+                    shown=_folder(shown),
+                )
+            )
 
 
 def _joined(readings: list[MergedReading]) -> list[MergedReading]:

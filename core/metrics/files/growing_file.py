@@ -6,6 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.schema.files import open_to_read
 
 if TYPE_CHECKING:
@@ -52,7 +53,11 @@ class GrowingFile:
             self.trouble = ""
             return b""
         except OSError as error:
-            self.trouble = f"{self.path} cannot be read: {error.strerror or error}. Its metrics are missing here."
+            self.trouble = tr(
+                "{path} cannot be read: {strerror}. Its metrics are missing here.",
+                path=self.path,
+                strerror=error.strerror or error,
+            )
             return b""
         self.trouble = ""
         return data

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from core.language import tr
 from core.metrics.common.names import VALIDATION, canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.files.growing_file import BLOCK_BYTES, GrowingFile
@@ -167,8 +168,12 @@ class JsonLines(LineFile):
         except ValueError as error:
             if not self.complaint:
                 text = line[:SHOWN_CHARACTERS].decode("utf-8", "replace")
-                self.complaint = (
-                    f"A line of {self.path} was skipped: {error}. The line is {text!r}; write lines such as {EXAMPLE}."
+                self.complaint = tr(
+                    "A line of {path} was skipped: {error}. The line is {text!r}; write lines such as {example}.",
+                    path=self.path,
+                    error=error,
+                    text=text,
+                    example=EXAMPLE,
                 )
             return None
 
@@ -196,13 +201,13 @@ def read_object(line: bytes) -> Reading:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        raise ValueError("it is not JSON") from None
+        raise ValueError(tr("it is not JSON")) from None
     if not isinstance(found, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 (the line is wrong, not the caller's type)
+        raise ValueError(tr("it is not a JSON object"))  # noqa: TRY004 (the line is wrong, not the caller's type)
     part = next((found[name] for name in PARTS if isinstance(found.get(name), str)), "")
     reading = _reading_of(_numbers(found), validation=part.lower() in VALIDATION)
     if reading is None:
-        raise ValueError("it has no number besides step, epoch and time")
+        raise ValueError(tr("it has no number besides step, epoch and time"))
     return reading
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.metrics.common.names import VALIDATION, canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.files.crc32c import crc32c, headers, masked
@@ -75,7 +76,9 @@ class EventFile:
     def trouble(self) -> str:
         """A sentence that says what is wrong with the file; "" if nothing is."""
         if self._damaged:
-            return f"{self.path} has damaged records. They are skipped, and their metrics are missing here."
+            return tr(
+                "{path} has damaged records. They are skipped, and their metrics are missing here.", path=self.path
+            )
         return self._file.trouble
 
     def poll(self, *, ended: bool = False) -> list[Reading]:  # noqa: ARG002 (an incomplete last record stays so)
@@ -279,9 +282,9 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, int, bytes]]:
         elif wire in {FIXED64, FIXED32}:
             size = 8 if wire == FIXED64 else 4
         else:
-            raise ValueError(f"unknown wire type {wire}")
+            raise ValueError(tr("unknown wire type {wire}", wire=wire))
         if at + size > len(message):
-            raise ValueError("a field exceeds its message")
+            raise ValueError(tr("a field exceeds its message"))
         yield number, wire, 0, message[at : at + size]
         at += size
 
@@ -295,7 +298,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return whole & 0xFFFFFFFFFFFFFFFF, place + 1
         shift += 7
-    raise ValueError("a varint without an end")
+    raise ValueError(tr("a varint without an end"))
 
 
 def _signed(whole: int) -> int:

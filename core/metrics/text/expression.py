@@ -12,6 +12,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.metrics.common.names import canonical, counts, is_counter
 from core.metrics.common.reading import Reading
 from core.metrics.text import matching
@@ -32,7 +33,7 @@ SHOWN_CHARACTERS = 60
 MAX_SLOW_LINES = 3
 """Lines that may take too long before an expression is disabled."""
 TOTALS = frozenset({"total", "steps_total", "total_steps"})
-REMEDY = "Name at least one metric, for example (?P<loss>[\\d.]+)."
+REMEDY = tr_noop("Name at least one metric, for example (?P<loss>[\\d.]+).")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,23 @@ def compile_expression(text: str) -> Expression:
             warnings.simplefilter("ignore")  # about syntax that a later Python will read differently
             groups = re.compile(text).groupindex
     except re.error as error:
-        where = f" at character {error.pos + 1}" if error.pos is not None else ""
+        where = tr(" at character {pos}", pos=error.pos + 1) if error.pos is not None else ""
         raise ValueError(
-            f"The expression is not a valid regular expression: {error.msg}{where}. Correct it."
+            tr(
+                "The expression is not a valid regular expression: {msg}{where}. Correct it.",
+                msg=error.msg,
+                where=where,
+            )
         ) from error
     except (OverflowError, RecursionError) as error:
-        raise ValueError(f"The expression is too large to be used: {error}. Shorten it.") from error
+        raise ValueError(tr("The expression is too large to be used: {error}. Shorten it.", error=error)) from error
     if not groups:
-        raise ValueError(f"The expression has no named group, so it names no metric. {REMEDY}")
+        raise ValueError(tr("The expression has no named group, so it names no metric. {remedy}", remedy=tr(REMEDY)))
     if not any(_is_metric(name) for name in groups):
         names = ", ".join(groups)
-        raise ValueError(f"The expression names only counters ({names}) and no metric. {REMEDY}")
+        raise ValueError(
+            tr("The expression names only counters ({names}) and no metric. {remedy}", names=names, remedy=tr(REMEDY))
+        )
     return Expression(text)
 
 
@@ -111,7 +118,9 @@ def try_on(text: str, sample: bytes, seconds: float = 1.0) -> Tried:
     readings = tuple(reading for groups in matched if (reading := expression.reading(groups)) is not None)
     problem = matcher.problem
     if problem is None and matched and not readings:
-        problem = "The expression matches, but its groups hold no numbers. Put the brackets around the number alone."
+        problem = tr(
+            "The expression matches, but its groups hold no numbers. Put the brackets around the number alone."
+        )
     return Tried(readings=readings, lines=len(texts), matched=len(matched), problem=problem)
 
 
@@ -166,9 +175,11 @@ class Matcher:
         self._slow += 1
         if self._slow >= self.slow_lines:
             shown = line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}..."
-            self.problem = (
-                f"The expression needs more than {self.seconds:g} s for the line {shown!r}, so it is not used. "
-                "The cause is mostly a repetition within a repetition, such as (.*)* or (a+)+: write it without."
+            self.problem = tr(
+                "The expression needs more than {seconds:g} s for the line {shown!r}, so it is not used. "
+                "The cause is mostly a repetition within a repetition, such as (.*)* or (a+)+: write it without.",
+                seconds=self.seconds,
+                shown=shown,
             )
 
 

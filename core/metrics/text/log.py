@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.metrics.dialects import pairs
 from core.metrics.dialects.registry import BARS, PAIRS
 from core.metrics.text.expression import Matcher
@@ -51,9 +52,10 @@ class LogReader:
         """A sentence that says why the user's expression was disabled or found nothing; None otherwise."""
         if self._matcher is None or self._matcher.problem or not (self._ended and self._seen) or self._found:
             return self._matcher.problem if self._matcher else None
-        return (
-            f"The expression found nothing in the {self._seen} printed lines, so there is no curve. "
-            "Try another on this log (trainyard try), or remove it: the output of most programs needs no expression."
+        return tr(
+            "The expression found nothing in the {seen} printed lines, so there is no curve. "
+            "Try another on this log (trainyard try), or remove it: the output of most programs needs no expression.",
+            seen=self._seen,
         )
 
     def take(self, data: bytes) -> list[Reading]:

@@ -21,6 +21,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
+from core.language import tr
 from core.metrics.common.reading import Reading
 from core.metrics.dialects import bars
 from core.metrics.dialects.registry import Statement, statement_of
@@ -203,7 +204,7 @@ def _template_of(statements: Sequence[Statement], lines: Sequence[Sequence[float
     Raises `AmbiguousError` if the statements differ in more than numbers, or if the origin of a number is unclear.
     """
     if len({_without_numbers(each) for each in statements}) > 1:
-        raise AmbiguousError("the lines say different things")
+        raise AmbiguousError(tr("the lines say different things"))
     readings = [each.reading for each in statements if each.reading is not None]
     names = tuple(readings[0].values) if readings else ()
     wanted = [[getattr(reading, name) for reading in readings] for name in READING_NUMBERS]
@@ -235,7 +236,7 @@ class _LineNumbers:
         self.derived: list[Derivation] = []
         changing = [column for column in self._columns if any(column)]
         if len(set(changing)) < len(changing) or any(len(set(column)) == 1 for column in changing):
-            raise AmbiguousError("equal numbers cannot be told apart")
+            raise AmbiguousError(tr("equal numbers cannot be told apart"))
 
     def index_of(self, wanted: Sequence[float | None]) -> int:
         """Return the index of the number that has these values: among a line's numbers, the derived ones, and None.
@@ -253,7 +254,7 @@ class _LineNumbers:
             fitting = [derive for derive in derivations() if [derive(line) for line in self._lines] == list(wanted)]
             if len(fitting) == 1:
                 return self._derive(fitting[0])
-        raise AmbiguousError("a number of unclear origin")
+        raise AmbiguousError(tr("a number of unclear origin"))
 
     def _from_one(self) -> Iterator[Derivation]:
         for at in range(len(self._columns)):

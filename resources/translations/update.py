@@ -1,0 +1,132 @@
+"""Bring the translations up to date with the source: collect all sentences, merge them, compile.
+
+    python resources/translations/update.py [--check]
+
+Each language is a folder with `LC_MESSAGES/trainyard.po`, which people edit, and `trainyard.mo`, which is made from it.
+New sentences are added without a translation, changed ones are marked as fuzzy, and unused ones are dropped. `--check`
+changes nothing; it prints what is missing or out of date, and ends with 1 if there is anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SOURCES = ("core", "gui")
+KEYWORDS = {"tr": None, "tr_noop": None, "tr_plural": (1, 2)}
+COMMANDS = ROOT / "core" / "cli" / "commands"
+"""The docstring of a command is its help."""
+FIELD = re.compile(r"\{(\w+)[^{}]*\}")
+
+
+def main(arguments: list[str]) -> int:
+    """Update or check all languages."""
+    source = collect()
+    problems = []
+    for path in sorted(HERE.glob("*/LC_MESSAGES/trainyard.po")):
+        if "--check" in arguments:
+            problems += check(path, source)
+        else:
+            update(path, source)
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+def collect() -> Catalog:
+    """Return all sentences of the source, with where they stand."""
+    source = Catalog(project="Trainyard")
+    for folder in SOURCES:
+        found = extract_from_dir(
+            ROOT / folder,
+            method_map=[("**.py", "python")],
+            keywords=KEYWORDS,
+            comment_tags=["Translators:"],
+            strip_comment_tags=True,
+        )
+        for file, line, message, comments, _ in found:
+            source.add(message, locations=[(f"{folder}/{file}", line)], auto_comments=comments)
+    for path, line, summary in _commands():
+        source.add(summary, locations=[(path, line)])
+    return source
+
+
+def _commands() -> Iterator[tuple[str, int, str]]:
+    for path in [*sorted(COMMANDS.glob("*.py")), COMMANDS.parent / "__main__.py"]:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            is_command = isinstance(node, ast.FunctionDef) and [each.arg for each in node.args.args] == ["options"]
+            if is_command and isinstance(node, ast.FunctionDef) and (summary := ast.get_docstring(node)):
+                yield path.relative_to(ROOT).as_posix(), node.lineno, summary.strip()
+
+
+def update(path: Path, source: Catalog) -> None:
+    """Merge the sentences of the source into one language, and compile it."""
+    catalogue = _read(path)
+    catalogue.update(source, no_fuzzy_matching=False)
+    catalogue.obsolete.clear()
+    with path.open("wb") as file:
+        # Without line numbers, a change elsewhere in a file changes no translation.
+        write_po(file, catalogue, width=120, include_lineno=False, sort_by_file=True, ignore_obsolete=True)
+    path.with_suffix(".mo").write_bytes(compiled(path))
+
+
+def compiled(path: Path) -> bytes:
+    """Return a language as the `gettext` module reads it."""
+    file = io.BytesIO()
+    write_mo(file, _read(path))
+    return file.getvalue()
+
+
+def check(path: Path, source: Catalog) -> list[str]:
+    """Return what is missing, out of date, or wrong in one language, in sentences."""
+    catalogue, name = _read(path), path.parents[1].name
+    problems = [
+        f"{name}: not in the catalogue: {message.id!r}"
+        for message in source
+        if message.id and message.id not in catalogue
+    ]
+    for message in catalogue:
+        if not message.id:
+            continue
+        identifiers = [message.id] if isinstance(message.id, str) else list(message.id)
+        texts = [message.string] if isinstance(message.string, str) else list(message.string)
+        if message.id not in source:
+            problems.append(f"{name}: no longer in the source: {identifiers[0]!r}")
+        elif not all(texts) or message.fuzzy:
+            problems.append(f"{name}: not translated: {identifiers[0]!r}")
+        elif any(
+            _fields(text) - _fields(*identifiers) or _fields(identifiers[-1]) - _fields(text) - {"count"}
+            for text in texts
+        ):
+            problems.append(f"{name}: other fields than in English: {identifiers[0]!r}")
+    binary = path.with_suffix(".mo")
+    if not binary.is_file() or binary.read_bytes() != compiled(path):
+        problems.append(f"{name}: {binary.name} is out of date")
+    return problems
+
+
+def _fields(*texts: str) -> set[str]:
+    return {field for text in texts for field in FIELD.findall(text.replace("{{", "").replace("}}", ""))}
+
+
+def _read(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, locale=path.parents[1].name, domain="trainyard")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
