@@ -71,10 +71,7 @@ def _catch_exceptions(window: MainWindow) -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         log.critical("An error in the window", exc_info=(kind, error, trace))
-        window.panels.message.show_message(
-            f"Something went wrong in the window: {error!r}. Runs are not affected. Please report this.",
-            "bad",
-        )
+        window.controllers.help.show_error(error)
 
     sys.excepthook = hook
 

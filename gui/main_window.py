@@ -11,7 +11,9 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu
 from core.runs.states import state_info
 from gui.controllers.device_controller import DeviceController
 from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
+from gui.controllers.help_controller import HelpController
 from gui.controllers.memory_controller import MemoryController
+from gui.controllers.menu_controller import MenuController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
@@ -44,7 +46,11 @@ class Controllers:
         self.removal = RemovalController(panels, services)
         self.memory = MemoryController(panels, services)
         self.devices = DeviceController(panels, services, self.memory)
-        for controller in (self.start, self.run, self.reuse, self.removal, self.memory, self.devices):
+        self.menu = MenuController(window, panels, services, self.layout)
+        self.help = HelpController(panels, services)
+        for controller in (
+            self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
+        ):  # fmt: skip
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
 
 

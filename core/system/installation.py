@@ -41,3 +41,11 @@ def documents() -> dict[str, Path]:
 def _title(path: Path) -> str:
     with path.open(encoding="utf-8", errors="replace") as file:
         return file.readline().lstrip("# ").strip() or path.stem
+
+
+def document_text(path: Path) -> str:
+    """Return the text of a document, or a sentence why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}."

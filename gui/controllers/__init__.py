@@ -5,5 +5,6 @@
 - `reuse_controller`: start from an earlier run or a preset
 - `removal_controller`: delete runs
 - `device_controller`, `memory_controller`: show devices, memory and processes
+- `menu_controller`, `help_controller`: connect the menu bar; documents, keys, About and the report
 - `dock_layout`, `window_state`: place the panels; save and restore them
 """

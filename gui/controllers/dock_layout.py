@@ -12,6 +12,7 @@ from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
 from gui.panels.failure_card import FailureCard
 from gui.panels.memory.leftovers_strip import LeftoversStrip
+from gui.panels.menu_bar import MenuBar
 from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.run_list import RunList
 from gui.panels.setup.setup_panel import SetupPanel
@@ -30,6 +31,7 @@ class MainPanels:
 
     def __init__(self, theme: Theme) -> None:
         self.theme = theme
+        self.menu = MenuBar()
         self.header = HeaderPanel(theme)
         self.message = MessageStrip("messageStrip", theme)
         self.run_message = MessageStrip("runStrip", theme)
@@ -105,7 +107,7 @@ class DockLayout(QObject):
             (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
         ):
             window.setCorner(corner, area)
-        window.setMenuWidget(_stacked(panels.header, panels.message, panels.run_message, panels.leftovers))
+        window.setMenuWidget(_stacked(panels.menu, panels.header, panels.message, panels.run_message, panels.leftovers))
         window.setCentralWidget(panels.plots)
         Overlay(panels.failure, panels.plots, window)
         theme = panels.theme

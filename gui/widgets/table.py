@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem
 
-from gui.widgets.plain_text import PlainLabel
+from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +39,17 @@ def plain_table(
     table.verticalHeader().setDefaultSectionSize(ROW_PX)
     table.horizontalHeader().setFixedHeight(HEADING_PX)
     table.horizontalHeader().setHighlightSections(False)
+
+
+def show_texts(table: QTableWidget, rows: Sequence[Sequence[str]]) -> None:
+    """Fill a table that is not changed later; the last column takes the room, its tooltips have the whole text."""
+    table.setRowCount(len(rows))
+    for number, row in enumerate(rows):
+        for column, text in enumerate(row):
+            table.setItem(number, column, text_item(text))
+        cell(table, number, len(row) - 1).setToolTip(verbatim(row[-1]))
+    table.resizeColumnsToContents()
+    table.horizontalHeader().setStretchLastSection(True)
 
 
 def text_item(text: str = "", *, right: bool = False) -> QTableWidgetItem:

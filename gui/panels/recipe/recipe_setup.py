@@ -224,7 +224,7 @@ class RecipeSetup(QWidget):
 
     def _lay_out(self) -> None:
         rows = self._rows = form(self)
-        rows.addRow(label("&Framework", self._framework), self._framework)
+        rows.addRow(label("Framewor&k", self._framework), self._framework)
         rows.addRow(label("Strateg&y", self._strategy), self._strategy)
         rows.addRow("", self._ports.widget)
         self.show_open_ports(offered=False)

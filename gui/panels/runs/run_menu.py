@@ -47,6 +47,8 @@ class RunMenu(QMenu):
     def show_run(self, run_dir: Path | str) -> None:
         """Set the run that the menu is about."""
         self._run_dir = str(run_dir)
+        for action in self.actions():
+            action.setEnabled(bool(self._run_dir))
 
 
 class RunMenuButton(QToolButton):

@@ -1,0 +1,97 @@
+"""Connect the menu bar with the panels: each action does what its button or tab does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QFileDialog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QMainWindow
+
+    from gui.services.services import Services
+
+    from .dock_layout import DockLayout, MainPanels
+
+RECIPES = "Python files (*.py);;All files (*)"
+
+
+class MenuController(QObject):
+    """Keeps nothing: the panels and the window have the state, and the menus are brought up to date as they open."""
+
+    def __init__(self, window: QMainWindow, panels: MainPanels, services: Services, layout: DockLayout) -> None:
+        super().__init__()
+        self._window, self._panels = window, panels
+        self._orphans = services.orphan_scanner
+        self._fill()
+        menu = panels.menu
+        for name, action in (
+            ("openRecipe", self._open_recipe), ("openScript", self._open_script),
+            ("close", window.close), ("quit", window.close),
+            ("resetLayout", layout.reset), ("fullScreen", self._toggle_full_screen),
+            ("processes", panels.details.raise_processes), ("leftovers", self._find_leftovers),
+        ):  # fmt: skip
+            menu.action(name).triggered.connect(lambda _, action=action: action())
+        for number, tab in enumerate(menu.tabs):
+            tab.triggered.connect(lambda _, number=number: self._raise_tab(number))
+        menu.view.aboutToShow.connect(self._show_view)
+        self._show_view()
+
+    def _fill(self) -> None:
+        """Add the actions that other panels have."""
+        menu, buttons = self._panels.menu, self._panels.header.buttons
+        presets = self._panels.setup.presets.menu().menuAction()
+        presets.setText("&Presets")
+        menu.add_before_leaving(presets)
+        menu.add_button("start", buttons.start)
+        menu.add_button("pause", buttons.pause)
+        menu.add_button("stop", buttons.stop)
+        menu.add_button("save", buttons.save, "Save checkpoint")
+        menu.run.addSeparator()
+        menu.run.addActions(self._panels.header.again.run_menu.actions())
+
+    def _open_recipe(self) -> None:
+        self._choose_file("Open a recipe", self._panels.setup.open_recipe)
+
+    def _open_script(self) -> None:
+        self._choose_file("Open a script", self._panels.setup.open_script)
+
+    def _choose_file(self, title: str, use: Callable[[Path], None]) -> None:
+        dialog = QFileDialog(self._window, title, "", RECIPES)
+        dialog.setObjectName("openDialog")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(lambda path: use(Path(path)))
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def _find_leftovers(self) -> None:
+        self._orphans.scan()
+        self._panels.details.raise_processes()
+
+    def _toggle_full_screen(self) -> None:
+        if self._window.isFullScreen():
+            self._window.showNormal()
+        else:
+            self._window.showFullScreen()
+        self._show_view()
+
+    def _show_view(self) -> None:
+        tabs = self._panels.details.tabs
+        self._panels.menu.show_tabs([tabs.tabText(tab) for tab in self._visible_tabs()])
+        self._panels.menu.action("fullScreen").setChecked(self._window.isFullScreen())
+
+    def _visible_tabs(self) -> list[int]:
+        tabs = self._panels.details.tabs
+        return [tab for tab in range(tabs.count()) if tabs.isTabVisible(tab)]
+
+    def _raise_tab(self, number: int) -> None:
+        visible = self._visible_tabs()
+        if number < len(visible):
+            self._panels.details.tabs.setCurrentIndex(visible[number])
+            page = self._panels.details.currentWidget()
+            if page is not None:
+                page.setFocus()

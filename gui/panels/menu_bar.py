@@ -1,0 +1,149 @@
+"""The menu bar: the actions of the window by name, with their keys. What they do is connected elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMenu, QMenuBar
+
+from gui.widgets.plain_text import menu_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtWidgets import QAbstractButton
+
+TAB_KEYS = 9
+"""Tabs that have a key: Ctrl+1 to Ctrl+9."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An action of a menu."""
+
+    name: str
+    """Its object name, without `Action`."""
+    text: str
+    keys: str = ""
+    checkable: bool = False
+
+
+FILE = (
+    Entry(name="openRecipe", text="Open &recipe…", keys="Ctrl+O"),
+    Entry(name="openScript", text="Open &script…", keys="Ctrl+Shift+O"),
+)
+LEAVE = (
+    Entry(name="close", text="&Close window", keys="Ctrl+W"),
+    Entry(name="quit", text="&Quit", keys="Ctrl+Q"),
+)
+VIEW = (
+    Entry(name="resetLayout", text="&Reset layout"),
+    Entry(name="fullScreen", text="&Full screen", keys="F11", checkable=True),
+)
+TOOLS = (
+    Entry(name="leftovers", text="&Find processes left over"),
+    Entry(name="processes", text="&Processes on the devices"),
+)
+HELP = (
+    Entry(name="documents", text="&Documentation", keys="F1"),
+    Entry(name="keys", text="&Keys", keys="Ctrl+?"),
+    Entry(name="report", text="&Copy report"),
+    Entry(name="about", text="&About Trainyard"),
+)
+
+
+class MenuBar(QMenuBar):
+    """Five menus. An action that stands for a button presses it, and is enabled exactly when the button is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("menuBar")
+        self.setNativeMenuBar(False)  # it is inside the window's own heading
+        self.setAccessibleName("Menu")
+        self._actions: dict[str, QAction] = {}
+        self.file, self.run, self.view, self.tools, self.help = (
+            self._menu(name, text)
+            for name, text in (
+                ("fileMenu", "&File"), ("runMenuBar", "&Run"), ("viewMenu", "&View"), ("toolsMenu", "&Tools"),
+                ("helpMenu", "&Help"),
+            )
+        )  # fmt: skip
+        self._add(self.file, FILE)
+        self._before_leaving = self.file.addSeparator()
+        self._add(self.file, LEAVE)
+        self.tabs = [self._action(Entry(name=f"tab{n}", text="", keys=f"Ctrl+{n}")) for n in range(1, TAB_KEYS + 1)]
+        self.view.addActions(self.tabs)
+        self._after_tabs = self.view.addSeparator()
+        self._add(self.view, VIEW)
+        self._add(self.tools, TOOLS)
+        self._add(self.help, HELP)
+
+    def action(self, name: str) -> QAction:
+        """Return an action by its name."""
+        return self._actions[name]
+
+    def add_before_leaving(self, *actions: QAction) -> None:
+        """Add actions or the actions of submenus to the menu File, above those that close the window."""
+        self.file.insertActions(self._before_leaving, actions)
+
+    def add_to_view(self, *actions: QAction) -> None:
+        """Add actions or the actions of submenus to the menu View, below the tabs."""
+        self.view.insertSeparator(self._after_tabs)
+        self.view.insertActions(self._after_tabs, actions)
+
+    def add_button(self, name: str, button: QAbstractButton, text: str = "") -> None:
+        """Add an action to the menu Run that presses a button; without a text, it has that of the button."""
+        action = self._action(Entry(name=name, text=text or button.text()))
+        action.triggered.connect(button.click)
+        button.installEventFilter(_Enabling(button, action))
+
+        def describe() -> None:
+            # The key belongs to the button: two owners of one key would make Qt press neither.
+            keys = button.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            action.setText(f"{menu_text(text or button.text())}\t{keys}")
+
+        describe()
+        self.run.aboutToShow.connect(describe)
+        self.run.addAction(action)
+
+    def show_tabs(self, titles: Sequence[str]) -> None:
+        """Name the tabs that can be seen now."""
+        for number, action in enumerate(self.tabs):
+            action.setVisible(number < len(titles))
+            action.setText(menu_text(titles[number]) if number < len(titles) else "")
+
+    def _menu(self, name: str, text: str) -> QMenu:
+        menu = self.addMenu(text)
+        menu.setObjectName(name)
+        menu.setToolTipsVisible(True)
+        return menu
+
+    def _add(self, menu: QMenu, entries: Sequence[Entry]) -> None:
+        menu.addActions([self._action(entry) for entry in entries])
+
+    def _action(self, entry: Entry) -> QAction:
+        action = QAction(entry.text, self)
+        action.setObjectName(f"{entry.name}Action")
+        action.setCheckable(entry.checkable)
+        if entry.keys:
+            action.setShortcut(QKeySequence(entry.keys))
+        self._actions[entry.name] = action
+        return action
+
+
+class _Enabling(QObject):
+    """Enables an action together with its button."""
+
+    def __init__(self, button: QAbstractButton, action: QAction) -> None:
+        super().__init__(button)
+        self._button, self._action = button, action
+        action.setEnabled(button.isEnabled())
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the button."""
+        if event.type() == QEvent.Type.EnabledChange:
+            self._action.setEnabled(self._button.isEnabled())
+        return super().eventFilter(watched, event)

@@ -1,0 +1,60 @@
+"""A dialog that informs: a heading, its content, and a row of buttons with Close. It does not block the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import PlainLabel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MARGINS_PX = (20, 18, 20, 14)
+
+
+class InfoDialog(QDialog):
+    """Is deleted when it is closed. `content` has the layout between heading and buttons."""
+
+    def __init__(self, parent: QWidget, *, name: str, heading: str) -> None:
+        super().__init__(parent)
+        self.setObjectName(name)
+        self.setWindowTitle(heading)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        title = PlainLabel(heading)
+        title.setProperty("role", "heading")
+        self.content = QVBoxLayout()
+        self.content.setSpacing(12)
+        close = QPushButton("Close")
+        close.setObjectName("closeButton")
+        close.clicked.connect(self.reject)
+        close.setDefault(True)
+        self._buttons = QHBoxLayout()
+        self._buttons.addStretch(1)
+        self._buttons.addWidget(close)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(*MARGINS_PX)
+        layout.setSpacing(12)
+        layout.addWidget(title)
+        layout.addLayout(self.content, 1)
+        layout.addLayout(self._buttons)
+        self.ensurePolished()  # so that sizes are those of the font that is shown
+
+    def add_button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
+        """Add a button at the left of the row."""
+        button = QPushButton(text)
+        button.setObjectName(name)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda _: action())
+        self._buttons.insertWidget(self._buttons.count() - 2, button)  # left of the stretch
+        return button
+
+    def characters(self, count: int) -> int:
+        """Return the width of this many characters of the font, in pixels."""
+        return self.fontMetrics().horizontalAdvance("n") * count
+
+    def lines(self, count: int) -> int:
+        """Return the height of this many lines of text, in pixels."""
+        return self.fontMetrics().lineSpacing() * count
