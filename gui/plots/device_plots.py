@@ -56,18 +56,24 @@ class DevicePlot(Plot):
         if self.run_series is None or not self._has_data(self.run_series):
             return None
         axis = self.axis(self.run_series)
-        points = {device: series.nearest(axis, x) for device, series in self.readings(self.run_series).items()}
+        points = {device: series.nearest(axis, x) for device, series in self._ordered(self.run_series).items()}
         found = {device: point for device, point in points.items() if point is not None}
         times = [point.time - axis.origin for point in found.values()]
         at = min(times, key=lambda time: abs(time - x))
         rows = (self._row(device, point.value) for device, point in found.items())
         return HoverReading(x=at, rows=(HoverRow(label=clock(at)), *rows))
 
+    def _ordered(self, run_series: RunSeries) -> dict[str, Series]:
+        """Return the readings in the order of the device list, those of devices that are not in it last."""
+        readings = self.readings(run_series)
+        listed = [device for device in self.colours if device in readings]
+        return {device: readings[device] for device in [*listed, *(each for each in readings if each not in listed)]}
+
     def _has_data(self, run_series: RunSeries) -> bool:
         return any(series.min is not None for series in self.readings(run_series).values())
 
     def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        shown = self.readings(run_series)
+        shown = self._ordered(run_series)
         self._match_lines(shown)
         axis = self.axis(run_series)
         for device, series in shown.items():
@@ -103,7 +109,7 @@ class DevicePlot(Plot):
         return HoverRow(label=self.labels.get(device, device), value=reading, colour=self._colour(device))
 
     def _readout(self, run_series: RunSeries) -> list[HoverRow]:
-        shown = self.readings(run_series)
+        shown = self._ordered(run_series)
         if len(shown) > READOUTS_UP_TO:
             return []
         return [self._row(device, series.last) for device, series in shown.items()]

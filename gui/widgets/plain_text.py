@@ -6,6 +6,7 @@ no other module makes a label, writes HTML, or sets a computed tooltip without `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from PySide6.QtGui import Qt as GuiQt  # has the functions on rich text
 from PySide6.QtWidgets import QLabel, QWidget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 MAX_CHARACTERS = 4000
 """Maximum characters of a tooltip: a command line may be megabytes, and Qt would lay out all of it."""
@@ -58,6 +59,10 @@ class Span(NamedTuple):
     """`#rrggbb`; the empty string for the colour of the label."""
 
 
+Row = tuple[Sequence[Span], Sequence[Span]]
+"""A name, and the number that is aligned right beside it."""
+
+
 class ColouredLabel(QLabel):
     """A label in several colours; the texts are not interpreted."""
 
@@ -68,6 +73,21 @@ class ColouredLabel(QLabel):
     def show_groups(self, groups: Iterable[Sequence[Span]], *, in_lines: bool = False) -> None:
         """Show groups of spans beside each other, or one per line."""
         self.setText(("<br>" if in_lines else GAP).join(_html(group) for group in groups))
+
+    def show_table(self, headings: Iterable[Sequence[Span]], rows: Sequence[Row], *, columns: int) -> None:
+        """Show headings, one per line, and below them rows of a name and a number, in columns from top to bottom."""
+        above = "".join(f"<div>{_html(heading)}</div>" for heading in headings)
+        height = -(-len(rows) // columns)
+        lines = "".join(
+            f"<tr>{''.join(map(_cells, range(columns), rows[line::height]))}</tr>" for line in range(height)
+        )
+        self.setText(f'{above}<table cellspacing="0" cellpadding="0">{lines}</table>' if rows else above)
+
+
+def _cells(column: int, row: Row) -> str:
+    name, number = map(_html, row)
+    gap = "padding-left:24px" if column else ""
+    return f'<td style="{gap}">{name}</td><td align="right" style="padding-left:12px">{number}</td>'
 
 
 def _html(spans: Sequence[Span]) -> str:

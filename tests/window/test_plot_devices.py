@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QImage, QTextDocument, QTextTable
+from PySide6.QtWidgets import QWidget
 
 from core.series.run_series import RunSeries
+from gui.plots.items.hover import columns_for
 from gui.plots.items.multi_line import drop_constant_points
+from gui.plots.registry import PLOTS
+from gui.style.theme import DARK
 from tests.window.plotted import COLOURS, LABELS, START, draw, events
 
 if TYPE_CHECKING:
@@ -53,6 +57,52 @@ def test_hover_reads_every_device(plots, run_series) -> None:
     assert utilisation.text.splitlines() == ["0:25", "CPU 0 80\u2009%", "CPU 1 \u2013"]
     assert memory is not None
     assert memory.text.splitlines() == ["0:25", "CPU 0 3.0 GB", "CPU 1 3.0 GB"]
+
+
+def many_devices(count: int) -> tuple[RunSeries, list[str]]:
+    """Return readings of so many devices, the last one first, and their ids in the order of the list."""
+    ids = [f"gpu-{number}" for number in range(count)]
+    return readings({device: [50.0] * 9 for device in reversed(ids)}), ids
+
+
+def read_rows(text: str) -> list[list[str]]:
+    """Return the rows of the table in a read-out, one text per cell."""
+    document = QTextDocument()
+    document.setHtml(text)
+    (table,) = (frame for frame in document.rootFrame().childFrames() if isinstance(frame, QTextTable))
+    cells = ((table.cellAt(row, column) for column in range(table.columns())) for row in range(table.rows()))
+    return [[cell.firstCursorPosition().block().text().strip("\u25a0 ") for cell in row] for row in cells]
+
+
+def test_hover_of_ten_devices_is_whole_and_in_the_order_of_the_list(qtbot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    plot = next(row for row in PLOTS if row.name == "utilisationPlot").make(DARK)
+    plot.setParent(window)
+    window.resize(700, 300)
+    plot.setGeometry(0, 200, 700, 100)  # lower than the read-out is high
+    with qtbot.waitExposed(window):
+        window.show()
+    run_series, ids = many_devices(10)
+    plot.show_series(run_series, dict.fromkeys(ids, "#ffffff"), {device: device.upper() for device in ids})
+    plot.redraw()
+    for at in (0.0, 4.0, 8.0):
+        plot.canvas.pointed.emit(at)
+        label = plot.hover.label
+        assert label.isVisible()
+        assert label.parentWidget() is window
+        assert label.size() == label.sizeHint()
+        assert window.rect().contains(label.geometry()), "nothing of it is cut off"
+    rows = read_rows(label.text())
+    assert [row[0] for row in rows] == ["GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4"]
+    assert [row[2] for row in rows] == ["GPU-5", "GPU-6", "GPU-7", "GPU-8", "GPU-9"]
+    assert rows[0][1] == "50\u2009%"
+    plot.hide()
+    assert not label.isVisible(), "it vanishes with its plot"
+
+
+def test_hover_has_one_column_up_to_six_rows() -> None:
+    assert [columns_for(count) for count in (1, 6, 7, 12, 32, 33, 64)] == [1, 1, 2, 2, 2, 3, 4]
 
 
 def test_missing_readings_are_gaps_in_device_lines(plots, run_series) -> None:

@@ -6,16 +6,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QPoint, Qt
 
 from gui.widgets.plain_text import ColouredLabel, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from PySide6.QtCore import QObject
+    from PySide6.QtWidgets import QWidget
+
     from gui.style.theme import Theme
 
     from .canvas import Canvas
+
+ONE_COLUMN_UP_TO = 6
+MAX_ROWS = 16
+"""Rows of a column, where two columns would be higher."""
+DISTANCE_PX, TOP_PX = 12, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +40,19 @@ class HoverRow:
         """Label and value as plain text."""
         return f"{self.label} {self.value}".strip()
 
+    def name_spans(self, theme: Theme) -> list[Span]:
+        """Return a square in the colour of the line, and the label."""
+        mark = [Span("\u25a0 ", self.colour)] if self.colour else []
+        return [*mark, Span(self.label, theme.muted)]
+
+    def value_spans(self, theme: Theme) -> list[Span]:
+        """Return the value."""
+        return [Span(self.value, theme.text)] if self.value else []
+
     def spans(self, theme: Theme) -> list[Span]:
         """Return a square in the colour of the line, the label, and the value."""
-        mark = [Span("\u25a0 ", self.colour)] if self.colour else []
-        value = [Span(f"  {self.value}", theme.text)] if self.value else []
-        return [*mark, Span(self.label, theme.muted), *value]
+        value = [Span("  "), *self.value_spans(theme)] if self.value else []
+        return [*self.name_spans(theme), *value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +69,7 @@ class HoverReading:
 
 
 class HoverReadout:
-    """Shows the measurements next to the mouse on one canvas."""
+    """Shows the measurements next to the mouse on one canvas, in a label that may leave the canvas."""
 
     def __init__(self, canvas: Canvas, reading_at: Callable[[float], HoverReading | None], theme: Theme) -> None:
         self._canvas = canvas
@@ -63,9 +79,7 @@ class HoverReadout:
         self._line = pg.InfiniteLine(angle=90, movable=False)
         self._line.setZValue(20)
         canvas.addItem(self._line, ignoreBounds=True)
-        self.label = ColouredLabel(canvas)
-        self.label.setProperty("role", "readout")
-        self.label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.label = _FloatingLabel(canvas)
         self._hide()
         canvas.pointed.connect(self.point)
 
@@ -87,18 +101,57 @@ class HoverReadout:
             return
         self._line.setValue(reading.x)
         self._line.show()
-        self.label.show_groups((row.spans(self._theme) for row in reading.rows), in_lines=True)
-        self.label.adjustSize()
-        self._place(reading.x)
-        self.label.show()
+        view = self._canvas.view
+        at = self._canvas.mapFromScene(view.mapViewToScene(pg.Point(reading.x, view.viewRange()[1][1]))).x()
+        self.label.show_reading(reading, self._theme, round(at))
 
     def _hide(self) -> None:
         self._line.hide()
         self.label.hide()
 
-    def _place(self, x: float) -> None:
-        """Put the label right of the line, or left of it if there is no room."""
-        view = self._canvas.view
-        at = int(self._canvas.mapFromScene(view.mapViewToScene(pg.Point(x, view.viewRange()[1][1]))).x())
-        fits = at + 12 + self.label.width() <= self._canvas.width()
-        self.label.move(at + 12 if fits else at - 12 - self.label.width(), 6)
+
+class _FloatingLabel(ColouredLabel):
+    """A label over the window that a canvas is in, beside a position of the canvas.
+
+    It is a child of the window: a plot would cut it off where there are more devices than the plot is high.
+    """
+
+    def __init__(self, canvas: Canvas) -> None:
+        super().__init__()
+        self._canvas = canvas
+        self.setObjectName("hoverReadout")
+        self.setProperty("role", "readout")
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        canvas.installEventFilter(self)
+
+    def show_reading(self, reading: HoverReading, theme: Theme, at: int) -> None:
+        """Show a reading beside a column of the canvas, in pixels."""
+        window = self._canvas.window()
+        if self.parentWidget() is not window:
+            self.setParent(window)
+        headings = [row.spans(theme) for row in reading.rows if not row.value]
+        rows = [(row.name_spans(theme), row.value_spans(theme)) for row in reading.rows if row.value]
+        self.show_table(headings, rows, columns=columns_for(len(rows)))
+        self.adjustSize()
+        self._place(window, at)
+        self.show()
+        self.raise_()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Vanish with the canvas."""
+        if event.type() == QEvent.Type.Hide:
+            self.hide()
+        return bool(super().eventFilter(watched, event))
+
+    def _place(self, window: QWidget, at: int) -> None:
+        """Put the label right of the position, or left of it if there is no room, and all of it into the window."""
+        right, left = at + DISTANCE_PX, at - DISTANCE_PX - self.width()
+        x = right if right + self.width() <= self._canvas.width() or left < 0 else left
+        corner = self._canvas.mapTo(window, QPoint(x, TOP_PX))
+        room = window.size() - self.size()
+        self.move(max(0, min(corner.x(), room.width())), max(0, min(corner.y(), room.height())))
+
+
+def columns_for(rows: int) -> int:
+    """Return in how many columns to show so many rows."""
+    return 1 if rows <= ONE_COLUMN_UP_TO else max(2, -(-rows // MAX_ROWS))
