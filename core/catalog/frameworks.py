@@ -35,6 +35,11 @@ FRAMEWORKS = (
 )  # fmt: skip
 
 
+def framework_title(name: str) -> str:
+    """Return the title of a framework; the empty string for a script's, and the id of one of another version."""
+    return next((row.title for row in FRAMEWORKS if row.id == name), "" if name == "script" else name)
+
+
 def framework(name: str) -> Framework:
     """Return the row with this id. Raises `ValueError` with a sentence."""
     for row in FRAMEWORKS:

@@ -110,7 +110,7 @@ def _parser() -> Parser:
     add("pythons", pythons.pythons, pythons.add_options)
     add("run", start.run, add_run_options, add_yes)
     add("runs", runs.list_runs)
-    add("show", runs.show, of_run=True)
+    add("show", runs.show, runs.add_events, of_run=True)
     add("attach", start.attach, of_run=True)
     add("stop", control.stop, control.add_force, of_run=True)
     add("pause", control.pause, of_run=True)

@@ -4,6 +4,8 @@
 - `run`: one run: start it, follow it, send it requests, resume it
 - `facts`: fold events into the facts of a run
 - `failures`: the cause of a failure in words, its place in the user's code, and its last lines
+- `start_phases`: what a run does before its first step, in words
+- `timeline`, `epoch_numbers`: what happened in a run, one line a thing; the numbers of each epoch
 - `ownership`: whether a run or a preset belongs to another user
 - `states`: the states of a run and their transitions
 - `verdicts`: the findings of the memory watch

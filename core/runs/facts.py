@@ -70,6 +70,16 @@ class RunProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartPhase:
+    """What rank 0 does before its first step."""
+
+    name: str
+    """As in `core.worker.context.Context.enter_phase`."""
+    since: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """A checkpoint that a worker has written; it may have been pruned since."""
 
@@ -108,6 +118,10 @@ class RunFacts:
     workers: dict[int, WorkerRecord] = field(default_factory=dict)
     devices: dict[str, dict[str, Any]] = field(default_factory=dict)
     plan: Plan | None = None
+    earlier_plan: Plan | None = None
+    """The plan from before the run was resumed, until there is a new one."""
+    phase: StartPhase | None = None
+    """What the run does before its first step; None before any report of its workers and from the first step on."""
     progress: RunProgress | None = None
     """The progress of a script, which has no plan; None until it reports any."""
     step: int = 0
@@ -135,6 +149,8 @@ class RunFacts:
     """A sentence on what the memory watch waits for; None unless it waits."""
     stalled: str | None = None
     """A sentence while the run is training but reports no step."""
+    slowed: dict[str, str] = field(default_factory=dict)
+    """By device id, a sentence while heat or a weak power supply slows the device down."""
     stopped_processes: str | None = None
     """Sentences while processes of the run are stopped (state T). No event has them: `Run.poll` looks for them."""
     releases: dict[str, Release] = field(default_factory=dict)
@@ -203,7 +219,8 @@ def _state(facts: RunFacts, event: Event) -> RunFacts:
     return replace(
         facts, state=state, history=(*facts.history, (time, state)), error=_cut(error),
         traceback=_cut(traceback), asked=facts.asked if state_info(state).can_pause else "", waiting=None,
-        stalled=None,
+        stalled=None, phase=facts.phase if state_info(state).can_pause else None,
+        slowed=facts.slowed if state is RunState.RUNNING else {},
     )  # fmt: skip
 
 
@@ -221,7 +238,8 @@ def _resumed(facts: RunFacts) -> RunFacts:
     if not state_info(facts.state).over:
         history = (*history, (facts.latest, RunState.LOST))
     return replace(
-        facts, state=history[-1][1], history=history, workers={}, plan=None, stop_steps=(), error=None, traceback=None,
+        facts, state=history[-1][1], history=history, workers={}, plan=None, phase=None,
+        earlier_plan=facts.plan or facts.earlier_plan, slowed={}, stop_steps=(), error=None, traceback=None,
         notices=_ended_sentence(facts.ended_before_resume), unticked_device_uses=(), asked="", waiting=None,
         releases={}, ended_processes=facts.ended_before_resume, ended_before_resume=(),
     )  # fmt: skip
@@ -252,12 +270,18 @@ def _device(facts: RunFacts, event: Event) -> RunFacts:
 
 def _plan(facts: RunFacts, event: Event) -> RunFacts:
     counts = {name: int(event[name]) for name in ("epochs", "steps_per_epoch", "samples_per_epoch")}
-    return replace(facts, plan=Plan(**counts))
+    return replace(facts, plan=Plan(**counts), earlier_plan=None)
+
+
+def _phase(facts: RunFacts, event: Event) -> RunFacts:
+    if event["rank"] != 0:
+        return facts
+    return replace(facts, phase=StartPhase(name=str(event["name"]), since=float(event["t"])))
 
 
 def _metrics(facts: RunFacts, event: Event) -> RunFacts:
     last = int(event["first"]) + max(len(values) for values in event["values"].values()) - 1
-    return replace(facts, step=max(facts.step, last))
+    return replace(facts, step=max(facts.step, last), phase=None)
 
 
 def _progress(facts: RunFacts, event: Event) -> RunFacts:
@@ -308,6 +332,12 @@ def _stall(facts: RunFacts, event: Event) -> RunFacts:
     return replace(facts, stalled=_cut(str(event.get("text") or "") or None))
 
 
+def _slowed(facts: RunFacts, event: Event) -> RunFacts:
+    others = {device: text for device, text in facts.slowed.items() if device != event["device"]}
+    text = str(_cut(str(event["text"])))
+    return replace(facts, slowed={**others, str(event["device"]): text} if text else others)
+
+
 def _release(facts: RunFacts, event: Event) -> RunFacts:
     found = read_release(event)
     return replace(facts, releases={**facts.releases, found.device_id: found})
@@ -353,6 +383,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "worker": _worker,
     "worker_exit": _worker_exit,
     "device": _device,
+    "phase": _phase,
     "plan": _plan,
     "metrics": _metrics,
     "progress": _progress,
@@ -364,10 +395,12 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "stray": _unticked_device_use,
     "waiting": _waiting,
     "stall": _stall,
+    "slowed": _slowed,
     "release": _release,
     "ended": _ended,
 }
 _COLLECTED = frozenset({
-    "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "release", "ended"
+    "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "slowed", "release",
+    "ended",
 })  # fmt: skip
 """Kinds of which every event is kept: each makes the facts larger."""

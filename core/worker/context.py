@@ -46,6 +46,7 @@ class Context:
         self.resumed = log.exists() and log.stat().st_size > 0
         """Whether this worker continues the work of an earlier worker of the run."""
         self._writer = Writer(log)
+        self._phase = ""
         self._control = os.path.join(run_dir, CONTROL)  # noqa: PTH118 (read on the hot path)
 
     @property
@@ -67,6 +68,16 @@ class Context:
         """Record the devices and threads that this process really sees."""
         self._writer.write("seen", rank=self.rank, **facts)
 
+    def enter_phase(self, name: str, **facts: object) -> None:
+        """Record what this worker begins to do before its first step, unless it does so already.
+
+        `name`: `framework`, `download`, `recipe`, `data`, `model`, `join`, `checkpoint`, `compile` or `step`. A phase
+        lasts until the next one begins, and the last one until the first measurement.
+        """
+        if name != self._phase:
+            self._phase = name
+            self._writer.write("phase", rank=self.rank, name=name, **facts)
+
     def record_ready(self, *, steps_per_epoch: int, samples_per_epoch: int) -> None:
         """Record that the first step is next. Rank 0 also records the plan of the training."""
         if self.rank == 0:
@@ -77,6 +88,7 @@ class Context:
                 samples_per_epoch=samples_per_epoch,
             )
         self._writer.write("ready", rank=self.rank)
+        self.enter_phase("compile" if self.training.compile else "step")
 
     def record_metrics(
         self,

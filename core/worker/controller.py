@@ -118,6 +118,8 @@ class TrainingController:
         """Restore the newest checkpoint, if there is one, and record the plan of the training."""
         if self._schedule.varies:
             self._reporter.rate_of_step = lambda step: base_rate * self._schedule.factor(step)
+        if self._context.resumed:
+            self._context.enter_phase("checkpoint")
         position = self._store.restore()
         if position is not None:
             self._continue_from(position)

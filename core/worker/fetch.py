@@ -43,10 +43,12 @@ def _call_model(recipe: LoadedRecipe, context: Context) -> None:
         )
 
 
-def await_end(assignment: RankAssignment) -> None:
+def await_end(context: Context) -> None:
     """Wait for the process that fetches, if there is one. If that process fails, the supervisor ends this one."""
+    assignment = context.assignment
     if assignment.gate is None or assignment.role == "fetch":
         return
+    context.enter_phase("download")
     fetched = os.read(assignment.gate, 1)
     os.close(assignment.gate)
     while not fetched:

@@ -52,9 +52,11 @@ def _unfreeze_for_nanobind() -> None:
 
 def _train(context: Context) -> int:
     try:
+        context.enter_phase("framework", python=sys.version.partition(" ")[0])
         strategy = _import_strategy(context)
-        fetch.await_end(context.assignment)
-        strategy.train(LoadedRecipe(context.spec), context)
+        fetch.await_end(context)
+        context.enter_phase("recipe", framework=_framework_version(context.spec.framework))
+        strategy.train(LoadedRecipe(context.spec, enter_phase=context.enter_phase), context)
         context.record_done()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -84,6 +86,12 @@ def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's m
     # framework itself, imported above, is cached.
     sys.dont_write_bytecode = ERRORS_OF[context.spec.framework] == "tensorflow" or sys.dont_write_bytecode
     return strategy
+
+
+def _framework_version(framework: str) -> str:
+    """Return the version of the imported framework; the empty string if it does not state one."""
+    module = sys.modules.get({"pytorch": "torch"}.get(framework, framework))
+    return str(getattr(module, "__version__", ""))
 
 
 def _explanation(context: Context, error: BaseException) -> str | None:

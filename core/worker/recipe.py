@@ -17,10 +17,18 @@ if TYPE_CHECKING:
     from ..schema.spec import RunSpec
 
 
+PHASES = {
+    "train_data": "data", "val_data": "data", "model": "model", "placed_model": "model", "stages": "model",
+}  # fmt: skip
+"""What a worker does while it calls these functions; see `Context.enter_phase`."""
+
+
 class LoadedRecipe:
     """A recipe's functions, called with the run's settings."""
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, *, enter_phase: Callable[[str], object] | None = None) -> None:
+        """`enter_phase`: called with `data` or `model` before a function that may take long."""
+        self._enter_phase = enter_phase
         self.name = spec.own_recipe.name
         self._path = spec.own_recipe.path
         self._module = _load(Path(self._path))
@@ -47,6 +55,8 @@ class LoadedRecipe:
         target: Callable[..., Any] = getattr(self._module, function)
         _check_call(function, target, arguments, path=self._path)
         names = list(_parameters(target))[len(arguments) :]
+        if self._enter_phase is not None and function in PHASES:
+            self._enter_phase(PHASES[function])
         return target(*arguments, **{name: self._values[name] for name in names if name in self._values})
 
     def metrics(self) -> dict[str, Any]:

@@ -66,6 +66,8 @@ class RunController(QObject):
         """Show another run, or none."""
         run_dir = self._session.run.dir if self._session.run else None
         self._panels.details.log.show_run(run_dir)
+        if self._session.run is not None:
+            self._panels.details.show_kind(is_script=self._session.is_script)
         self.show_curves()
         self._panels.runs.mark_chosen(run_dir)
         self._panels.header.again.show_run(run_dir)
@@ -83,6 +85,7 @@ class RunController(QObject):
         session, facts, panels = self._session, self._session.facts, self._panels
         over = session.run is not None and state_info(facts.state).over
         self.show_head()
+        panels.details.events.show_timeline(session.timeline)
         panels.details.log.show_over(over=over)
         message = run_message(facts, session.spec_problem, time.time())
         panels.run_message.show_message(message.text, message.tone, details=message.details)

@@ -23,6 +23,7 @@ class WindowState:
         self._choices = f"{folder_key(runs_root)}/choices"
         self._window, self._layout = window, layout
         self._setup, self._devices, self._plots = panels.setup, panels.devices.table, panels.plots
+        self._details = panels.details
 
     def restore(self) -> None:
         """Restore everything; leave out what does not exist any more or makes no sense."""
@@ -31,6 +32,7 @@ class WindowState:
         ticked = choices.get("devices")
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
         FileDialog.last_folder = self._file.text("window/last_folder")
+        self._details.restore(self._file.mapping("window/tabs"))
         self._window.restoreGeometry(self._file.data("window/geometry"))
         devices = self._file.text("window/layout_devices")
         self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
@@ -44,6 +46,7 @@ class WindowState:
         """Save everything."""
         self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.ticked())})
         self._file.keep_text("window/last_folder", FileDialog.last_folder)
+        self._file.keep_mapping("window/tabs", self._details.remember())
         self._file.keep_data("window/geometry", self._window.saveGeometry())
         self._file.keep_data("window/layout", self._layout.save())
         self._file.keep_text("window/layout_devices", str(self._layout.room_for))

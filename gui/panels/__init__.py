@@ -3,4 +3,5 @@
 - `details`: the tabs about a run
 - `failure_card`: the card about a failed run, over the plots
 - `menu_bar`: the actions of the window by name, with their keys
+- `event_list`: the tab Events
 """

@@ -1,19 +1,27 @@
-"""The tabs about a run: log, memory, processes, and the traceback of its error."""
+"""The tabs about a run: events, log, memory, processes, and the traceback of its error."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtWidgets import QHBoxLayout, QPlainTextEdit, QSizePolicy, QStackedWidget, QTabBar, QWidget
 
+from gui.panels.event_list import EventList
 from gui.panels.log.log_page import LogPage
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.processes_tab import ProcessesTab
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gui.style.theme import Theme
 
-LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(4)
+EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(5)
+TAB_NAMES = ("events", "log", "memory", "processes", "error")
+"""What the settings file calls the tabs."""
+RECIPE, SCRIPT = "recipe", "script"
+FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB}
+"""The tab that is shown first, by the kind of run: a script prints, and a recipe mostly does not."""
 
 
 class DetailTabs(QStackedWidget):
@@ -21,6 +29,7 @@ class DetailTabs(QStackedWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
+        self.events = EventList(theme)
         self.log = LogPage(theme)
         self.memory = MemoryTab(theme)
         self.processes = ProcessesTab(theme)
@@ -30,9 +39,10 @@ class DetailTabs(QStackedWidget):
         self.error.setReadOnly(True)
         self.error.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
         self.tabs = QTabBar()
-        self.tabs.setAccessibleName("Log, memory, processes")
+        self.tabs.setAccessibleName("Events, log, memory, processes")
         for title, page in (
-            ("Log", self.log), ("Memory", self.memory), ("Processes", self.processes), ("Error", self.error),
+            ("Events", self.events), ("Log", self.log), ("Memory", self.memory), ("Processes", self.processes),
+            ("Error", self.error),
         ):  # fmt: skip
             self.tabs.addTab(title)
             self.addWidget(page)
@@ -42,7 +52,45 @@ class DetailTabs(QStackedWidget):
         self.tabs.setUsesScrollButtons(False)  # all tabs must be visible
         self.tabs.currentChanged.connect(self.setCurrentIndex)
         self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
+        self.log.controls.hide()  # the first tab is another one
+        self._kind = RECIPE
+        self._chosen = dict(FIRST_TABS)
+        self.tabs.tabBarClicked.connect(self._choose)
+        self.tabs.currentChanged.connect(self._on_changed)
+        self._shown_by_us = False
         self.heading = _heading(self.tabs, self.log.controls)
+
+    def show_kind(self, *, is_script: bool) -> None:
+        """Show the tab that the user last chose for such runs, unless a run of this kind was shown before."""
+        kind = SCRIPT if is_script else RECIPE
+        if kind != self._kind:
+            self._kind = kind
+            self._show(self._chosen[kind])
+
+    def remember(self) -> dict[str, Any]:
+        """Return the tab that the user chose for each kind of run, for the settings file."""
+        return {kind: TAB_NAMES[tab] for kind, tab in self._chosen.items()}
+
+    def restore(self, kept: Mapping[str, Any]) -> None:
+        """Restore the choices; invalid values are ignored."""
+        for kind in FIRST_TABS:
+            if kept.get(kind) in TAB_NAMES[:ERROR_TAB]:
+                self._chosen[kind] = TAB_NAMES.index(kept[kind])
+        self._show(self._chosen[self._kind])
+
+    def _show(self, tab: int) -> None:
+        """Show a tab that the user has not chosen."""
+        self._shown_by_us = True
+        self.tabs.setCurrentIndex(tab)
+        self._shown_by_us = False
+
+    def _on_changed(self, tab: int) -> None:
+        if self.tabs.hasFocus() and not self._shown_by_us:  # by a key
+            self._choose(tab)
+
+    def _choose(self, tab: int) -> None:
+        if 0 <= tab < ERROR_TAB:
+            self._chosen[self._kind] = tab
 
     @property
     def shows_processes(self) -> bool:
@@ -52,7 +100,7 @@ class DetailTabs(QStackedWidget):
 
     def raise_processes(self) -> None:
         """Show the tab Processes."""
-        self.tabs.setCurrentIndex(PROCESSES_TAB)
+        self._show(PROCESSES_TAB)
         self.processes.table.setFocus()
 
     def show_error(self, text: str) -> None:
@@ -61,7 +109,7 @@ class DetailTabs(QStackedWidget):
             return
         self.error.setPlainText(text)
         if not text and self.currentIndex() == ERROR_TAB:
-            self.tabs.setCurrentIndex(LOG_TAB)  # before hiding the tab, or Qt would show its neighbour
+            self._show(self._chosen[self._kind])  # before hiding the tab, or Qt would show its neighbour
         self.tabs.setTabVisible(ERROR_TAB, bool(text))
         self.tabs.updateGeometry()  # Qt does not: the heading would keep its old width
 
@@ -72,10 +120,11 @@ class DetailTabs(QStackedWidget):
 
     def raise_error(self) -> None:
         """Show the tab Error."""
-        self.tabs.setCurrentIndex(ERROR_TAB)
+        self._show(ERROR_TAB)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
+        self.events.set_theme(theme)
         self.log.set_theme(theme)
         self.memory.set_theme(theme)
         self.processes.set_theme(theme)

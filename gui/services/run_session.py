@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.catalog.frameworks import framework_title
 from core.runs.facts import RunFacts
 from core.runs.requests import unanswered
 from core.runs.run import Run
 from core.runs.states import state_info
+from core.runs.timeline import Timeline
 from core.schema.paths import SPEC_FILE
 from core.series.run_series import RunSeries
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, progress_view
@@ -43,6 +45,8 @@ class RunSession(QObject):
         super().__init__()
         self.run: Run | None = None
         self.run_series: RunSeries | None = None
+        self.timeline: Timeline | None = None
+        """What happened in the run."""
         self.spec: RunSpec | None = None
         self.spec_problem: str | None = None
         """Why the spec of the run cannot be read, such as one of a newer version: a sentence, or None."""
@@ -104,6 +108,7 @@ class RunSession(QObject):
         self._strides = ScriptProgress()
         self._forget_requests()
         self._read_spec(run)
+        self.timeline = Timeline(self.spec, framework_title(self.spec.framework) if self.spec else "")
         self._take_in(run.catch_up())
         self.attached.emit()
         self.changed.emit()
@@ -116,7 +121,7 @@ class RunSession(QObject):
     def leave(self, run_dir: Path) -> None:
         """Show no run from now on, if this one is shown."""
         if self.run is not None and self.run.dir == run_dir:
-            self.run = self.run_series = self.spec = self.spec_problem = None
+            self.run = self.run_series = self.timeline = self.spec = self.spec_problem = None
             self._strides = ScriptProgress()
             self._forget_requests()
             self.attached.emit()
@@ -175,6 +180,9 @@ class RunSession(QObject):
         assert self.run is not None
         assert self.run_series is not None
         self.run_series.fold(events)
+        if self.timeline is not None:
+            self.timeline.fold(events)
+            self.timeline.follow(self.run.facts)
         self.run.add_notice(self.run_series.notice)
         for event in events:
             if event["kind"] == "supervisor":  # the run was started, or resumed

@@ -16,7 +16,10 @@ SCALE = 3  # drawn larger than shown, for screens with many dots per inch
 
 
 def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SIDE_PX) -> QIcon:
-    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross` or `dots`; `gap`: pixels at its right."""
+    """Return the icon `play`, `resume`, `pause`, `stop`, `save`, `cross`, `dots`, `warning` or `failed`.
+
+    `gap`: pixels at its right.
+    """
     icon = QIcon()
     icon.addPixmap(_pixmap(name, colour, gap, side), QIcon.Mode.Normal)
     icon.addPixmap(_pixmap(name, disabled, gap, side), QIcon.Mode.Disabled)
@@ -88,6 +91,22 @@ def _dots() -> QPainterPath:
     return path
 
 
+def _warning() -> QPainterPath:
+    """Return a triangle with an exclamation mark."""
+    path = QPainterPath()
+    path.addPolygon(QPolygonF([QPointF(6, 0.8), QPointF(11.7, 11), QPointF(0.3, 11)]))
+    path.addRect(QRectF(5.4, 4.4, 1.2, 3.4))
+    path.addRect(QRectF(5.4, 8.6, 1.2, 1.2))
+    return path  # odd-even fill: areas drawn twice stay empty
+
+
+def _failed() -> QPainterPath:
+    """Return a disc with a cross."""
+    disc = QPainterPath()
+    disc.addEllipse(QPointF(6, 6), 5.6, 5.6)
+    return disc.subtracted(_cross())
+
+
 _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "play": _play,
     "resume": _resume,
@@ -96,4 +115,6 @@ _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "save": _save,
     "cross": _cross,
     "dots": _dots,
+    "warning": _warning,
+    "failed": _failed,
 }

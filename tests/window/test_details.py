@@ -1,4 +1,4 @@
-"""The tabs of the details panel: all fit into the heading, and removing the error tab selects the log."""
+"""The tabs of the details panel: all fit into the heading, and each kind of run has the tab that the user chose."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMainWindow
 
-from gui.panels.details import ERROR_TAB, LOG_TAB, PROCESSES_TAB, DetailTabs
+from gui.panels.details import ERROR_TAB, EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
 from gui.style.theme import DARK
 from gui.widgets.dock import Dock
 
@@ -42,12 +42,40 @@ def test_tab_bar_grows_to_fit_error_tab(qtbot, details):
     qtbot.waitUntil(lambda: details.tabs.width() == narrow, timeout=20_000)
 
 
-def test_removing_error_tab_selects_log_only_if_error_was_open(details):
+def test_removing_error_tab_selects_first_tab_only_if_error_was_open(details):
     details.show_error("It failed.")
     details.raise_error()
     details.show_error("")
-    assert (details.currentIndex(), details.tabs.currentIndex()) == (LOG_TAB, LOG_TAB)
+    assert (details.currentIndex(), details.tabs.currentIndex()) == (EVENTS_TAB, EVENTS_TAB)
     details.show_error("It failed.")
     details.raise_processes()
     details.show_error("")
     assert details.currentIndex() == PROCESSES_TAB
+
+
+def test_recipes_begin_with_events_and_scripts_with_log_unless_user_chose_another_tab(qtbot, details):
+    assert details.tabs.tabText(0) == "Events"
+    assert details.events.isVisible()
+    assert not details.log.controls.isVisible()
+    details.show_kind(is_script=True)
+    assert details.currentIndex() == LOG_TAB
+    details.show_kind(is_script=False)
+    assert details.currentIndex() == EVENTS_TAB
+    _click(qtbot, details, MEMORY_TAB)
+    details.show_kind(is_script=True)
+    details.raise_processes()  # by the window, not by the user
+    details.show_kind(is_script=False)
+    assert details.currentIndex() == MEMORY_TAB
+    details.show_kind(is_script=True)
+    assert details.currentIndex() == LOG_TAB
+    kept = details.remember()
+    details.restore({"recipe": "log", "script": "nowhere", "other": 3})
+    details.show_kind(is_script=False)
+    assert details.currentIndex() == LOG_TAB
+    details.restore(kept)
+    assert details.remember() == kept == {"recipe": "memory", "script": "log"}
+
+
+def _click(qtbot, details: DetailTabs, tab: int) -> None:
+    where = details.tabs.tabRect(tab).center()
+    qtbot.mouseClick(details.tabs, Qt.MouseButton.LeftButton, pos=where)

@@ -13,7 +13,7 @@ from core.system.process_info import ProcessInfo
 from core.system.processes import ProcessId
 from core.text import first_names, one_line
 from gui.controllers.memory_controller import MemoryController
-from gui.panels.details import DetailTabs
+from gui.panels.details import EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, DetailTabs
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.services.process_scanner import ProcessScanner
 from gui.services.process_terminator import ProcessTerminator
@@ -147,9 +147,9 @@ def test_only_visible_page_is_refreshed(controller, monkeypatch):
     monkeypatch.setattr(controller, "_show_processes", lambda: filled.append("Processes"))
     details = controller._details
     details.show()
-    for tab in (0, 1, 2):
+    for tab in (EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB):
         details.tabs.setCurrentIndex(tab)
     assert filled == ["Memory", "Processes"]
     details.hide()
-    details.tabs.setCurrentIndex(1)
+    details.tabs.setCurrentIndex(MEMORY_TAB)
     assert filled == ["Memory", "Processes"]

@@ -319,6 +319,7 @@ def page(qtbot, qapp) -> LogPage:
     qtbot.addWidget(details)
     qtbot.addWidget(details.heading)
     details.resize(500, 200)
+    details.tabs.setCurrentIndex(LOG_TAB)
     details.heading.show()
     with qtbot.waitActive(details):
         details.show()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import time
 from typing import TYPE_CHECKING
 
+from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
 from core.cli.commands.common import find
 from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
@@ -12,13 +14,18 @@ from core.language import tr, tr_plural
 from core.metrics import expression_trial
 from core.runs import index
 from core.runs.states import state_info
+from core.runs.timeline import Timeline
 from core.series import report
 from core.units import BYTES_PER_MB
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
+    from core.runs.run import Run
     from core.schema.spec import RunSpec
+
+SIGNS = {"warn": "!", "bad": "x"}
+"""What marks an event that is not as it should be."""
 
 
 def list_runs(options: Namespace) -> int:
@@ -42,9 +49,16 @@ def list_runs(options: Namespace) -> int:
     return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
 
 
+def add_events(parser: ArgumentParser) -> None:
+    """Add the option of `show`."""
+    parser.add_argument("--events", action="store_true", help="show what happened in the run, one line a thing")
+
+
 def show(options: Namespace) -> int:
     """Show a run: its state, metrics, checkpoints, device memory and errors."""
     run = find(options)
+    if options.events:
+        return _show_events(options, run)
     document = report.document(run)
     if options.json:
         say_json(document)
@@ -82,6 +96,22 @@ def show(options: Namespace) -> int:
     for sentence in (facts.error, facts.stopped_processes, facts.stalled, *facts.notices, log, lost_remedy(run)):
         if sentence:
             say(f"  {sentence}".replace("\n", "\n    "), lines=True)
+    return 0
+
+
+def _show_events(options: Namespace, run: Run) -> int:
+    """Print what happened in the run, or return it as one JSON document."""
+    spec = run.spec()
+    timeline = Timeline(spec, framework_title(spec.framework), max_entries=None)
+    timeline.fold(run.catch_up())
+    timeline.follow(run.facts)
+    if options.json:
+        entries = [{"time": each.time, "tone": each.tone, "text": each.text} for each in timeline.entries]
+        say_json({"run": run.id, "state": run.facts.state.value, "events": entries})
+        return 0
+    for each in timeline.entries:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.time))
+        say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.split())}")
     return 0
 
 

@@ -36,6 +36,7 @@ def join(context: Context) -> None:
 
     The launcher has named the loopback interface: all ranks are on this machine, whose name need not resolve.
     """
+    context.enter_phase("join")
     dist.init_process_group(
         "gloo" if context.assignment.kind == "cpu" else "nccl",
         store=FileStore(str(context.run_dir / RENDEZVOUS), context.world_size),

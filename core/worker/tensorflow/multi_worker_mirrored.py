@@ -23,6 +23,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
     claim(context)
     os.environ["TF_CONFIG"] = _cluster(context.assignment)
+    context.enter_phase("join")
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     train_replicas(strategy, recipe, context, RankedReporter(context, _adder(strategy)))
 

@@ -34,6 +34,7 @@ def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
         "Parameter server training is asynchronous: each step starts from weights that other steps are changing. "
         "The curve differs from that of one device, and from run to run."
     )
+    context.enter_phase("join")
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     task = build(recipe, context, scope=strategy.scope())

@@ -3,5 +3,6 @@
 - `run_header`, `pause_button`, `progress`: name, state, buttons and progress of the shown run
 - `run_messages`, `memory_verdicts`: its message, and the verdicts on memory
 - `failure_view`: the card about a failure
+- `event_rows`: the tab Events
 - `run_rows`: the list of runs
 """

@@ -1,0 +1,199 @@
+"""The tab Events: what happened in the shown run, one line a thing, newest last."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
+from PySide6.QtWidgets import QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+
+from core.runs.timeline import MAX_ENTRIES
+from gui.style.icons import glyph
+from gui.viewmodels.run.event_rows import EventRow, EventRows
+from gui.widgets.painting import Index, draw_elided, paint_row_background
+from gui.widgets.plain_text import verbatim
+
+if TYPE_CHECKING:
+    from core.runs.timeline import Timeline
+    from gui.style.theme import Theme
+
+MAX_ROWS = MAX_ENTRIES
+SLACK_ROWS = 500
+"""Rows that are removed at a time: removing single rows would move all others each time."""
+ROW = Qt.ItemDataRole.UserRole + 1
+"""Item data: the row."""
+SIDE_PX, GAP_PX, ABOVE_PX = 6, 8, 3
+SIGN_SHARE = 0.85
+"""Size of the sign over the height of the text."""
+SIGNS = {"warn": "warning", "bad": "failed"}
+"""The icons that mark rows, besides their colour."""
+EMPTY = "What happens in a run appears here."
+
+
+class EventModel(QAbstractListModel):
+    """Appends what is new, and removes the oldest rows above `MAX_ROWS`."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._rows: list[EventRow] = []
+        self._timeline: Timeline | None = None
+        self._maker = EventRows(time.time())
+        self._count = 0
+        """Entries of the timeline that have been taken."""
+
+    def show_timeline(self, timeline: Timeline | None) -> bool:
+        """Show a run from its first entry, or what is new in it. Return whether rows were added or removed."""
+        if timeline is not self._timeline:
+            self.beginResetModel()
+            self._timeline, self._count, self._maker = timeline, 0, EventRows(time.time())
+            self._rows = self._new_rows()[-MAX_ROWS:]
+            self.endResetModel()
+            return True
+        rows = self._new_rows()
+        if not rows:
+            return False
+        self.beginInsertRows(QModelIndex(), len(self._rows), len(self._rows) + len(rows) - 1)
+        self._rows += rows
+        self.endInsertRows()
+        if len(self._rows) > MAX_ROWS + SLACK_ROWS:
+            self.beginRemoveRows(QModelIndex(), 0, len(self._rows) - MAX_ROWS - 1)
+            del self._rows[:-MAX_ROWS]
+            self.endRemoveRows()
+        return True
+
+    def _new_rows(self) -> list[EventRow]:
+        if self._timeline is None or self._timeline.count == self._count:
+            return []
+        new = self._timeline.newest(self._timeline.count - self._count)
+        self._count = self._timeline.count
+        return self._maker.rows(new)
+
+    def rowCount(self, parent: QModelIndex | QPersistentModelIndex = QModelIndex()) -> int:  # noqa: B008, N802 (Qt's)
+        """Return the number of rows."""
+        return 0 if parent.isValid() else len(self._rows)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
+        """Return a row, its text for a screen reader, or its tooltip."""
+        row = self._rows[index.row()]
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return f"{row.when}  {row.text}".lstrip()
+            case Qt.ItemDataRole.AccessibleTextRole:
+                return row.spoken
+            case Qt.ItemDataRole.ToolTipRole:
+                return verbatim(row.whole)
+            case _:
+                return row if role == ROW else None
+
+
+class EventList(QListView):
+    """Follows the newest row until the user scrolls up. Ctrl+C copies the selected rows, with their dates."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.setObjectName("eventList")
+        self.setAccessibleName("Events of the run")
+        self.setUniformItemSizes(True)
+        self.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self._theme = theme
+        self._delegate = EventDelegate(theme, self)
+        self.setItemDelegate(self._delegate)
+        self._events = EventModel(self)
+        self.setModel(self._events)
+        self._timeline: Timeline | None = None
+        self._follows = True
+        self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
+        self.verticalScrollBar().rangeChanged.connect(lambda *_: self._to_end() if self._follows else None)
+        self._add_menu()
+
+    def show_timeline(self, timeline: Timeline | None) -> None:
+        """Show what happened in a run; call again when there is more. None: no run."""
+        follows = self._follows or timeline is not self._timeline
+        self._timeline = timeline
+        if self._events.show_timeline(timeline) and follows:
+            self._follows = True
+            self._to_end()
+
+    def copy(self) -> None:
+        """Copy the selected rows."""
+        rows = sorted(index.row() for index in self.selectedIndexes())
+        texts = [self._events.index(row).data(ROW).copied for row in rows]
+        if texts:
+            QGuiApplication.clipboard().setText("\n".join(texts))
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+        self._delegate.set_theme(theme)
+        self.viewport().update()
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Paint a text in an empty list."""
+        handled = super().viewportEvent(event)
+        if event.type() == QEvent.Type.Paint and not self._events.rowCount():
+            painter = QPainter(self.viewport())
+            painter.setPen(self._theme.muted)
+            area = QRect(self.viewport().rect()).adjusted(SIDE_PX, ABOVE_PX, -SIDE_PX, -ABOVE_PX)
+            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, EMPTY)
+            painter.end()
+        return handled
+
+    def _on_scrolled(self, value: int) -> None:
+        self._follows = value >= self.verticalScrollBar().maximum()
+
+    def _to_end(self) -> None:
+        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
+
+    def _add_menu(self) -> None:
+        for text, key, act in (
+            ("Copy", QKeySequence.StandardKey.Copy, self.copy),
+            ("Select all", QKeySequence.StandardKey.SelectAll, self.selectAll),
+        ):
+            action = QAction(text, self)
+            action.setShortcut(QKeySequence(key))
+            action.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+            action.triggered.connect(act)
+            self.addAction(action)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+
+
+class EventDelegate(QStyledItemDelegate):
+    """Paints the time, a sign where something is wrong, and the text, cut with an ellipsis."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._theme = theme
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
+        """Return the same size for all rows."""
+        return QSize(120, option.fontMetrics.height() + 2 * ABOVE_PX)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint one row."""
+        row: EventRow = index.data(ROW)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        paint_row_background(painter, option, self._theme)
+        painter.setFont(option.font)
+        line: QRect = option.rect.adjusted(SIDE_PX, 0, -SIDE_PX, 0)
+        if row.is_day:
+            draw_elided(painter, line, row.text, self._theme.muted)
+        else:
+            draw_elided(painter, line, row.when, self._theme.muted)
+            line.setLeft(line.left() + option.fontMetrics.horizontalAdvance("00:00:00") + 2 * GAP_PX)
+            colour = getattr(self._theme, row.tone) if row.tone else self._theme.text
+            if row.tone:
+                side = round(option.fontMetrics.height() * SIGN_SHARE)
+                sign = QRect(line.left(), line.center().y() - side // 2, side, side)
+                glyph(SIGNS[row.tone], colour, colour, side=side).paint(painter, sign)
+                line.setLeft(sign.right() + GAP_PX)
+            draw_elided(painter, line, row.text, colour)
+        painter.restore()

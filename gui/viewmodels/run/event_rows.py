@@ -1,0 +1,77 @@
+"""The tab Events: what happened in the shown run, a row a thing, with a heading for each day."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from core.runs.timeline import TimelineEntry
+
+SPOKEN = {"warn": "Warning: ", "bad": "Error: "}
+"""What a screen reader hears before a row that is marked by a sign and a colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """One row."""
+
+    when: str
+    """`18:03:12`; the empty string for the heading of a day."""
+    text: str
+    """In one line."""
+    tone: str
+    """`warn`, `bad`, or the empty string."""
+    whole: str
+    """Everything in the text, on several lines where it has them."""
+    copied: str
+    """The row as it is copied, with its date."""
+
+    @property
+    def is_day(self) -> bool:
+        """Whether it is the heading of a day."""
+        return not self.when
+
+    @property
+    def spoken(self) -> str:
+        """The row for a screen reader."""
+        return self.text if self.is_day else f"{self.when}, {SPOKEN.get(self.tone, '')}{self.text}"
+
+
+class EventRows:
+    """Makes rows of entries as they come."""
+
+    def __init__(self, now: float) -> None:
+        """`now`: unix seconds. Entries of that day need no heading."""
+        self._day = _day(now)
+
+    def rows(self, entries: Iterable[TimelineEntry]) -> list[EventRow]:
+        """Return the rows of the next entries, with a heading where the day changes."""
+        found = []
+        for entry in entries:
+            day = _day(entry.time)
+            if day != self._day:
+                self._day = day
+                found.append(EventRow(when="", text=day, tone="", whole=day, copied=day))
+            found.append(_row(entry))
+        return found
+
+
+def _row(entry: TimelineEntry) -> EventRow:
+    then, text = time.localtime(entry.time), " ".join(entry.text.split())
+    return EventRow(
+        when=time.strftime("%H:%M:%S", then),
+        text=text,
+        tone=entry.tone,
+        whole=entry.text,
+        copied=f"{time.strftime('%Y-%m-%d %H:%M:%S', then)}  {text}",
+    )
+
+
+def _day(when: float) -> str:
+    """Return `23 November 2026`."""
+    then = time.localtime(when)
+    return f"{then.tm_mday} {time.strftime('%B %Y', then)}"

@@ -1,0 +1,206 @@
+"""What happened in a run, from its events: one line a thing."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from core.runs.facts import RunFacts, fold
+from core.runs.run import Run
+from core.runs.start_phases import start_words
+from core.runs.states import RunState
+from core.runs.timeline import Timeline, environment
+from tests.support.recorded import finding, recorded
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGAN = 1_700_000_000.0
+PHASES = (
+    ("framework", 0.5, {"python": "3.12.3"}), ("recipe", 6.3, {"framework": "2.13.0"}), ("data", 6.4, {}),
+    ("model", 8.3, {}), ("join", 8.4, {}), ("step", 8.5, {}),
+)  # fmt: skip
+
+
+def start(*, gpus: int = 2, resumed: bool = False) -> list[dict[str, Any]]:
+    """Return the events of a start in which 0.5 s pass before the first phase."""
+    events: list[dict[str, Any]] = [
+        {"t": BEGAN, "kind": "supervisor", "pid": 7, "created": 3.5},
+        {"t": BEGAN, "kind": "state", "state": "starting"},
+        *({"t": BEGAN, "kind": "device", "id": f"GPU-{each}", "label": f"GPU {each}"} for each in range(gpus)),
+        *(
+            {"t": BEGAN + 0.1, "kind": "worker", "rank": each, "pid": each, "created": 1.0, "devices": []}
+            for each in range(gpus)
+        ),
+    ]
+    for name, at, more in PHASES:
+        events.append({"t": BEGAN + at, "kind": "phase", "rank": 0, "name": name, **more})
+        events.append({"t": BEGAN + at + 1, "kind": "phase", "rank": 1, "name": name, **more})
+    first = [{"t": BEGAN + 8.4, "kind": "rewind", "step": 5}] if resumed else []
+    plan = {"kind": "plan", "epochs": 4, "steps_per_epoch": 10, "samples_per_epoch": 640}
+    return [*events, *first, {"t": BEGAN + 8.5, **plan}, {"t": BEGAN + 8.6, "kind": "state", "state": "running"}]
+
+
+def losses(first: int, *values: float, at: float) -> dict[str, Any]:
+    return {"t": BEGAN + at, "kind": "metrics", "since": BEGAN + at, "first": first, "values": {"loss": [*values]}}
+
+
+def validation(step: int, *, at: float, **values: float) -> dict[str, Any]:
+    return {
+        "t": BEGAN + at, "kind": "metrics", "first": step, "values": {name: [value] for name, value in values.items()}
+    }  # fmt: skip
+
+
+def texts(events: list[dict[str, Any]], *, framework: str = "PyTorch") -> list[str]:
+    timeline = Timeline(make_spec("digits_mlp"), framework)
+    timeline.fold(events)
+    return [entry.text for entry in timeline.entries]
+
+
+def test_start_has_devices_processes_python_and_the_time_of_its_parts():
+    _, started, parts = texts([*start(), losses(1, 0.9, at=8.8)])
+    assert started.startswith("Started on GPU 0 and 1: 2 processes, Python 3.12.3 of ")
+    assert parts == "PyTorch 2.13.0 loaded in 5.8 s, data in 1.9 s, first step after 8.8 s."
+
+
+def test_start_that_fails_has_the_parts_that_were_done():
+    events = [each for each in start() if each["kind"] != "plan" and each.get("name") not in {"join", "step"}]
+    failed = [
+        {"t": BEGAN + 9, "kind": "state", "state": "releasing"},
+        {"t": BEGAN + 9, "kind": "state", "state": "failed", "error": "model() failed."},
+    ]
+    found = texts([*events, *failed])
+    assert found[2:] == [
+        "PyTorch 2.13.0 loaded in 5.8 s, data in 1.9 s.",
+        "The processes have ended.",
+        "model() failed.",
+    ]
+
+
+def test_each_epoch_has_its_loss_and_its_validation():
+    epoch = [losses(1, *[1.0] * 9, at=9), losses(10, 2.0, 3.0, at=10)]  # the eleventh step is of the next epoch
+    known = validation(10, at=10.5, val_loss=0.55, val_accuracy=0.79)
+    assert "Epoch 1: loss 1.1" in texts([*start(), *epoch])
+    assert "Epoch 1: loss 1.1, val. loss 0.55, val. accuracy 0.79" in texts(
+        [*start(), *epoch[:1], losses(10, 2, at=10), known]
+    )
+    rate = validation(10, at=10.1, learning_rate=0.1)
+    assert texts([*start(), *epoch[:1], losses(10, 2, at=10), rate])[-1].startswith(
+        "PyTorch"
+    )  # the validation may follow
+
+
+def test_several_epochs_in_one_report_have_a_line_each_at_their_time():
+    timeline = Timeline(None, "PyTorch")
+    report = {
+        "t": BEGAN + 29,
+        "kind": "metrics",
+        "since": BEGAN,
+        "first": 1,
+        "values": {"loss": [1.0] * 10 + [math.nan] * 20},
+    }
+    timeline.fold([*start(), report, {"t": BEGAN + 30, "kind": "done", "rank": 0}])
+    epochs = [(entry.time - BEGAN, entry.text) for entry in timeline.newest(3)]
+    assert epochs == [(9.0, "Epoch 1: loss 1"), (19.0, "Epoch 2: loss nan"), (29.0, "Epoch 3: loss nan")]
+
+
+def test_resumed_epoch_has_no_mean_of_steps_that_are_void():
+    lost = [*start(), losses(1, *[1.0] * 8, at=9), *start(resumed=True), losses(6, *[0.5] * 5, at=9)]
+    found = texts([*lost, validation(10, at=11, val_loss=0.4)])
+    assert "The run was lost: its supervisor exited unexpectedly." in found
+    assert "Training continues after step 5." in found
+    assert any(text.startswith("Resumed on GPU 0 and 1") for text in found)
+    assert found[-1] == "Epoch 1: val. loss 0.4"
+
+
+def test_checkpoint_has_step_size_and_whether_it_is_the_best():
+    written = {"t": BEGAN + 9, "kind": "checkpoint", "step": 5070, "bytes": 94 << 20, "best": True, "name": "a"}
+    assert texts([*start(), written])[-1] == "Checkpoint written: step 5\u2009070, 94 MB, best so far."
+
+
+def test_warnings_and_the_end_of_the_run(tmp_path: Path):
+    notice = {"kind": "notice", "text": "Look at this."}
+    held = finding(verdict="held by others", sentence="Another program has it.", device="cpu:1")
+    run = Run(recorded(tmp_path, findings=[finding(), held], more=[notice], devices="cpu:0,cpu:1"))
+    timeline = Timeline(run.spec(), "PyTorch")
+    timeline.fold(run.catch_up())
+    tones = {entry.text: entry.tone for entry in timeline.entries}
+    assert tones["Look at this."] == tones["Another program has it."] == "warn"
+    assert list(tones)[-2:] == ["All memory on CPU 0 was released 1.2 s after the end.", "Finished."]
+
+
+def test_slow_device_has_its_beginning_and_its_end():
+    hot = {"t": BEGAN + 9, "kind": "slowed", "device": "GPU-1", "text": "GPU 1 is slowed down: 91 °C."}
+    over = {"t": BEGAN + 99, "kind": "slowed", "device": "GPU-1", "text": "", "seconds": 90.0}
+    events = [*start(), hot, over]
+    assert texts(events)[-2:] == [hot["text"], "GPU 1 is not slowed down any more. It was for 90 s."]
+    facts = fold(RunFacts(), events[:-1])
+    assert facts.slowed == {"GPU-1": hot["text"]}
+    assert fold(facts, [over]).slowed == {}
+    assert fold(facts, [{"t": BEGAN + 99, "kind": "state", "state": "releasing"}]).slowed == {}
+
+
+def test_script_has_its_validations_and_epochs_but_no_parts_of_a_start():
+    events = [
+        *start(gpus=1)[:4], {"t": BEGAN + 1, "kind": "state", "state": "running"},
+        losses(1, 0.5, 0.4, at=2), validation(2, at=3, val_loss=0.6),
+        {"t": BEGAN + 4, "kind": "progress", "done": 1.0, "total": 3.0, "unit": "epochs"},
+        {"t": BEGAN + 5, "kind": "progress", "done": 1.4, "total": 3.0, "unit": "epochs"},
+    ]  # fmt: skip
+    assert texts(events, framework="")[2:] == ["Step 2: val. loss 0.6", "Epoch 1 of 3 is done: loss 0.4"]
+
+
+def test_damaged_events_are_left_out_and_the_oldest_entries_go_first():
+    timeline = Timeline(None, "PyTorch", max_entries=3)
+    timeline.fold(
+        [{"t": BEGAN, "kind": kind} for kind in ("state", "phase", "checkpoint", "release", "slowed", "rung")]
+    )
+    timeline.fold([{"t": BEGAN, "kind": "notice", "text": str(number)} for number in range(10)])
+    assert timeline.count == 10
+    assert [entry.text for entry in timeline.newest(100)] == ["7", "8", "9"]
+    assert [entry.text for entry in timeline.newest(2)] == ["8", "9"]
+
+
+def test_lost_run_has_one_line_that_says_so():
+    facts = RunFacts(state=RunState.LOST, error="Its supervisor exited.", history=((BEGAN + 20, RunState.LOST),))
+    timeline = Timeline(None, "PyTorch")
+    timeline.fold(start())
+    timeline.follow(facts)
+    timeline.follow(facts)
+    assert [entry.text for entry in timeline.entries if entry.tone == "bad"] == ["Its supervisor exited."]
+    timeline.fold(start(resumed=True))
+    assert [entry.text for entry in timeline.entries if entry.tone == "bad"] == ["Its supervisor exited."]
+
+
+@pytest.mark.parametrize(
+    ("python", "name"),
+    [
+        ("/home/anna/miniconda3/envs/cats-env/bin/python", "cats-env"),
+        ("/home/anna/cats/.venv/bin/python3", "cats/.venv"),
+        ("/usr/bin/python3", "/usr/bin/python3"),
+        ("python3", "python3"),
+    ],
+)
+def test_environment_is_named_by_its_folder(python, name):
+    assert environment(python) == name
+
+
+def test_start_words_name_the_phase_and_its_seconds():
+    def words(*events: dict[str, Any], after: float) -> str:
+        return start_words(fold(RunFacts(), events), "PyTorch", BEGAN + after)
+
+    events = start()
+    assert words(*events[:2], after=0.4) == "checking the devices"
+    assert words(*events[:6], after=3) == "starting 2 processes 3 s"
+    assert words(*events[:7], after=3.5) == "loading PyTorch 3 s"
+    by_name = {
+        each["name"]: number for number, each in enumerate(events) if each["kind"] == "phase" and not each["rank"]
+    }
+    assert words(*events[: by_name["data"] + 1], after=8.4) == "reading data 2 s"
+    assert words(*events[: by_name["join"] + 1], after=8.4) == "joining 2 processes"
+    assert words(*events, after=12.5) == "first step 4 s"
+    assert words(*events, losses(1, 0.9, at=13), after=14) == ""
+    assert words(*events, {"t": BEGAN + 9, "kind": "state", "state": "stopping"}, after=14) == ""
