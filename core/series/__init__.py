@@ -1,6 +1,7 @@
 """Measurements as growing series.
 
 - `min_max_tree`: a growing array, and minima, maxima and sums over its ranges
+- `exponential_mean`: the mean that smooths a curve
 - `series`: one metric or device reading by step and time
 - `run_series`: all series of a run, extended as events arrive
 - `report`: a run as one JSON document, and as CSV

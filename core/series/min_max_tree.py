@@ -124,3 +124,13 @@ class RangeTree:
 
 def _as_is(numbers: Floats) -> Floats:
     return numbers
+
+
+def finite_or_nan(values: Floats) -> Floats:
+    """Return the values with NaN in place of infinities."""
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def finite_or_zero(values: Floats) -> Floats:
+    """Return the values with 0 in place of what is not finite."""
+    return np.where(np.isfinite(values), values, 0.0)

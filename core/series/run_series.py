@@ -28,6 +28,22 @@ Heat = tuple[float | None, float | None, float | None, Collection[str]]
 NO_HEAT: Heat = None, None, None, ()
 MAX_PENDING = 4096
 """Readings of a device that are kept as Python objects, which take much room."""
+ENDINGS = frozenset({"paused", "stopped", "failed"})
+"""States that end a part of a run and that events give; a part without an end was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption:
+    """A time between two parts of a run in which it did not train. Times are unix seconds of measurements."""
+
+    since: float
+    """The last measurement before it that counts: steps after the checkpoint were trained again."""
+    until: float
+    """The first measurement after it."""
+    duration_s: float
+    """Seconds without training: from the last measurement before it, whether it counts or not, to `until`."""
+    state: str
+    """How the part before it ended: `paused`, `stopped`, `failed` or `lost`."""
 
 
 class RunSeries:
@@ -51,6 +67,13 @@ class RunSeries:
         self.notice = ""
         """What is missing, in a sentence; the empty string if nothing is."""
         self._rewinds = 0
+        self._state = ""
+        """The last state that an event gave."""
+        self._resumes: list[_Resume] = []
+        self._interruptions: tuple[int, tuple[Interruption, ...]] = -1, ()
+        """The version for which they were found, and what was found."""
+        self._measured: float | None = None
+        """Unix time of the last measurement, whether it counts or not."""
         self.version = 0
         """Increases with every fold of new events: a plot of this version is up to date."""
 
@@ -93,11 +116,48 @@ class RunSeries:
 
     @property
     def axes(self) -> dict[str, Axis]:
-        """The horizontal axes for this run: `step`, `time` (seconds since its start) and, if known, `epoch`."""
-        axes = {"step": STEP, "time": Axis(column="time", origin=self.started or 0.0)}
+        """The horizontal axes for this run.
+
+        `step`; `epoch`, if known; `time`: seconds since its start; `training`: seconds since its first measurement,
+        without its interruptions.
+        """
+        axes = {"step": STEP, "time": Axis(column="time", origin=self.started or 0.0), "training": self._training}
         if self.steps_per_epoch:
             axes["epoch"] = Axis(column="step", unit=self.steps_per_epoch)
         return axes
+
+    @property
+    def interruptions(self) -> tuple[Interruption, ...]:
+        """The times between its parts in which the run did not train, in order."""
+        if self._interruptions[0] != self.version:
+            self._interruptions = self.version, tuple(self._find_interruptions())
+        return self._interruptions[1]
+
+    def _find_interruptions(self) -> list[Interruption]:
+        if not self._resumes:
+            return []
+        at = np.array([resume.at for resume in self._resumes])
+        since, until = np.full(len(at), -np.inf), np.full(len(at), np.inf)
+        for series in self._measurements:
+            times, place = series.times, np.searchsorted(series.times, at)
+            since = np.maximum(since, np.where(place > 0, times.take(place - 1, mode="clip"), -np.inf))
+            until = np.minimum(until, np.where(place < len(times), times.take(place, mode="clip"), np.inf))
+        found = {}  # by `since`: two of them if the run was rewound beyond an earlier one
+        for resume, begin, end in zip(self._resumes, since.tolist(), until.tolist(), strict=True):
+            if np.isfinite(begin) and np.isfinite(end):
+                found[begin] = Interruption(
+                    since=begin, until=end, duration_s=max(end - resume.measured, 0.0), state=resume.state
+                )
+        return list(found.values())
+
+    @property
+    def _training(self) -> Axis:
+        begun = min((float(series.times[0]) for series in self._measurements), default=self.started or 0.0)
+        return Axis(column="time", origin=begun, cuts=tuple((each.since, each.until) for each in self.interruptions))
+
+    @property
+    def _measurements(self) -> list[Series]:
+        return [series for series in self.metrics.values() if len(series)]
 
     @property
     def duration_s(self) -> float:
@@ -116,6 +176,7 @@ class RunSeries:
                 self.started = float(event["t"])
             match event["kind"]:
                 case "metrics":
+                    self._measured = max(self._measured or 0.0, float(event["t"]))
                     self._collect(metrics, event)
                 case "rewind" if self._rewinds < MAX_REWINDS:
                     self._rewinds += 1
@@ -220,12 +281,34 @@ class RunSeries:
             self.metrics.pop(name, None)
 
     def _note_stage(self, event: Mapping[str, Any]) -> None:
+        state = str(event.get("state") or "")
+        if state == "starting" and self._measured is not None:
+            self._note_resume(float(event["t"]), self._measured)
+        self._state = state or self._state
         self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
         match event.get("state"):
             case "releasing":
                 self.training_ended = float(event["t"])
             case "starting" | "running":  # also when a paused run is resumed
                 self.training_ended = None
+
+    def _note_resume(self, at: float, measured: float) -> None:
+        last = self._resumes[-1] if self._resumes else None
+        if last is not None and (measured == last.measured or at < last.at or len(self._resumes) == MAX_REWINDS):
+            return  # a part without a measurement lengthens the interruption
+        ended = self._state if self._state in ENDINGS else "lost"
+        self._resumes.append(_Resume(at=at, measured=measured, state=ended))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resume:
+    """A start of a run that had measured before."""
+
+    at: float
+    measured: float
+    """The last measurement before it."""
+    state: str
+    """How the part before it ended."""
 
 
 @dataclass(slots=True)

@@ -7,25 +7,42 @@ from typing import Literal
 
 import numpy as np
 
-from core.series.min_max_tree import Floats, GrowableArray, Indices, RangeTree
+from core.series.exponential_mean import ExponentialMean
+from core.series.min_max_tree import Floats, GrowableArray, Indices, RangeTree, finite_or_nan, finite_or_zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A horizontal axis: position = (step or unix time - origin) / unit."""
+    """A horizontal axis: position = (step or unix time - origin - what is cut out before it) / unit."""
 
     column: Literal["step", "time"]
     origin: float = 0.0
     unit: float = 1.0
+    cuts: tuple[tuple[float, float], ...] = ()
+    """Intervals of steps or times that have no room on the axis: from the origin on, in order, without overlaps."""
 
     def place(self, column: Floats) -> Floats:
         """Return the positions of steps or times, shape (n,) -> (n,)."""
         placed = column - self.origin
+        if self.cuts:
+            since, until = np.array(self.cuts).T
+            begun = np.searchsorted(since, column)  # the cuts that begin before each
+            whole = np.concatenate([[0.0], np.cumsum(until - since)])
+            placed -= whole[begun] - np.maximum(np.concatenate([[-np.inf], until])[begun] - column, 0.0)
         return placed if self.unit == 1.0 else placed / self.unit
 
     def locate(self, position: float) -> float:
-        """Return the step or unix time at a position."""
-        return position * self.unit + self.origin
+        """Return the step or unix time at a position; at a cut, the one before it."""
+        return float(self.locate_all(np.array([position]))[0])
+
+    def locate_all(self, positions: Floats) -> Floats:
+        """Return the steps or unix times at positions, shape (n,) -> (n,)."""
+        located = positions * self.unit + self.origin
+        if self.cuts:
+            since, until = np.array(self.cuts).T
+            whole = np.concatenate([[0.0], np.cumsum(until - since)])
+            located += whole[np.searchsorted(since - whole[:-1], located)]
+        return located
 
 
 STEP = Axis(column="step")
@@ -52,10 +69,14 @@ class Series:
         self._steps = GrowableArray()
         self._times = GrowableArray()
         self._values = GrowableArray()
-        self._low = RangeTree(self._values, np.fmin, _finite_or_nan)
-        self._high = RangeTree(self._values, np.fmax, _finite_or_nan)
-        self._total = RangeTree(self._values, np.add, _finite_or_zero)
+        self._low = RangeTree(self._values, np.fmin, finite_or_nan)
+        self._high = RangeTree(self._values, np.fmax, finite_or_nan)
+        self._total = RangeTree(self._values, np.add, finite_or_zero)
         self._finite = RangeTree(self._values, np.add, _is_finite)
+        self._mean: ExponentialMean | None = None
+        self._broken = GrowableArray()
+        """The indices for `breaks` among the first `_searched` values."""
+        self._searched = 0
         self._complete = True  # no gap so far, so finite values need not be counted
 
     def __len__(self) -> int:
@@ -79,7 +100,7 @@ class Series:
     @property
     def min(self) -> float | None:
         """The smallest finite value; None if there is none."""
-        low = float(self._low.query(_index(0), _index(len(self)))[0])
+        low = float(self._low.query(np.array([0]), np.array([len(self)]))[0])
         return None if np.isnan(low) else low
 
     @property
@@ -131,27 +152,39 @@ class Series:
         ]
         return np.concatenate([x for x, _ in pieces]), np.concatenate([y for _, y in pieces])
 
-    def smooth(self, axis: Axis, lo: float, hi: float, pixels: int, window: int) -> tuple[Floats, Floats]:
-        """Return positions and running means over [lo, hi], shape (m,): means of the last `window` values, if finite.
+    def smooth(self, axis: Axis, lo: float, hi: float, pixels: int, weight: float) -> tuple[Floats, Floats]:
+        """Return positions and means over [lo, hi], shape (m,): exponential means (`ExponentialMean`) of the values.
 
-        Before there are `window` values, the mean is over fewer. Each pixel column gives at most one point, its last;
-        one point beyond each end is included.
+        `weight` is at least 0 and below 1; with 0, the values count as their own means. With more points than pixels,
+        each pixel column gives one point: its last position, and the mean of its means. One point beyond each end is
+        included. A value that is not finite is a gap.
         """
         start, stop = self._range(axis, lo, hi)
         before, after = max(start - 1, 0), min(stop + 1, len(self))
         if after - before <= pixels + 2:
-            ends = np.arange(before, after)
-        else:
-            _, stops = self._columns(axis, lo, hi, pixels)
-            ends = np.concatenate([np.arange(before, start), stops - 1, np.arange(stop, after)])
-        return axis.place(self._along(axis)[ends]), self._means(ends, window)
+            return axis.place(self._along(axis)[before:after]), finite_or_nan(self._means(weight)[before:after])
+        starts, stops = self._columns(axis, lo, hi, pixels)
+        first, last = np.arange(before, start), np.arange(stop, after)
+        starts, stops = np.concatenate([first, starts, last]), np.concatenate([first + 1, stops, last + 1])
+        tree = self._exponential_mean(weight).totals if weight else self._total
+        total = tree.query(starts, stops)
+        count = stops - starts if self._complete else self._finite.query(starts, stops)
+        means = np.divide(total, count, out=np.full(len(starts), np.nan), where=count > 0)
+        return axis.place(self._along(axis)[stops - 1]), finite_or_nan(means)
 
-    def recent(self, window: int) -> float | None:
-        """Return the mean of the finite ones of the last `window` values; None if there is none."""
-        if not len(self):
-            return None
-        mean = float(self._means(_index(len(self) - 1), window)[0])
-        return mean if np.isfinite(mean) else None
+    def mean_at(self, step: int, weight: float) -> float | None:
+        """Return the exponential mean at a step, NaN if its value is not finite; None if the step has no value."""
+        at = int(np.searchsorted(self.steps, step))
+        return float(self._means(weight)[at]) if at < len(self) and self.steps[at] == step else None
+
+    def breaks(self, axis: Axis, lo: float, hi: float) -> Indices:
+        """Return the indices of the values over [lo, hi] that are not finite and follow a finite one, or nothing."""
+        if self._complete:
+            return np.empty(0, dtype=np.intp)
+        self._find_breaks()
+        found = self._broken.array
+        start, stop = np.searchsorted(found, self._range(axis, lo, hi))
+        return found[start:stop].astype(np.intp)
 
     def nearest(self, axis: Axis, position: float) -> Point | None:
         """Return the measurement nearest to a position on the axis; None if there is none."""
@@ -170,6 +203,10 @@ class Series:
     def _truncate(self, size: int) -> None:
         for part in (self._steps, self._times, self._values, *self._trees):
             part.truncate(size)
+        if self._mean is not None:
+            self._mean.truncate(size)
+        self._searched = min(self._searched, size)
+        self._broken.truncate(int(np.searchsorted(self._broken.array, size)))
 
     def _along(self, axis: Axis) -> Floats:
         return self.steps if axis.column == "step" else self.times
@@ -184,7 +221,7 @@ class Series:
     def _columns(self, axis: Axis, lo: float, hi: float, pixels: int) -> tuple[Indices, Indices]:
         """Return the index ranges [start, stop) of the pixel columns with points, shape (m,) each."""
         start, stop = self._range(axis, lo, hi)
-        borders = np.linspace(axis.locate(lo), axis.locate(hi), pixels + 1)[1:-1]
+        borders = axis.locate_all(np.linspace(lo, hi, pixels + 1)[1:-1])
         inner = np.searchsorted(self._along(axis), borders)
         edges = np.concatenate([[start], np.clip(inner, start, stop), [stop]])
         starts, stops = edges[:-1], edges[1:]
@@ -192,7 +229,7 @@ class Series:
         return starts[filled], stops[filled]
 
     def _exact(self, axis: Axis, start: int, stop: int, *, positive: bool) -> tuple[Floats, Floats]:
-        y = self.values[start:stop].copy() if self._complete else _finite_or_nan(self.values[start:stop])
+        y = self.values[start:stop].copy() if self._complete else finite_or_nan(self.values[start:stop])
         return axis.place(self._along(axis)[start:stop]), np.where(y > 0, y, np.nan) if positive else y
 
     def _extremes(self, axis: Axis, starts: Indices, stops: Indices, *, positive: bool) -> tuple[Floats, Floats]:
@@ -206,23 +243,26 @@ class Series:
         x = axis.place(self._along(axis)[np.column_stack([starts, stops - 1])])
         return x.ravel(), y.ravel()
 
-    def _means(self, ends: Indices, window: int) -> Floats:
-        starts, stops = np.maximum(ends + 1 - window, 0), ends + 1
-        total = self._total.query(starts, stops)
-        count = stops - starts if self._complete else self._finite.query(starts, stops)
-        return _finite_or_nan(np.divide(total, count, out=np.full(len(ends), np.nan), where=count > 0))
+    def _find_breaks(self) -> None:
+        """Extend `_broken` over the values appended since the last call."""
+        first = self._searched
+        if first == len(self):
+            return
+        finite = np.isfinite(self.values[first:])
+        follows = np.concatenate([[first == 0 or np.isfinite(self.values[first - 1])], finite[:-1]])
+        self._broken.extend(np.flatnonzero(follows & ~finite) + first)
+        self._searched = len(self)
 
+    def _means(self, weight: float) -> Floats:
+        """Return the exponential means of all values, shape (n,)."""
+        return self._exponential_mean(weight).array if weight else self.values
 
-def _index(at: int) -> Indices:
-    return np.array([at])
-
-
-def _finite_or_nan(values: Floats) -> Floats:
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def _finite_or_zero(values: Floats) -> Floats:
-    return np.where(np.isfinite(values), values, 0.0)
+    def _exponential_mean(self, weight: float) -> ExponentialMean:
+        """Return the mean with this weight, up to date. The last one asked for is kept, and only extended."""
+        if self._mean is None or self._mean.weight != weight:
+            self._mean = ExponentialMean(weight)
+        self._mean.extend(self.values[len(self._mean) :])
+        return self._mean
 
 
 def _is_finite(values: Floats) -> Floats:

@@ -3,6 +3,7 @@
 - `registry`: one row per plot
 - `plot_area`: all plots, with linked time axes
 - `base`: the base class of all plots
-- `loss`, `loss_controls`, `ranks`: the plot of a metric, its controls, and the band over ranks
+- `loss`, `loss_controls`, `smoothing`, `ranks`, `y_range`: the plot of a metric, its controls, its band over ranks, and
+  its range
 - `device_plots`: utilisation and memory
 """

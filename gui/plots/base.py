@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QFrame,
@@ -41,6 +43,8 @@ FARTHEST = 1e300
 """Largest absolute end of an axis: computing with the ends of a range must not overflow."""
 
 Span = tuple[float, float]
+OpenSpan = tuple[float | None, float | None]
+"""A range of unix times; None: to the end of what there is."""
 
 
 class Plot(QFrame):
@@ -50,14 +54,12 @@ class Plot(QFrame):
     """
 
     follow_changed = Signal(bool)
-    axis_changed = Signal()
-    """The quantity on the x axis has changed."""
 
     unit: ClassVar[str] = ""
     no_data_yet: ClassVar[str] = "No measurements yet"
     no_run: ClassVar[str] = "Start a run or select one"
     y_by_hand: ClassVar[bool] = False
-    """True if the mouse also moves the y axis."""
+    """True if the mouse also moves the y axis, on its labels."""
     labels_end: ClassVar[bool] = False
     """True if the line at the end of training has a label."""
 
@@ -72,19 +74,23 @@ class Plot(QFrame):
         self.labels: Mapping[str, str] = {}
         self._follow = True
         self._followed: Span | None = None
-        self.resumed: tuple[float, ...] = ()
-        """Times at which the run was resumed, in unix seconds."""
-        self._end_text = ENDED
+        self._y_held = False
+        """True while the y axis stays as the user moved it."""
         self.min_s = 0.0
         """Minimum seconds between two drawings of new readings."""
         self._drawn: tuple[object, ...] | None = None
         self._drawn_at = 0.0
         self.canvas = Canvas(y_by_hand=self.y_by_hand)
         self.canvas.setAccessibleName(f"{title} chart. Arrow keys pan, plus and minus zoom, A shows the whole run.")
+        self.crosshair = pg.InfiniteLine(angle=90, movable=False)
+        """Where the mouse is in another plot."""
+        self.crosshair.hide()
+        self.canvas.addItem(self.crosshair, ignoreBounds=True)
         self.end = EndMark(self.canvas, labelled=self.labels_end)
         self.hover = HoverReadout(self.canvas, self.reading_at, theme)
         self._build(title)
         self.canvas.moved_by_hand.connect(lambda: self.set_follow(False))
+        self.canvas.y_moved_by_hand.connect(lambda: self._hold_y(True))
         self.canvas.follow_asked.connect(lambda: self.set_follow(True))
 
     # What subclasses define.
@@ -102,8 +108,33 @@ class Plot(QFrame):
         raise NotImplementedError
 
     def axis_name(self) -> str:
-        """Return the quantity on the x axis: `time`, `step` or `epoch`."""
+        """Return the quantity on the x axis, one of `RunSeries.axes`."""
         return "time"
+
+    def time_at(self, x: float) -> float | None:
+        """Return the unix time of a position of the x axis; None if nothing was measured there."""
+        return None if self.run_series is None else self.axis(self.run_series).locate(x)
+
+    def place_time(self, time: float) -> float | None:
+        """Return the position of a unix time on the x axis; None if nothing was measured then."""
+        return None if self.run_series is None else float(self.axis(self.run_series).place(np.array([time]))[0])
+
+    def shown_times(self) -> OpenSpan:
+        """Return the unix times of the ends of the x axis."""
+        lo, hi = self.canvas.x_range
+        return self.time_at(lo), self.time_at(hi)
+
+    def show_times(self, times: OpenSpan) -> None:
+        """Show these unix times on the x axis."""
+        if self.run_series is None:
+            return
+        whole = self._whole_span(self.run_series)
+        lo, hi = (
+            end if time is None or (place := self.place_time(time)) is None else place
+            for time, end in zip(times, whole, strict=True)
+        )
+        if lo < hi:
+            self.canvas.view.setXRange(lo, hi, padding=0)
 
     def _has_data(self, run_series: RunSeries) -> bool:
         raise NotImplementedError
@@ -131,8 +162,8 @@ class Plot(QFrame):
         """Return the range of the y axis that suits the current lines; None keeps the range."""
         raise NotImplementedError
 
-    def _y_always_fits(self) -> bool:
-        return not self.y_by_hand
+    def _place_marks(self, run_series: RunSeries) -> None:
+        """Place what depends on the visible range."""
 
     # What the window calls.
 
@@ -142,6 +173,7 @@ class Plot(QFrame):
         self.canvas.set_theme(theme)
         self.hover.set_theme(theme)
         self.end.set_theme(theme)
+        self.crosshair.setPen(pg.mkPen(theme.muted, style=Qt.PenStyle.DotLine))
         self._apply_theme(theme)
         self.invalidate()
 
@@ -164,23 +196,32 @@ class Plot(QFrame):
         self._note.setVisible(bool(text))
         self._values.setVisible(not text)
 
-    def show_training_end(self, resumed: tuple[float, ...], *, paused: bool) -> None:
-        """Label the end of training; `resumed`: the times at which the run was resumed (unix seconds)."""
-        end_text = PAUSED if paused else ENDED
-        if (end_text, resumed) != (self._end_text, self.resumed):
-            self._end_text, self.resumed = end_text, resumed
-            self.end.set_text(end_text)
-            self.invalidate()
+    def show_training_end(self, *, paused: bool) -> None:
+        """Label the end of training."""
+        self.end.set_text(PAUSED if paused else ENDED)
+
+    def show_crosshair(self, time: float | None) -> None:
+        """Mark a unix time; None removes the mark."""
+        x = None if time is None or self._stack.currentWidget() is self.empty else self.place_time(time)
+        self.crosshair.setVisible(x is not None)
+        if x is not None:
+            self.crosshair.setValue(x)
 
     def set_follow(self, follow: bool) -> None:
         """Show all of the run as it grows, or keep the range that the user chose."""
         if follow:
             self._followed = None
-            self.invalidate()
+            self._hold_y(False)
         if follow != self._follow:
             self._follow = follow
-            self._follow_button.setVisible(not follow)
             self.follow_changed.emit(follow)
+        self._follow_button.setVisible(self._y_held or not follow)
+
+    def _hold_y(self, held: bool) -> None:
+        """Keep the y axis as it is, or fit it to what is shown of the x axis."""
+        self._y_held = held
+        self._follow_button.setVisible(held or not self._follow)
+        self.invalidate()
 
     @property
     def follows(self) -> bool:
@@ -214,6 +255,7 @@ class Plot(QFrame):
             self._mark_end(run_series)
             self._fit_y()
             self.end.place()
+            self._place_marks(run_series)
             self._values.show_groups(row.spans(self.theme) for row in self._readout(run_series))
             self.hover.refresh()
             # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
@@ -254,13 +296,12 @@ class Plot(QFrame):
         )
 
     def _fit_y(self) -> None:
-        if self._follow or self._y_always_fits():
-            span = self._y_span()
-            if span is None:
-                return
-            lo, hi = (min(max(end, -FARTHEST), FARTHEST) for end in span)
-            if [lo, hi] != self.canvas.view.viewRange()[1]:
-                self.canvas.view.setYRange(lo, hi, padding=0)
+        span = None if self._y_held else self._y_span()
+        if span is None:
+            return
+        lo, hi = (min(max(end, -FARTHEST), FARTHEST) for end in span)
+        if [lo, hi] != self.canvas.view.viewRange()[1]:
+            self.canvas.view.setYRange(lo, hi, padding=0)
 
     def axis(self, run_series: RunSeries) -> Axis:
         """Return the x axis of the run."""
@@ -302,6 +343,7 @@ class Plot(QFrame):
 
     def _make_follow_button(self) -> QPushButton:
         button = QPushButton("Show all")
+        button.setObjectName("showAllButton")
         button.setProperty("role", "flat")
         button.setProperty("compact", True)
         button.setToolTip("Show the whole run again (double-click, or A)")

@@ -1,4 +1,4 @@
-"""The controls in the head of the loss plot: metric, x axis, smoothing, scale."""
+"""The controls in the head of the loss plot: metric, x axis, smoothing, range and scale of the values."""
 
 from __future__ import annotations
 
@@ -11,16 +11,29 @@ from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.forms.fields import select
 from gui.widgets.plain_text import verbatim
 
+from .smoothing import MAX_WEIGHT, SmoothingButton
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from PySide6.QtGui import QStandardItemModel
 
-WINDOWS = (0, 10, 50, 200, 1000)
-DEFAULT_WINDOW = 10
 MAX_CHARACTERS = 10
 """Maximum characters of a metric's name to reserve room for."""
-AXES = ("time", "step", "epoch")  # time first: all plots of the window share it
+AXES = {"step": "by step", "training": "by time", "epoch": "by epoch"}
+"""The x axes that can be chosen, as `RunSeries.axes` names them; the first is the default."""
+FORMERLY_TIME = "time"
+"""The default axis of earlier versions, time since the click: it was saved like a choice."""
+FORMER_WINDOW = 10
+"""Their default smoothing, a mean of so many steps."""
+
+
+AXIS_TIP = "Horizontal axis. By time: time of training from the first step on, without pauses"
+OUTLIERS_TIP = (
+    "Fit the vertical axis to the values between the 1st and the 99th percentile of what is shown. "
+    "Arrows mark values outside"
+)
+LOG_TIP = "Logarithmic scale; values at or below zero are not drawn"
 
 
 class LossControls(QWidget):
@@ -35,20 +48,13 @@ class LossControls(QWidget):
         self.metric_box = _prepare(MetricBox(), "metricBox", "Metric", "Metric to draw")
         self.metric_box.setProperty("role", "title")
         self.offer_families(["loss"])
-        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", "X axis", "Horizontal axis")
-        for axis in AXES:
-            self.axis_box.addItem(f"by {axis}", axis)
-        self.smoothing_box = _prepare(
-            ChoiceBox(), "smoothingBox", "Smoothing", "Smoothing: the bold line is the mean of this many steps"
-        )
-        for window in WINDOWS:
-            self.smoothing_box.addItem(f"mean of {window}" if window else "not smoothed", window)
-        self.smoothing_box.setCurrentIndex(WINDOWS.index(DEFAULT_WINDOW))
-        self.log_box = QCheckBox("log scale")
-        self.log_box.setObjectName("logBox")
-        self.log_box.setAccessibleName("Logarithmic scale")
-        self.log_box.setToolTip("Logarithmic scale; values at or below zero are not drawn")
-        self.log_box.setProperty("compact", True)
+        self.axis_box = _prepare(ChoiceBox(), "xAxisBox", "Horizontal axis", AXIS_TIP)
+        for name, title in AXES.items():
+            self.axis_box.addItem(title, name)
+        self.smoothing_button = SmoothingButton()
+        self.outliers_box = _check_box("outliersBox", "ignore outliers", "Ignore outliers", OUTLIERS_TIP)
+        self.outliers_box.setChecked(True)
+        self.log_box = _check_box("logBox", "log scale", "Logarithmic scale", LOG_TIP)
         self._lay_out()
 
     @property
@@ -58,13 +64,18 @@ class LossControls(QWidget):
 
     @property
     def axis(self) -> str:
-        """`step`, `time` or `epoch`."""
+        """`step`, `training` or `epoch`."""
         return str(self.axis_box.currentData())
 
     @property
-    def smoothing(self) -> int:
-        """Number of steps that the bold line averages; 0 for no smoothing."""
-        return int(self.smoothing_box.currentData())
+    def smoothing(self) -> float:
+        """Weight of the exponential mean that the bold line shows, from 0 (no mean) to 0.99."""
+        return self.smoothing_button.weight
+
+    @property
+    def ignores_outliers(self) -> bool:
+        """True if single values far from the others may lie outside the plot."""
+        return self.outliers_box.isChecked()
 
     @property
     def logarithmic(self) -> bool:
@@ -90,32 +101,57 @@ class LossControls(QWidget):
     def offer_epochs(self, known: bool) -> None:
         """Enable the epoch axis if the steps per epoch are known; an earlier choice stays."""
         model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # the default model of a QComboBox
-        model.item(AXES.index("epoch")).setEnabled(known)
+        model.item(list(AXES).index("epoch")).setEnabled(known)
 
     def remember(self) -> dict[str, Any]:
-        """Return axis, smoothing and scale, for the settings file."""
-        return {"axis": self.axis, "smoothing": self.smoothing, "logarithmic": self.logarithmic}
+        """Return axis, smoothing, range and scale, for the settings file."""
+        return {
+            "x_axis": self.axis, "weight": self.smoothing, "ignore_outliers": self.ignores_outliers,
+            "logarithmic": self.logarithmic,
+        }  # fmt: skip
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Restore what `remember` returned; invalid values are ignored."""
-        for box, name, kind in ((self.axis_box, "axis", str), (self.smoothing_box, "smoothing", int)):
-            if isinstance(kept.get(name), kind):
-                select(box, kept[name])
+        """Restore what `remember` of this or an earlier version returned; invalid values are ignored."""
+        axis = kept.get("x_axis", kept.get("axis"))
+        if isinstance(axis, str) and axis != FORMERLY_TIME:
+            select(self.axis_box, axis)
+        weight = kept["weight"] if "weight" in kept else _former_weight(kept.get("smoothing"))
+        if isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 <= weight <= MAX_WEIGHT:
+            self.smoothing_button.set_weight(weight)
+        self.outliers_box.setChecked(kept.get("ignore_outliers") is not False)
         self.log_box.setChecked(kept.get("logarithmic") is True)
 
     def _lay_out(self) -> None:
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        for widget in (self.axis_box, self.smoothing_box, self.log_box):
+        for widget in (self.axis_box, self.smoothing_button, self.outliers_box, self.log_box):
             layout.addWidget(widget)
         self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())
-        for box in (self.metric_box, self.axis_box, self.smoothing_box):
+        for box in (self.metric_box, self.axis_box):
             box.currentIndexChanged.connect(lambda _: self.changed.emit())
-        self.log_box.toggled.connect(lambda _: self.changed.emit())
+        for check_box in (self.outliers_box, self.log_box):
+            check_box.toggled.connect(lambda _: self.changed.emit())
+        self.smoothing_button.changed.connect(self.changed)
 
     def _remember_metric(self) -> None:
         self._wanted = self.family
+
+
+def _former_weight(window: object) -> float | None:
+    """Return the weight with the mean age of a mean of `window` steps; None for what nobody chose."""
+    if not isinstance(window, int) or isinstance(window, bool) or window < 0 or window == FORMER_WINDOW:
+        return None
+    return min(round((window - 1) / (window + 1), 2), MAX_WEIGHT) if window else 0.0
+
+
+def _check_box(name: str, text: str, accessible: str, tip: str) -> QCheckBox:
+    box = QCheckBox(text)
+    box.setObjectName(name)
+    box.setAccessibleName(accessible)
+    box.setToolTip(verbatim(tip))
+    box.setProperty("compact", True)
+    return box
 
 
 def _prepare(box: QComboBox, name: str, accessible: str, tip: str) -> QComboBox:

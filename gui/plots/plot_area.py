@@ -1,4 +1,4 @@
-"""All plots, stacked, with linked time axes."""
+"""All plots, stacked, with linked axes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PlotArea(QSplitter):
             self.addWidget(plot)
             self.setStretchFactor(number, SHARES[min(number, len(SHARES) - 1)])
         self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
-        self._link = TimeLink(list(self.plots.values()))
+        self._link = PlotLink(list(self.plots.values()))
 
     def show_series(
         self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str]
@@ -66,10 +66,9 @@ class PlotArea(QSplitter):
             self.plots["memoryPlot"].set_note(text, tone)
 
     def show_facts(self, facts: RunFacts) -> None:
-        """Mark how training ended and when the run was resumed."""
-        starts = [time for time, state in facts.history if state is RunState.STARTING]
+        """Mark how training ended."""
         for plot in self.plots.values():
-            plot.show_training_end(tuple(starts[1:]), paused=facts.state is RunState.PAUSED)
+            plot.show_training_end(paused=facts.state is RunState.PAUSED)
 
     def redraw(self) -> None:
         """Redraw the plots that have changed."""
@@ -95,29 +94,42 @@ class PlotArea(QSplitter):
         return self.plots["lossPlot"]  # type: ignore[return-value]  # as the registry has it
 
 
-class TimeLink:
-    """Pans, zooms and follows the plots over time together. Links again whenever a plot changes its x axis."""
+class PlotLink:
+    """Moves the plots together, and shows in all of them where the mouse is in one.
+
+    The plots of the devices share one axis, the time since the start of the run, with its interruptions and with the
+    memory watch after its end. The loss has an axis of its own: steps, epochs, or the time of training. Positions are
+    translated through the times at which the run's own steps were measured, whichever of these axes it has:
+
+    - All plots follow the run, or none.
+    - A range chosen in the loss plot shows in the others the time in which these steps were trained. If it reaches
+      beyond the first or the last step, they show everything on that side: the start, the memory watch.
+    - A range chosen in a plot of a device shows in the loss plot the steps trained in it. If there are none, the loss
+      plot stays as it is.
+    """
 
     def __init__(self, plots: Sequence[Plot]) -> None:
         self._plots = tuple(plots)
+        self._over_time = tuple(plot for plot in self._plots if plot.axis_name() == "time")
+        for plot in self._over_time[1:]:
+            plot.canvas.view.setXLink(self._over_time[0].canvas.view)
         for plot in self._plots:
-            plot.axis_changed.connect(self.relink)
             plot.follow_changed.connect(lambda follow, plot=plot: self._follow(plot, follow))
-        self.relink()
-
-    def relink(self) -> None:
-        """Link the plots that are drawn over time, and unlink the others."""
-        linked = self._over_time()
-        for plot in self._plots:
-            leader = linked[0] if plot in linked[1:] else None
-            plot.canvas.view.setXLink(leader.canvas.view if leader else None)
-            plot.set_follow(True)
-
-    def _over_time(self) -> list[Plot]:
-        return [plot for plot in self._plots if plot.axis_name() == "time"]
+            plot.canvas.moved_by_hand.connect(lambda plot=plot: self._move(plot))
+            plot.canvas.pointed.connect(lambda x, plot=plot: self._point(plot, x))
 
     def _follow(self, origin: Plot, follow: bool) -> None:
-        linked = self._over_time()
-        for plot in linked if origin in linked else ():
+        for plot in self._plots:
             if plot is not origin:
                 plot.set_follow(follow)
+
+    def _move(self, origin: Plot) -> None:
+        times = origin.shown_times()
+        for plot in self._plots:
+            if plot is not origin and not (plot in self._over_time and origin in self._over_time):
+                plot.show_times(times)
+
+    def _point(self, origin: Plot, x: float | None) -> None:
+        time = None if x is None else origin.time_at(x)
+        for plot in self._plots:
+            plot.show_crosshair(None if plot is origin else time)

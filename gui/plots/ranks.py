@@ -45,17 +45,17 @@ def of_ranks(metrics: Mapping[str, Series], name: str) -> list[Series]:
 
 
 def combine(
-    ranks: Sequence[Series], axis: Axis, span: Span, pixels: int, window: int, *, positive: bool = False
+    ranks: Sequence[Series], axis: Axis, span: Span, pixels: int, weight: float, *, positive: bool = False
 ) -> Spread:
     """Return at most two points per pixel to draw over `span`, however many steps there are.
 
-    The mean averages the ranks' means of the last `window` values; minimum and maximum are of single values. Ranks
-    are compared by step, because they reach a step at different times. With `positive` (a logarithmic scale),
-    values at or below zero are gaps.
+    The mean averages the ranks' exponential means of this weight (`Series.smooth`); minimum and maximum are of single
+    values. Ranks are compared by step, because they reach a step at different times. With `positive` (a logarithmic
+    scale), values at or below zero are gaps.
     """
     guide = max(ranks, key=lambda series: float(series.steps[-1]))
     lo, hi = _step_span(guide, axis, span)
-    means = [series.smooth(STEP, lo, hi, pixels, window) for series in ranks]
+    means = [series.smooth(STEP, lo, hi, pixels, weight) for series in ranks]
     ends = [series.view(STEP, lo, hi, pixels, positive=positive) for series in ranks]
     if max(len(x) for x, _ in (*means, *ends)) <= pixels:
         steps = np.unique(np.concatenate([x for x, _ in (*means, *ends)]))

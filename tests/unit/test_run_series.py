@@ -101,11 +101,41 @@ def test_run_resumed_from_a_checkpoint_is_one_curve() -> None:
 
 def test_plan_adds_an_epoch_axis() -> None:
     run_series = RunSeries()
-    assert set(run_series.axes) == {"step", "time"}
+    assert set(run_series.axes) == {"step", "time", "training"}
     run_series.fold([{"t": 100.0, "kind": "plan", "epochs": 5, "steps_per_epoch": 23, "new field": 1}])
     assert run_series.steps_per_epoch == 23
     assert run_series.axes["epoch"].place(np.array([46.0])) == 2
     assert run_series.axes["time"].place(np.array([107.0])) == 7
+
+
+def state(at: float, name: str) -> dict:
+    return {"t": at, "kind": "state", "state": name}
+
+
+def test_training_time_leaves_out_start_and_interruptions() -> None:
+    run_series = RunSeries()
+    run_series.fold([state(100.0, "starting"), metrics(110.0, 1, since=106.0, loss=[9.0] * 5)])
+    assert run_series.interruptions == ()
+    run_series.fold([state(112.0, "releasing"), state(113.0, "paused")])
+    run_series.fold([state(120.0, "starting"), state(121.0, "failed"), state(130.0, "starting")])
+    run_series.fold([{"t": 131.0, "kind": "rewind", "step": 4}])
+    assert run_series.interruptions == (), "nothing was measured since"
+    run_series.fold([metrics(142.0, 5, since=140.0, loss=[8.0] * 3)])
+    run_series.fold([state(150.0, "starting"), metrics(160.0, 8, loss=[7.0])])
+    paused, lost = run_series.interruptions
+    assert (paused.since, paused.until, paused.duration_s, paused.state) == (109, 140, 30, "paused")
+    assert (lost.since, lost.until, lost.duration_s, lost.state) == (142, 160, 18, "lost")
+    axis, series = run_series.axes["training"], run_series.metrics["loss"]
+    np.testing.assert_array_equal(axis.place(series.times), [0, 1, 2, 3, 3, 4, 5, 5])
+    assert run_series.axes["time"].place(series.times).tolist()[0] == 6
+
+
+def test_run_that_begins_anew_has_no_interruption() -> None:
+    run_series = RunSeries()
+    run_series.fold([state(1.0, "starting"), metrics(5.0, 1, since=2.0, loss=[9.0] * 4), state(6.0, "failed")])
+    run_series.fold([state(9.0, "starting"), {"t": 9.5, "kind": "rewind", "step": 0}, metrics(12.0, 1, loss=[9.0])])
+    assert run_series.interruptions == ()
+    assert run_series.axes["training"].origin == 12
 
 
 def test_end_of_training_is_cleared_when_the_run_resumes() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -112,34 +110,82 @@ def test_logarithmic_scale_draws_only_positive_values() -> None:
     np.testing.assert_array_equal(exact, [1, np.nan, np.nan, 3])
 
 
-@pytest.mark.parametrize("window", [1, 2, 7, 8, 64, 1000, 100_000])
-def test_moving_mean_is_the_mean_of_the_last_finite_values(window: int) -> None:
+def tensorboard_means(values: np.ndarray, weight: float) -> np.ndarray:
+    """Return the means by TensorBoard's formula, value by value."""
+    state, count, means = 0.0, 0, []
+    for value in values:
+        if np.isfinite(value):
+            state, count = weight * state + (1 - weight) * value, count + 1
+        means.append(state / (1 - weight**count) if np.isfinite(value) else np.nan)
+    return np.array(means)
+
+
+@pytest.mark.parametrize("weight", [0.01, 0.6, 0.99])
+def test_mean_is_that_of_tensorboard_and_gaps_do_not_change_it(weight: float) -> None:
     values = noise(6, 4000, gaps=0.2)
-    values[500:700] = np.nan
-    clean = np.where(np.isfinite(values), values, np.nan)
-    x, y = series_of(values).smooth(STEP, 0, 4000, 150, window)
-    assert len(x) <= 152
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # nanmean warns about an empty slice and returns NaN, as intended
-        expected = [np.nanmean(clean[max(int(step) - window, 0) : int(step)]) for step in x]
-    np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-14)
+    values[500:700] = np.inf
+    values[:3] = np.nan
+    expected = tensorboard_means(values, weight)
+    series = series_of(values)
+    x, y = series.smooth(STEP, 0, 4000, 5000, weight)
+    np.testing.assert_array_equal(x, np.arange(1, 4001))
+    np.testing.assert_allclose(y, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(series.mean_at(4000, weight), expected[-1], rtol=1e-9)
+    assert np.isnan(series.mean_at(600, weight) or 0.0)
+    assert series.mean_at(4001, weight) is None
+
+
+def test_mean_of_many_points_is_averaged_in_pixel_columns() -> None:
+    values = noise(6, 40_000, gaps=0.2)
+    x, y = series_of(values).smooth(STEP, 0, 40_000, 100, 0.9)
+    means = tensorboard_means(values, 0.9)
+    assert len(x) <= 102
+    ends = x.astype(int)[1:-1]
+    for begin, end, mean in zip(ends, ends[1:], y[2:-1], strict=False):
+        np.testing.assert_allclose(mean, np.nanmean(means[begin:end]), rtol=1e-9)
+
+
+def test_without_weight_values_are_their_own_means() -> None:
+    values = noise(6, 3000, gaps=0.1)
+    values[7] = np.inf
+    series = series_of(values)
+    np.testing.assert_array_equal(
+        series.smooth(STEP, 0, 3000, 3000, 0)[1], np.where(np.isfinite(values), values, np.nan)
+    )
+    assert series.mean_at(3, 0) == values[2]
 
 
 def test_huge_value_does_not_spoil_later_means() -> None:
     values = np.full(5000, 0.5)
     values[100] = 1e30
-    x, y = series_of(values).smooth(STEP, 0, 5000, 5000, 10)
-    np.testing.assert_array_equal(y[x > 120], 0.5)
+    x, y = series_of(values).smooth(STEP, 0, 5000, 5000, 0.6)
+    np.testing.assert_allclose(y[x > 300], 0.5)
     series = series_of(np.full(500, 1.7e308))
-    assert np.isnan(series.smooth(STEP, 0, 500, 50, 100)[1]).any()  # the sum overflows to a gap without a warning
+    assert np.isnan(series.smooth(STEP, 0, 500, 50, 0)[1]).any()  # the sum overflows to a gap without a warning
 
 
-def test_recent_is_the_mean_of_the_last_finite_values() -> None:
-    assert series_of(np.array([9.0, 1.0, np.nan, 3.0])).recent(3) == 2.0
-    assert series_of(np.array([np.nan])).recent(5) is None
-    assert Series().recent(5) is None
+def test_breaks_are_where_values_stop_being_finite() -> None:
+    values = np.ones(50)
+    values[[0, 1, 20, 21, 30]] = np.nan
+    values[40] = np.inf
+    for largest in (2, 3, 50):
+        series = series_of(values, largest_batch=largest)
+        assert series.breaks(STEP, 0, 100).tolist() == [0, 20, 30, 40]
+        assert series.breaks(STEP, 10, 31).tolist() == [20, 30]
+    series.append(np.arange(26.0, 41), np.arange(26.0, 41) + 9000, np.ones(15))
+    assert series.breaks(STEP, 0, 100).tolist() == [0, 20]
+    assert series_of(np.ones(9)).breaks(STEP, 0, 10).tolist() == []
+
+
+def test_axis_leaves_out_cuts() -> None:
+    axis = Axis(column="time", origin=10, cuts=((20, 30), (40, 100)))
+    np.testing.assert_array_equal(
+        axis.place(np.array([10.0, 20, 25, 30, 35, 40, 60, 100, 101])), [0, 10, 10, 10, 15, 20, 20, 20, 21]
+    )
+    np.testing.assert_array_equal(axis.locate_all(np.array([0.0, 10, 11, 20, 21])), [10, 20, 31, 40, 101])
+    series = Series()
+    series.append(np.arange(1.0, 5), np.array([10.0, 20, 30, 40]), np.arange(4.0))
+    np.testing.assert_array_equal(series.view(axis, 0, 20, 100)[0], [0, 10, 10, 20])
 
 
 @pytest.mark.parametrize("axis", [STEP, TIME, EPOCH])
@@ -174,9 +220,10 @@ def test_summary_values() -> None:
 def test_batch_sizes_do_not_change_the_result() -> None:
     values = noise(9, 5000)
     at_once, one_by_one = series_of(values, largest_batch=10**6), series_of(values, largest_batch=2)
-    for window in (5, 50):
-        np.testing.assert_array_equal(
-            at_once.smooth(STEP, 10, 4900, 33, window)[1], one_by_one.smooth(STEP, 10, 4900, 33, window)[1]
+    for weight in (0.5, 0.98):
+        one_by_one.smooth(STEP, 10, 4900, 33, weight)
+        np.testing.assert_allclose(
+            at_once.smooth(STEP, 10, 4900, 33, weight)[1], one_by_one.smooth(STEP, 10, 4900, 33, weight)[1]
         )
     np.testing.assert_array_equal(at_once.view(STEP, 10, 4900, 33), one_by_one.view(STEP, 10, 4900, 33))
 
@@ -191,12 +238,13 @@ def test_returned_arrays_do_not_change_when_values_are_appended() -> None:
 
 def test_repeated_steps_replace_the_earlier_values() -> None:
     series = series_of(np.full(2000, 9.0))
+    series.smooth(STEP, 0, 1500, 37, 0.9)
     series.append(np.arange(1001.0, 1501), 9000 + np.arange(500.0), np.full(500, 1.0))
     expected = Series()
     expected.append(np.arange(1.0, 1501), 9000 + np.arange(1500.0), np.repeat([9.0, 1.0], [1000, 500]))
     assert len(series) == 1500
     np.testing.assert_array_equal(series.view(STEP, 0, 1500, 37), expected.view(STEP, 0, 1500, 37))
-    np.testing.assert_array_equal(series.smooth(STEP, 0, 1500, 37, 90)[1], expected.smooth(STEP, 0, 1500, 37, 90)[1])
+    np.testing.assert_allclose(series.smooth(STEP, 0, 1500, 37, 0.9)[1], expected.smooth(STEP, 0, 1500, 37, 0.9)[1])
 
 
 def test_clock_set_back_keeps_times_ascending() -> None:

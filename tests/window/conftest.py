@@ -15,7 +15,7 @@ from gui.style.theme import DARK
 from tests.support.waiting import wait_until
 from tests.window.driving import Driver
 from tests.window.launching import Launcher
-from tests.window.plotted import choose, events
+from tests.window.plotted import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,14 +68,13 @@ def run_series() -> RunSeries:
 
 @pytest.fixture
 def plots(qtbot) -> dict[str, Plot]:
-    """All plots, visible at 900 x 400 pixels. The loss is plotted over steps, which are easy to count."""
+    """All plots, visible at 900 x 400 pixels."""
     all_plots = {row.name: row.make(DARK) for row in PLOTS}
     for plot in all_plots.values():
         qtbot.addWidget(plot)
         plot.resize(900, 400)
         with qtbot.waitExposed(plot):
             plot.show()
-    choose(all_plots["lossPlot"], "axis_box", "step")
     return all_plots
 
 

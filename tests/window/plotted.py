@@ -59,6 +59,7 @@ def resume_events(step: int) -> list[dict]:
     """Return the events of a resume at `step`, 100 s after the start, with losses of 7."""
     resumed = START + 100
     return [
+        {"t": START + 51, "kind": "state", "state": "paused"},
         {"t": resumed, "kind": "state", "state": "starting"},
         {"t": resumed + 1, "kind": "plan", "steps_per_epoch": PER_EPOCH},
         {"t": resumed + 1, "kind": "rewind", "step": step},
@@ -79,4 +80,10 @@ def choose(plot: Plot, box: str, data: object) -> None:
     """Select the entry with this data in one of the plot's combo boxes."""
     widget = getattr(plot.controls, box)
     widget.setCurrentIndex(widget.findData(data))
+    plot.redraw()
+
+
+def smooth(plot: Plot, weight: float) -> None:
+    """Set the smoothing of the loss plot."""
+    plot.controls.smoothing_button.set_weight(weight)
     plot.redraw()

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QTextDocumentFragment
+from PySide6.QtWidgets import QSlider
 
 from core.series.run_series import RunSeries
 from gui.style.theme import DARK
-from tests.window.plotted import PER_EPOCH, START, STEPS, choose, draw, losses, resume_events
+from tests.window.plotted import PER_EPOCH, START, STEPS, choose, draw, losses, resume_events, smooth
 
 if TYPE_CHECKING:
     from gui.plots.base import Plot
@@ -25,7 +27,7 @@ def test_loss_plot_draws_steps_mean_and_validation(plots, run_series) -> None:
     np.testing.assert_array_equal(x, np.arange(1, STEPS + 1))
     np.testing.assert_array_equal(y, losses())
     x, y = curves["loss (mean)"]
-    np.testing.assert_allclose(y[49], losses()[40:50].mean())
+    assert len(y) == STEPS
     np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, STEPS + 1, PER_EPOCH) / 100)
 
 
@@ -40,22 +42,86 @@ def test_new_measurements_are_drawn_at_next_redraw(plots, run_series) -> None:
     assert loss.canvas.x_range == (0, STEPS + 2)
 
 
-def test_smoothing_can_be_set_and_switched_off(plots, run_series) -> None:
+def readout(plot: Plot) -> list[str]:
+    """Return the texts beside the title."""
+    text = QTextDocumentFragment.fromHtml(plot._values.text()).toPlainText()
+    return [" ".join(part.split()) for part in text.split("\u25a0") if part.strip()]
+
+
+def test_mean_follows_the_loss_and_is_called_mean(plots, run_series) -> None:
+    """A trailing mean of ten steps lay a tenth above this falling loss."""
+    loss = plots["lossPlot"]
+    smooth(loss, 0.6)
+    draw(run_series, loss)
+    _, y = loss.curves()["loss (mean)"]
+    assert y[0] == losses()[0], "the bias is corrected"
+    assert y[1] == pytest.approx((0.6 * losses()[0] + losses()[1]) / 1.6)
+    assert y[19] == pytest.approx(losses()[18:20].mean(), abs=0.04)
+    assert np.isnan(y[100:110]).all()
+    assert y[110] == pytest.approx(losses()[110], abs=0.1), "values that are NaN do not change the mean"
+    assert readout(loss)[0] == f"train mean {y[-1]:.4g}"
+    assert [row.label for row in loss.reading_at(50).rows[1:3]] == ["train", "train mean"]
+    smooth(loss, 0)
+    assert "loss (mean)" not in loss.curves()
+    assert readout(loss)[0] == f"train {losses()[-1]:.4g}"
+
+
+def test_smoothing_is_set_with_a_slider(plots, run_series, qtbot) -> None:
     loss = plots["lossPlot"]
     draw(run_series, loss)
-    choose(loss, "smoothing_box", 50)
-    np.testing.assert_allclose(loss.curves()["loss (mean)"][1][49], losses()[:50].mean())
-    choose(loss, "smoothing_box", 0)
-    assert "loss (mean)" not in loss.curves()
+    button = loss.controls.smoothing_button
+    assert button.text() == "smooth 0.6"
+    view = loss.canvas
+    qtbot.keyClick(view, Qt.Key.Key_Plus)
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    slider = button.popup.findChild(QSlider, "smoothingSlider")
+    assert slider.isVisible()
+    assert slider.value() == 60
+    qtbot.keyClick(slider, Qt.Key.Key_Right)
+    assert button.text() == "smooth 0.61"
+    slider.setValue(slider.maximum())
+    assert loss.controls.smoothing == 0.99
+    slider.setValue(0)
+    assert button.text() == "not smoothed"
+    qtbot.keyClick(slider, Qt.Key.Key_Escape)
+    assert not button.popup.isVisible()
+    assert not loss.follows, "the chosen range stays"
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ({}, ("step", 0.6, True, False)),
+        ({"axis": "time", "smoothing": 10, "logarithmic": True}, ("step", 0.6, True, True)),  # the former defaults
+        ({"axis": "epoch", "smoothing": 50}, ("epoch", 0.96, True, False)),
+        ({"smoothing": 0}, ("step", 0.0, True, False)),
+        ({"axis": [], "smoothing": "x", "weight": True, "ignore_outliers": 3}, ("step", 0.6, True, False)),
+        ({"x_axis": "no", "weight": 1.5, "logarithmic": 1}, ("step", 0.6, True, False)),
+        ({"weight": float("nan")}, ("step", 0.6, True, False)),
+        ({"x_axis": "training", "weight": 0.25, "ignore_outliers": False}, ("training", 0.25, False, False)),
+    ],
+)
+def test_saved_controls_are_restored_also_from_earlier_versions(plots, kept, shown) -> None:
+    controls = plots["lossPlot"].controls
+    controls.restore(kept)
+    assert (controls.axis, controls.smoothing, controls.ignores_outliers, controls.logarithmic) == shown
+    saved = controls.remember()
+    controls.restore({"x_axis": "epoch", "weight": 0.5, "ignore_outliers": False, "logarithmic": True})
+    controls.restore(saved)
+    assert controls.remember() == saved
 
 
 def test_x_axis_can_be_steps_time_or_epochs(plots, run_series) -> None:
     loss = plots["lossPlot"]
     draw(run_series, loss)
-    for axis, last in (("time", 2 + STEPS / 10 + 0.1), ("epoch", STEPS / PER_EPOCH), ("step", STEPS)):
+    assert loss.axis_name() == "step"
+    for axis, first, last in (
+        ("training", 0, STEPS / 10 - 0.1), ("epoch", 1 / PER_EPOCH, STEPS / PER_EPOCH), ("step", 1, STEPS)
+    ):  # fmt: skip
         choose(loss, "axis_box", axis)
         x, _ = loss.curves()["loss"]
-        assert x[-1] == pytest.approx(last, abs=0.2)
+        assert (x[0], x[-1]) == pytest.approx((first, last))
+        assert loss.canvas.x_range == pytest.approx((0, last)), "without start-up and memory watch"
 
 
 def test_epoch_axis_stays_selected_before_epochs_are_known(plots) -> None:
@@ -100,7 +166,7 @@ def test_another_metric_can_be_chosen(plots, run_series) -> None:
     assert set(loss.curves()) == {"accuracy", "accuracy (mean)"}  # the user's choice is kept
 
 
-@pytest.mark.parametrize("axis", ["step", "time", "epoch"])
+@pytest.mark.parametrize("axis", ["step", "training", "epoch"])
 def test_resumed_run_is_drawn_from_its_checkpoint_step(plots, run_series, axis) -> None:
     loss, step = plots["lossPlot"], 230
     choose(loss, "axis_box", axis)
@@ -111,28 +177,27 @@ def test_resumed_run_is_drawn_from_its_checkpoint_step(plots, run_series, axis) 
             plot.redraw()
     curves = loss.curves()
     np.testing.assert_array_equal(curves["loss"][1], [*losses()[:step], *[7.0] * 30])
-    assert (np.diff(curves["loss"][0]) > 0).all()
+    assert (np.diff(curves["loss"][0]) >= 0).all()
     np.testing.assert_allclose(curves["val_loss"][1], np.arange(PER_EPOCH, step + 1, PER_EPOCH) / 100)
     assert loss.reading_at(loss.canvas.x_range[1]).text.splitlines()[1] == "train 7"
     assert plots["memoryPlot"].end.line.isVisible() is False
 
 
-def gaps(plot: Plot, past: float) -> list[float]:
-    """Return the x positions of gaps in all lines after `past`, which skips the gap in the losses."""
-    return [place for x, y in plot.curves().values() for place in x[~np.isfinite(y)] if place > past]
-
-
-def test_pause_is_a_gap_on_time_axis_only(plots, run_series) -> None:
+def test_pause_is_cut_out_of_the_time_of_training_and_marked(plots, run_series) -> None:
     loss, step = plots["lossPlot"], 230
-    choose(loss, "axis_box", "time")
+    choose(loss, "axis_box", "training")
     run_series.fold(resume_events(step))
     draw(run_series, loss)
-    assert gaps(loss, past=20) == []
-    loss.show_training_end((START + 100,), paused=False)
-    loss.redraw()
-    assert gaps(loss, past=20) == [100, 100], "in the loss line and in its mean"
+    x, _ = loss.curves()["loss"]
+    assert np.diff(x).max() < 0.11
+    assert x[-1] == pytest.approx((step - 1) / 10 + 2, abs=0.01)
+    (mark,) = loss.interruptions.marks
+    assert mark.line.isVisible()
+    assert mark.line.value() == pytest.approx((step - 1) / 10)
+    assert mark.label.toPlainText() == "paused 0:54"
+    assert loss.time_at(mark.line.value()) == pytest.approx(START + 25)
     choose(loss, "axis_box", "step")
-    assert gaps(loss, past=110) == [], "no gap over steps"
+    assert not mark.line.isVisible()
 
 
 def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -> None:
@@ -183,8 +248,9 @@ def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:
     assert reading is not None
     assert reading.x == 46
     assert reading.text.splitlines() == [
-        "step 46 \u00b7 epoch 2.00 \u00b7 0:07",
+        "step 46 \u00b7 epoch 2.00 \u00b7 0:04",
         f"train {losses()[45]:.5g}",
+        f"train mean {loss.curves()['loss (mean)'][1][45]:.5g}",
         "validation 0.46 at step 46",
     ]
 
@@ -202,7 +268,7 @@ def test_hover_reads_nearest_step(plots, run_series, qtbot) -> None:
 def test_single_measurement_is_visible(plots) -> None:
     loss, single = plots["lossPlot"], RunSeries()
     single.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0]}}])
-    choose(loss, "smoothing_box", 0)
+    smooth(loss, 0)
     draw(single, loss)
     image = loss.canvas.grab().toImage()
     drawn = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}

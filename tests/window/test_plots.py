@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyqtgraph as pg
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication, QPushButton
 
 from core.series.run_series import RunSeries
-from gui.plots.plot_area import TimeLink
+from gui.plots.plot_area import PlotLink
 from gui.plots.registry import PLOTS
 from gui.style.theme import DARK, LIGHT
-from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events, losses
+from tests.window.plotted import COLOURS, START, STEPS, choose, draw, events
+
+if TYPE_CHECKING:
+    from gui.plots.base import Plot
 
 
-def test_all_plots_start_with_time_axis(qtbot) -> None:
+def test_loss_starts_by_step_and_devices_over_time(qtbot) -> None:
     all_plots = [row.make(DARK) for row in PLOTS]
     for plot in all_plots:
         qtbot.addWidget(plot)
-    assert [plot.axis_name() for plot in all_plots] == ["time", "time", "time"]
+    assert [plot.axis_name() for plot in all_plots] == ["step", "time", "time"]
 
 
 def test_every_plot_has_object_name_and_accessible_name(plots) -> None:
@@ -63,7 +67,7 @@ def test_new_data_is_painted_once(plots, run_series, qtbot, monkeypatch) -> None
 def test_newest_values_are_shown_beside_title(plots, run_series) -> None:
     draw(run_series, *plots.values())
     texts = {name: plot._values.text() for name, plot in plots.items()}
-    assert f"{np.nanmean(losses()[-10:]):.4g}" in texts["lossPlot"]
+    assert "train mean" in texts["lossPlot"]
     assert "4.6" in texts["lossPlot"]
     assert "CPU 0" in texts["utilisationPlot"]
     assert "80\u2009%" in texts["utilisationPlot"]
@@ -112,35 +116,105 @@ def test_showing_another_run_switches_follow_on(plots, run_series, qtbot) -> Non
     assert loss.follows
 
 
-def test_time_plots_move_together_and_loss_joins_only_on_time_axis(plots, run_series, qtbot) -> None:
+def shown(plot: Plot) -> object:
+    return pytest.approx(plot.canvas.x_range, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("axis", "range_", "seconds"), [("step", (100, 200), (12, 22)), ("training", (9.9, 19.9), (12, 22))]
+)
+def test_plots_move_together_through_the_times_of_the_steps(plots, run_series, qtbot, axis, range_, seconds) -> None:
+    """Step 1 was measured 2.1 s after the start, and ten steps a second after it."""
     loss, utilisation, memory = plots.values()
-    link = TimeLink(list(plots.values()))
+    link = PlotLink(list(plots.values()))
+    choose(loss, "axis_box", axis)
     draw(run_series, *plots.values())
-    utilisation.canvas.moved_by_hand.emit()
-    utilisation.canvas.view.setXRange(10, 20, padding=0)
-    assert memory.canvas.x_range == pytest.approx((10, 20), abs=0.5)
-    assert not memory.follows
-    assert loss.follows
-    assert loss.canvas.x_range == (0, STEPS)
+    whole = [plot.canvas.x_range for plot in plots.values()]
 
-    choose(loss, "axis_box", "time")
-    for plot in plots.values():
-        plot.redraw()
-    assert all(plot.follows for plot in plots.values())
+    loss.canvas.view.setXRange(*range_, padding=0)
     loss.canvas.moved_by_hand.emit()
-    loss.canvas.view.setXRange(5, 30, padding=0)
-    for plot in (utilisation, memory):
-        assert plot.canvas.x_range == pytest.approx((5, 30), abs=0.5)
-        assert not plot.follows
+    assert (shown(utilisation), shown(memory)) == (seconds, seconds)
+    assert not any(plot.follows for plot in plots.values())
+    loss.canvas.view.setXRange(range_[0], 999, padding=0)
+    loss.canvas.moved_by_hand.emit()
+    assert shown(memory) == (seconds[0], whole[2][1]), "beyond the last step: with the memory watch"
     qtbot.keyClick(memory.canvas, Qt.Key.Key_A)
-    assert all(plot.follows for plot in plots.values())
-
-    choose(loss, "axis_box", "step")
     for plot in plots.values():
         plot.redraw()
-    assert loss.canvas.x_range == (0, STEPS)
-    assert memory.canvas.x_range == pytest.approx((0, 59), abs=0.5)
+    assert all(plot.follows for plot in plots.values())
+    assert [plot.canvas.x_range for plot in plots.values()] == whole
+
+    memory.canvas.view.setXRange(*seconds, padding=0)
+    memory.canvas.moved_by_hand.emit()
+    assert (shown(loss), shown(utilisation)) == (range_, seconds)
+    memory.canvas.view.setXRange(50, 55, padding=0)
+    memory.canvas.moved_by_hand.emit()
+    assert shown(loss) == range_, "no step was measured then"
     assert link is not None
+
+
+def test_position_of_the_mouse_is_marked_in_all_plots(plots, run_series) -> None:
+    loss, utilisation, memory = plots.values()
+    link = PlotLink(list(plots.values()))
+    draw(run_series, *plots.values())
+    loss.canvas.pointed.emit(100.0)
+    assert [plot.crosshair.isVisible() for plot in plots.values()] == [False, True, True]
+    assert memory.crosshair.value() == pytest.approx(12, abs=0.05)
+    memory.canvas.pointed.emit(22.0)
+    assert [plot.crosshair.isVisible() for plot in plots.values()] == [True, True, False]
+    assert loss.crosshair.value() == pytest.approx(200, abs=0.5)
+    assert utilisation.crosshair.value() == 22
+    memory.canvas.pointed.emit(55.0)
+    assert not loss.crosshair.isVisible(), "no step was measured then"
+    memory.canvas.pointed.emit(None)
+    assert not any(plot.crosshair.isVisible() for plot in plots.values())
+    assert link is not None
+
+
+def drag(plot: Plot, first: QPoint, last: QPoint, keys: Qt.KeyboardModifier) -> None:
+    """Drag with the left button from one point of the canvas to another."""
+    area, button = plot.canvas.viewport(), Qt.MouseButton.LeftButton
+    for kind, at in (
+        (QEvent.Type.MouseButtonPress, first), (QEvent.Type.MouseMove, (first + last) / 2),
+        (QEvent.Type.MouseMove, last), (QEvent.Type.MouseButtonRelease, last),
+    ):  # fmt: skip
+        held = Qt.MouseButton.NoButton if kind is QEvent.Type.MouseButtonRelease else button
+        event = QMouseEvent(kind, at.toPointF(), area.mapToGlobal(at).toPointF(), button, held, keys)
+        QApplication.sendEvent(area, event)
+    plot.redraw()
+
+
+def test_drag_selects_a_range_and_values_are_fitted_to_it(plots, run_series, monkeypatch) -> None:
+    monkeypatch.setitem(pg.CONFIG_OPTIONS, "mouseRateLimit", 0)  # else moves that follow each other fast are dropped
+    loss = plots["lossPlot"]
+    draw(run_series, loss)
+    view, whole = loss.canvas.view, loss.canvas.y_range
+    first, last = (loss.canvas.mapFromScene(view.mapViewToScene(QPointF(x, 1.0))) for x in (300.0, 400.0))
+    drag(loss, first, last, Qt.KeyboardModifier.NoModifier)
+    assert loss.canvas.x_range == pytest.approx((300, 400), abs=1.5)
+    assert loss.canvas.y_range[1] < whole[1]
+    assert not loss.follows
+    drag(loss, first, last, Qt.KeyboardModifier.ShiftModifier)
+    lo, hi = loss.canvas.x_range
+    assert hi - lo == pytest.approx(100, abs=1.5)
+    assert lo < 290, "with Shift, a drag moves the range"
+
+
+def test_values_moved_by_hand_stay_until_all_is_shown(plots, run_series, qtbot) -> None:
+    loss = plots["lossPlot"]
+    draw(run_series, loss)
+    fitted = loss.canvas.y_range
+    loss.canvas.view.setYRange(-5, 5, padding=0)
+    loss.canvas.y_moved_by_hand.emit()
+    qtbot.keyClick(loss.canvas, Qt.Key.Key_Plus)
+    loss.redraw()
+    assert loss.canvas.y_range == (-5, 5)
+    button = loss.findChild(QPushButton, "showAllButton")
+    assert button.isVisible()
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    loss.redraw()
+    assert loss.canvas.y_range == fitted
+    assert not button.isVisible()
 
 
 def test_theme_change_is_applied_to_plots(plots, run_series) -> None:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import psutil
-from PySide6.QtWidgets import QApplication, QComboBox, QWidget
+from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 
 from core.runs.states import RunState
 from gui.app import create_window
@@ -68,9 +68,7 @@ def test_closed_windows_leave_no_helper_processes(qtbot, runs_root, nvml):
 
 def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_root):
     panel = drive()
-    smoothing = panel.box("smoothingBox")
-    smoothing.setCurrentIndex(2)
-    chosen = smoothing.currentText()
+    panel.plot("lossPlot").controls.smoothing_button.set_weight(0.85)
     panel.window.close()
     for polled in (False, True):  # a window that is closed before its first poll keeps the settings of the plots
         window = MainWindow(runs_root)  # as the command makes it
@@ -80,7 +78,7 @@ def test_plots_follow_first_frame_with_their_saved_settings(drive, qtbot, runs_r
         if polled:
             window.show()
             qtbot.waitUntil(lambda window=window: window.findChild(QWidget, "lossPlot") is not None, timeout=20_000)
-            assert window.findChild(QComboBox, "smoothingBox").currentText() == chosen
+            assert window.findChild(QToolButton, "smoothingButton").text() == "smooth 0.85"
         window.close()
 
 

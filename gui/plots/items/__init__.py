@@ -3,4 +3,5 @@
 - `canvas`, `axes`: the drawing area and its axes
 - `line`, `multi_line`, `band`: one line, many lines as one item, a band
 - `hover`, `end_mark`: the read-out under the mouse; the mark at the end of training
+- `value_marks`, `interruption_marks`: marks at single values; marks where a time axis leaves out an interruption
 """

@@ -17,6 +17,10 @@ TIME_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1
 LABEL_DISTANCE_PX = 96
 ROW_DISTANCE_PX = 26
 LABEL_MARGIN_PX = 8
+MINOR = 0.0
+"""The spacing that stands for lines without labels."""
+MIN_DECADE_PX = 40
+"""Height of a decade from which on the lines between its ends are drawn."""
 
 
 class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
@@ -25,10 +29,10 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
     def __init__(self) -> None:
         super().__init__("bottom")
         self.kind = "time"
-        """`step`, `time` or `epoch`."""
+        """`step`, `epoch`, `time` or `training`."""
 
     def show_kind(self, kind: str) -> None:
-        """Set what the positions are: `step`, `time` or `epoch`."""
+        """Set what the positions are: `step`, `epoch`, `time` or `training`."""
         if kind != self.kind:
             self.kind = kind
             self.picture = None  # redraw the labels even if the range stays
@@ -38,7 +42,7 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         """Return one level of ticks as a (spacing, offset) pair."""
         minimum = (maxVal - minVal) * LABEL_DISTANCE_PX / max(size, 1)
         match self.kind:
-            case "time":
+            case "time" | "training":
                 spacing = time_spacing(minimum)
             case "step":
                 spacing = math.ceil(round_spacing(max(minimum, 1.0)))
@@ -48,7 +52,7 @@ class BottomAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: ARG002, N802
         """Return the labels of positions."""
-        label = clock if self.kind == "time" else number
+        label = clock if self.kind in {"time", "training"} else number
         return [label(value, spacing) for value in values]
 
 
@@ -78,10 +82,13 @@ class LeftAxis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph ships no types
         """Return the ticks as pairs of spacing and positions."""
         if not self.logarithmic:
             return super().tickValues(minVal, maxVal, size)  # type: ignore[no-any-return]
-        return [(None, log_positions(minVal, maxVal, int(max(size, 1) / ROW_DISTANCE_PX)))]
+        ticks = log_positions(minVal, maxVal, int(max(size, 1) / ROW_DISTANCE_PX))
+        return [(None, ticks), (MINOR, minor_log_positions(minVal, maxVal, size, ticks))]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float | None) -> list[str]:  # noqa: ARG002, N802
-        """Return the labels of positions."""
+        """Return the labels of positions; lines between them have none."""
+        if spacing == MINOR:
+            return [""] * len(values)
         if spacing is None or self.logarithmic:
             return [f"{10**value:.3g}" for value in values]
         return [number(value, spacing) for value in values]
@@ -112,3 +119,14 @@ def log_positions(lo: float, hi: float, limit: int) -> list[float]:
     positions = (decade + math.log10(factor) for decade in range(first, last + 1, stride) for factor in factors)
     inside = [position for position in positions if lo <= position <= hi]
     return inside if len(inside) >= 2 else [lo + (hi - lo) * part for part in (0.1, 0.5, 0.9)]
+
+
+def minor_log_positions(lo: float, hi: float, size_px: float, ticks: list[float]) -> list[float]:
+    """Return the positions of 2, 3, ... 9 times the powers of ten between `lo` and `hi` that are not in `ticks`.
+
+    There are none if decades are too low for them.
+    """
+    if not 0 < hi - lo <= size_px / MIN_DECADE_PX:
+        return []
+    every = (decade + math.log10(factor) for decade in range(math.floor(lo), math.ceil(hi)) for factor in range(1, 10))
+    return [position for position in every if lo <= position <= hi and position not in ticks]

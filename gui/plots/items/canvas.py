@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QFont
+from PySide6.QtGui import QColor, QFont
 
 from .axes import BottomAxis, LeftAxis
 
 if TYPE_CHECKING:
-    from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
+    from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent, MouseDragEvent
     from PySide6.QtCore import QObject, QPointF
     from PySide6.QtGui import QKeyEvent
+    from PySide6.QtWidgets import QGraphicsSceneWheelEvent
 
     from gui.style.theme import Theme
 
@@ -22,10 +23,78 @@ RIGHT_MARGIN_PX = 20  # room for half of the last label
 TOP_MARGIN_PX = 6
 
 
+X, Y = 0, 1
+MIN_SELECTION_PX = 5
+SELECTION_ALPHA = 60
+"""Opacity out of 255."""
+
+
+class View(pg.ViewBox):  # type: ignore[misc]  # pyqtgraph ships no types
+    """The area between the axes.
+
+    A drag selects a range of the x axis, and a drag with Shift or another button moves it. The wheel zooms the x axis.
+    On the labels of the y axis, drag and wheel move and zoom the y axis.
+    """
+
+    moved = Signal(int)
+    """The user moved or zoomed this axis, `X` or `Y`."""
+
+    def __init__(self) -> None:
+        super().__init__(enableMenu=False)
+        self._selection: pg.LinearRegionItem | None = None
+        self.selection_colour = ""
+
+    def wheelEvent(self, ev: QGraphicsSceneWheelEvent, axis: int | None = None) -> None:  # noqa: N802
+        """Zoom one axis."""
+        which = Y if axis == Y else X
+        super().wheelEvent(ev, axis=which)
+        if self.mouseEnabled()[which]:
+            self.moved.emit(which)
+
+    def mouseDragEvent(self, ev: MouseDragEvent, axis: int | None = None) -> None:  # noqa: N802
+        """Select a range, or move one axis."""
+        if axis is None and ev.button() is Qt.MouseButton.LeftButton and not _shifted(ev):
+            ev.accept()
+            self._select(ev)
+            return
+        which = Y if axis == Y else X
+        super().mouseDragEvent(ev, axis=which)
+        if self.mouseEnabled()[which]:
+            self.moved.emit(which)
+
+    def _select(self, ev: MouseDragEvent) -> None:
+        ends = sorted(self.mapToView(point).x() for point in (ev.buttonDownPos(), ev.pos()))
+        if not ev.isFinish():
+            self._show_selection(ends)
+            return
+        if self._selection is not None:
+            self._selection.hide()
+        if abs(ev.pos().x() - ev.buttonDownPos().x()) >= MIN_SELECTION_PX:
+            self.setXRange(*ends, padding=0)
+            self.moved.emit(X)
+
+    def _show_selection(self, ends: list[float]) -> None:
+        if self._selection is None:
+            self._selection = pg.LinearRegionItem(movable=False, pen=pg.mkPen(None))
+            self.addItem(self._selection, ignoreBounds=True)
+        colour = QColor(self.selection_colour)
+        colour.setAlpha(SELECTION_ALPHA)
+        self._selection.setBrush(colour)
+        self._selection.setRegion(ends)
+        self._selection.show()
+
+
+def _shifted(ev: MouseDragEvent) -> bool:
+    return bool(ev.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+
+
 class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
-    """A plot area that is panned and zoomed with the mouse (drag, wheel) or with the arrow keys, + and -."""
+    """A plot area that is panned and zoomed with the mouse (see `View`) or with the arrow keys, + and -."""
 
     moved_by_hand = Signal()
+    """The user has moved or zoomed the x axis."""
+    y_moved_by_hand = Signal()
+    """The user has moved or zoomed the y axis."""
     follow_asked = Signal()
     """Emitted on a double click or the key A."""
     pointed = Signal(object)
@@ -33,14 +102,14 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
 
     def __init__(self, *, y_by_hand: bool) -> None:
         self.bottom, self.left = BottomAxis(), LeftAxis()
-        super().__init__(enableMenu=False, axisItems={"bottom": self.bottom, "left": self.left})
-        self.view: pg.ViewBox = self.getPlotItem().getViewBox()
+        self.view = View()
+        super().__init__(viewBox=self.view, enableMenu=False, axisItems={"bottom": self.bottom, "left": self.left})
         self.view.disableAutoRange()
         self.view.setMouseEnabled(x=True, y=y_by_hand)
         self.getPlotItem().hideButtons()
         self._shape_axes()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.view.sigRangeChangedManually.connect(lambda *_: self.moved_by_hand.emit())
+        self.view.moved.connect(lambda axis: (self.y_moved_by_hand if axis == Y else self.moved_by_hand).emit())
         self.scene().sigMouseClicked.connect(self._on_clicked)
         self.scene().sigMouseMoved.connect(self._on_mouse_moved)
         self.viewport().installEventFilter(self)
@@ -52,6 +121,18 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         return lo, hi
 
     @property
+    def y_range(self) -> tuple[float, float]:
+        """The visible range of the y axis."""
+        _, (lo, hi) = self.view.viewRange()
+        return lo, hi
+
+    @property
+    def pixel_size(self) -> tuple[float, float]:
+        """Width and height of one logical pixel, in units of the axes."""
+        (left, right), (bottom, top) = self.view.viewRange()
+        return (right - left) / max(self.view.width(), 1.0), (top - bottom) / max(self.view.height(), 1.0)
+
+    @property
     def pixels(self) -> int:
         """Width of the drawing area in device pixels."""
         return max(int(self.view.width() * self.devicePixelRatioF()), 16)
@@ -59,6 +140,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self.setBackground(theme.panel)
+        self.view.selection_colour = theme.accent
         for axis in (self.bottom, self.left):
             axis.setPen(theme.panel_border)
             axis.setTickPen(theme.grid)
@@ -89,8 +171,8 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
                 super().keyPressEvent(event)
 
     def _move_to(self, lo: float, hi: float) -> None:
-        self.moved_by_hand.emit()
         self.view.setXRange(lo, hi, padding=0)
+        self.moved_by_hand.emit()
 
     def _shape_axes(self) -> None:
         font = QFont(self.font())
