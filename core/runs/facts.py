@@ -187,26 +187,33 @@ ALL_ENDED = " `trainyard show RUN --json` lists all of them."
 
 def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
     """Return the facts after `events`. Unknown kinds are ignored; an event that cannot be read becomes a notice."""
-    latest, collected = facts.latest, facts.collected
+    latest, collected, step = facts.latest, facts.collected, facts.step
     for event in events:
-        if event["kind"] == "supervisor":  # only this reader uses `latest`
+        kind = event["kind"]
+        if kind == "supervisor":  # only this reader uses `latest`
             facts = replace(facts, latest=latest)
-        latest = max(latest, float(event["t"]))
-        reader = _READERS.get(event["kind"])
+        latest = max(latest, event["t"])
+        reader = _READERS.get(kind)
         if reader is None:
             continue
-        if event["kind"] in _COLLECTED:
+        if step != facts.step and reader is not _metrics:
+            facts = replace(facts, step=step)
+        if kind in _COLLECTED:
             collected += 1
             if collected > MAX_COLLECTED:
                 facts = _with_notice(facts, TOO_MANY) if collected == MAX_COLLECTED + 1 else facts
                 continue
         try:
-            facts = reader(facts, event)
+            if reader is _metrics and facts.phase is None:  # only the step changes
+                step = max(step, _last_step(event))
+            else:
+                facts = reader(facts, event)
+                step = facts.step
         except (KeyError, TypeError, ValueError, OverflowError):
-            facts = _with_notice(facts, f"An event of kind {event['kind']!r} could not be read.")
-    # Each `replace` copies all fields, and a list of runs folds thousands of events: the counts are set once.
-    is_new = (latest, collected) != (facts.latest, facts.collected)
-    return replace(facts, latest=latest, collected=collected) if is_new else facts
+            facts = _with_notice(facts, f"An event of kind {kind!r} could not be read.")
+    # Each `replace` copies all fields, and a run has thousands of batches: what each event changes is set once.
+    is_new = (latest, collected, step) != (facts.latest, facts.collected, facts.step)
+    return replace(facts, latest=latest, collected=collected, step=step) if is_new else facts
 
 
 def _state(facts: RunFacts, event: Event) -> RunFacts:
@@ -280,8 +287,11 @@ def _phase(facts: RunFacts, event: Event) -> RunFacts:
 
 
 def _metrics(facts: RunFacts, event: Event) -> RunFacts:
-    last = int(event["first"]) + max(len(values) for values in event["values"].values()) - 1
-    return replace(facts, step=max(facts.step, last), phase=None)
+    return replace(facts, step=max(facts.step, _last_step(event)), phase=None)
+
+
+def _last_step(event: Event) -> int:
+    return int(event["first"]) + max(map(len, event["values"].values())) - 1
 
 
 def _progress(facts: RunFacts, event: Event) -> RunFacts:

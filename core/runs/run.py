@@ -23,7 +23,8 @@ from core.runs.ownership import owner_of_run
 from core.runs.requests import REQUESTS
 from core.runs.states import RunState, state_info
 from core.schema import paths
-from core.schema.events import Event, Log, make_reserve
+from core.schema.event_log import Log
+from core.schema.events import Event, make_reserve
 from core.schema.files import touch_within
 from core.schema.paths import CONTROL, EVENTS, LOG_FILE, SPEC_FILE, SUPERVISOR_EVENTS
 from core.schema.spec import RunSpec, read_spec, write_spec
@@ -31,7 +32,7 @@ from core.system import own_processes, processes
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from core.system.processes import ProcessId
@@ -169,6 +170,18 @@ class Run:
         while new := self.poll():
             events += new
         return events
+
+    def slices(self) -> Iterator[list[Event]]:
+        """Read what there is so far in slices of some milliseconds, and yield the events of each; some are empty.
+
+        `catch_up` returns the rest then, and `facts` and events are those that `catch_up` alone had given.
+        """
+        for events in self._log.slices():
+            self.facts = fold(self.facts, events)
+            yield events
+        events = self._log.read()  # files that were looked at before the one with the last event may have new lines
+        self.facts = self._with_troubles(fold(self.facts, events))
+        yield events
 
     def add_notice(self, text: str) -> None:
         """Add a sentence to the notices of `facts`, unless it is empty or one of them."""

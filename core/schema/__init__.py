@@ -3,7 +3,8 @@
 - `paths`: the name of every file and folder
 - `settings`, `spec`: what was asked of a run
 - `rank`: which devices and which role a worker has
-- `events`: the event files
+- `events`: one event file: write it, read it as it grows
+- `event_log`: all event files of a run, read whole or in slices
 - `checkpoint`: checkpoints on disk
 - `files`: open the files of a run safely, write files whole, and word why a path could not be written
 """

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from core.metrics.common.merge import MergedReading
 from core.metrics.event_writer import MetricEventWriter
-from core.schema.events import Log, Writer
+from core.schema.event_log import Log
+from core.schema.events import Writer
 from core.schema.paths import EVENTS
 from core.series.run_series import RunSeries
 

@@ -17,7 +17,8 @@ from core.errors import RunError
 from core.launchers.ranks import assign_ranks
 from core.runs.run import Run
 from core.runs.states import RunState
-from core.schema.events import RESERVE_BYTES, Log, RecordError, Tail, Writer, make_reserve, metrics_line
+from core.schema.event_log import Log
+from core.schema.events import RESERVE_BYTES, RecordError, Tail, Writer, make_reserve, metrics_line
 from core.schema.paths import EVENTS, RESERVE
 from core.schema.spec import write_spec
 from core.worker.context import Context
