@@ -183,6 +183,11 @@ class Run:
         self.facts = self._with_troubles(fold(self.facts, events))
         yield events
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of all event files that were read."""
+        return self._log.bytes_read
+
     def add_notice(self, text: str) -> None:
         """Add a sentence to the notices of `facts`, unless it is empty or one of them."""
         if text and text not in self.facts.notices:

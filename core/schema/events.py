@@ -32,6 +32,7 @@ BLOCK_BYTES = 64 * 1024
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """A file is not read beyond a longer line. A batch of measurements has some ten kilobytes."""
 
+
 class RecordError(OSError):
     """An event file could not be written. `str()` gives sentences for the user."""
 
@@ -176,7 +177,7 @@ def _scanned(text: str, at: int) -> tuple[Any, int]:
         return None, -1
 
 
-_SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once
+_SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def _is_event(event: object) -> bool:

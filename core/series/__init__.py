@@ -4,5 +4,6 @@
 - `exponential_mean`: the mean that smooths a curve
 - `series`: one metric or device reading by step and time
 - `run_series`: all series of a run, extended as events arrive
+- `sketch`: some values of a long run, to be shown while it is read
 - `report`: a run as one JSON document, and as CSV
 """

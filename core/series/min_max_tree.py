@@ -64,8 +64,8 @@ class RangeTree:
         self._neutral = 0.0 if reduce is np.add else np.nan  # fmin and fmax ignore NaN
         self._levels: list[GrowableArray] = []
 
-    def _grow(self) -> None:
-        """Add blocks for the numbers appended since the last query: adding them together is faster."""
+    def grow(self) -> None:
+        """Add blocks for the numbers appended since the last query, which does this, too: together it is faster."""
         level, below, leaf = 0, self._numbers, self._leaf
         while len(below) >= FACTOR:
             if level == len(self._levels):
@@ -86,7 +86,7 @@ class RangeTree:
 
     def query(self, starts: Indices, stops: Indices) -> Floats:
         """Reduce each range [start, stop) and return shape (m,). An empty range gives 0 for sums, otherwise NaN."""
-        self._grow()
+        self.grow()
         result = np.full(len(starts), self._neutral)
         level, leaf = self._numbers.array, self._leaf
         for above in [*self._levels, None]:

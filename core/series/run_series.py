@@ -196,6 +196,25 @@ class RunSeries:
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))
 
+    def replace_by(self, other: RunSeries) -> None:
+        """Take the place of `other`, which is not used any more: those that draw this one draw the other then."""
+        version = max(self.version, other.version) + 1
+        vars(self).update(vars(other))
+        self.version = version
+
+    def prepare(self) -> None:
+        """Do now what the first drawing would have to do for the values that are new."""
+        for series in self._all_series():
+            series.prepare()
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of all values."""
+        return sum(series.size_bytes for series in self._all_series())
+
+    def _all_series(self) -> list[Series]:
+        return [*self.metrics.values(), *self.utilisation.values(), *self.memory.values()]
+
     def add_reading(
         self,
         device_id: str,
@@ -210,8 +229,10 @@ class RunSeries:
             self.started = float(at)
         readings = self._readings.get(device_id)
         if readings is None:
-            if self._is_full(device_id, self._readings, self._utilisation):
+            if self._is_full(device_id, self._utilisation):
                 return
+            for series in (self._utilisation, self._memory):
+                series.setdefault(device_id, Series())
             readings = self._readings[device_id] = _Readings()
         readings.times.append(at)
         readings.utilisation.append(utilisation_percent)
@@ -223,9 +244,9 @@ class RunSeries:
             kept = self._heat_readings[device_id] = _HeatReadings()
         kept.add(at, heat)
 
-    def _is_full(self, name: str, pending: Collection[str], kept: Collection[str]) -> bool:
+    def _is_full(self, name: str, kept: Collection[str]) -> bool:
         """Return whether there are too many series for another one, and note then that it is missing."""
-        full = name not in kept and max(len(pending), len(kept)) >= MAX_SERIES
+        full = name not in kept and len(kept) >= MAX_SERIES
         if full:
             self.notice = TOO_MANY
         return full
@@ -241,9 +262,6 @@ class RunSeries:
 
     def _append_readings(self) -> None:
         for device_id, readings in self._readings.items():
-            for series in (self._utilisation, self._memory):
-                if device_id not in series:
-                    series[device_id] = Series()
             readings.move_to(self._utilisation[device_id], self._memory[device_id])
         self._readings.clear()
 
@@ -257,8 +275,9 @@ class RunSeries:
         for name, values in event["values"].items():
             batches = metrics.get(name)
             if batches is None:
-                if self._is_full(name, metrics, self.metrics):
+                if self._is_full(name, self.metrics):
                     continue
+                self.metrics.setdefault(name, Series())
                 batches = metrics[name] = _Batches()
             if event["first"] < batches.next_step:
                 # The run repeats steps from a checkpoint: `Series.append` replaces the old values.

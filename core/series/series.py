@@ -88,6 +88,11 @@ class Series:
         return len(self._values)
 
     @property
+    def size_bytes(self) -> int:
+        """The memory of the values and of what is derived from them, about."""
+        return 4 * self._values.array.nbytes
+
+    @property
     def first(self) -> float | None:
         """The first value; None if there is none."""
         return float(self._values.array[0]) if len(self) else None
@@ -195,6 +200,11 @@ class Series:
         left = max(right - 1, 0)
         at = left if wanted - along[left] < along[right] - wanted else right
         return Point(step=int(self.steps[at]), time=float(self.times[at]), value=float(self.values[at]))
+
+    def prepare(self) -> None:
+        """Do now what the first drawing would have to do for the values that are new."""
+        for tree in self._trees:
+            tree.grow()
 
     @property
     def _trees(self) -> tuple[RangeTree, RangeTree, RangeTree, RangeTree]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 
 from core.errors import RunError
 from core.runs.states import state_info
@@ -15,6 +15,7 @@ from gui.viewmodels.run.memory_verdicts import note
 from gui.viewmodels.run.run_header import run_header
 from gui.viewmodels.run.run_messages import run_message
 from gui.viewmodels.run.run_rows import run_rows
+from gui.widgets.reading_bar import ReadingBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +34,11 @@ class RunController(QObject):
         super().__init__()
         self._panels, self._start = panels, start
         self._session, self._run_list, self._monitor = services.session, services.run_list, services.device_monitor
+        self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self.show_run)
         session.changed.connect(self.show_facts)
+        session.read_on.connect(self._show_reading)
         self._run_list.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
         panels.run_message.details_asked.connect(panels.details.raise_error)
@@ -72,6 +75,14 @@ class RunController(QObject):
         self._panels.runs.mark_chosen(run_dir)
         self._panels.header.again.show_run(run_dir)
         self.show_facts()
+
+    def _show_reading(self, share: float) -> None:
+        """Show the share of a long run that was read, and what is known of it at once."""
+        if self._reading is None:
+            self._reading = ReadingBar(self._panels.plots)
+        self._reading.show_share(share)
+        if share in {0.0, 1.0}:
+            QTimer.singleShot(0, self._panels.plots, self._panels.plots.redraw)
 
     def show_curves(self) -> None:
         """Show everything that was measured, in the colours of the theme; the curves follow by themselves."""

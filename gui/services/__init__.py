@@ -3,7 +3,7 @@
 - `services`: all services of one window, made once
 - `poll_timer`: the one timer
 - `background_task`: run work on a thread of its own
-- `run_session`, `run_list`: the shown run; all runs
+- `run_session`, `run_memory`, `run_list`: the shown run; the runs shown before; all runs
 - `device_monitor`, `process_scanner`, `process_terminator`, `leftover_scanner`: devices, and processes on them
 - `start_checker`, `python_finder`, `expression_tester`: check choices, find Pythons, try an expression
 - `settings_file`: the settings that the window saves

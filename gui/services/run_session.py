@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.catalog.frameworks import framework_title
 from core.runs.facts import RunFacts
@@ -16,21 +17,31 @@ from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.schema.paths import SPEC_FILE
 from core.series.run_series import RunSeries
+from core.series.sketch import events_size, sketch
 from gui.viewmodels.run.progress import ProgressView, ScriptProgress, progress_view
 from gui.viewmodels.run.run_header import RunSnapshot
 
+from .run_memory import ReadRun, RunMemory
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from core.runs.facts import Checkpoint
     from core.schema.events import Event
     from core.schema.spec import RunSpec
 
+    from .run_memory import Identity
 
 ANSWER_S = 2.0
 """Seconds within which the supervisor records a request of this window; until then the request counts as pending."""
-
-Identity = tuple[int, int, int]
+AT_ONCE_BYTES = 512 * 1024
+"""A run with more bytes of events is read in slices while a sketch of it is shown."""
+TURN_S = 0.006
+"""Seconds to read in one turn of the event loop."""
+GONE = "The folder of this run was removed or renamed: {folder}. What was read of it before is still shown."
+TOLD_S = 0.05
+"""Seconds between two reports of how much was read."""
 
 
 class RunSession(QObject):
@@ -40,6 +51,8 @@ class RunSession(QObject):
     """Another run, or none, is shown from now on."""
     changed = Signal()
     """There are new facts."""
+    read_on = Signal(float)
+    """The share of a long run that was read; 1.0 when it is all there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,10 +70,15 @@ class RunSession(QObject):
         self._strides = ScriptProgress()
         self._identity: Identity | None = None
         """What tells the folder of the run from others, under whatever name; None if it is not there."""
+        self._memory = RunMemory()
+        self.opening: _Opening | None = None
+        """The reading of a long run, which is under way; None once the run is all there."""
 
     @property
     def facts(self) -> RunFacts:
-        """The facts of the run; empty ones without a run."""
+        """The facts of the run, as far as they are known; empty ones without a run."""
+        if self.opening is not None:
+            return self.opening.facts
         return self.run.facts if self.run else RunFacts()
 
     @property
@@ -101,15 +119,24 @@ class RunSession(QObject):
         )
 
     def attach(self, run: Run) -> None:
-        """Show this run from now on; read what it has recorded at once."""
-        self.run, self.run_series = run, RunSeries()
+        """Show this run from now on. A long one that is new to this window is shown as a sketch until it is read."""
+        self._put_away()
         self._identity = _identity(run.dir)
         self.spec, self.spec_problem = None, None
-        self._strides = ScriptProgress()
         self._forget_requests()
-        self._read_spec(run)
-        self.timeline = Timeline(self.spec, framework_title(self.spec.framework) if self.spec else "")
-        self._take_in(run.catch_up())
+        read = self._memory.take(run.dir, self._identity)
+        self.run = read.run if read is not None else run
+        self._read_spec(self.run)
+        if read is not None:
+            self.run_series, self.timeline, self._strides = read.run_series, read.timeline, read.strides
+        else:
+            self.run_series, self._strides = RunSeries(), ScriptProgress()
+            self.timeline = Timeline(self.spec, framework_title(self.spec.framework) if self.spec else "")
+        size = events_size(run.dir)
+        if read is None and size > AT_ONCE_BYTES:
+            self._open(self.run, size)
+        else:
+            self._take_in(self.run.catch_up())
         self.attached.emit()
         self.changed.emit()
 
@@ -121,15 +148,22 @@ class RunSession(QObject):
     def leave(self, run_dir: Path) -> None:
         """Show no run from now on, if this one is shown."""
         if self.run is not None and self.run.dir == run_dir:
-            self.run = self.run_series = self.timeline = self.spec = self.spec_problem = None
-            self._strides = ScriptProgress()
-            self._forget_requests()
-            self.attached.emit()
-            self.changed.emit()
+            self.show_none()
+
+    def show_none(self) -> None:
+        """Show no run from now on."""
+        if self.run is None:
+            return
+        self._put_away()
+        self.run = self.run_series = self.timeline = self.spec = self.spec_problem = None
+        self._strides = ScriptProgress()
+        self._forget_requests()
+        self.attached.emit()
+        self.changed.emit()
 
     def poll(self) -> None:
         """Read what is new. A run whose folder was renamed is followed to its new name."""
-        if self.run is None or self.run_series is None:
+        if self.run is None or self.run_series is None or self.opening is not None:
             return
         known, self._identity = self._identity, _identity(self.run.dir)  # a resume may have written the spec again
         if self._identity is None and known is not None:  # search once: a folder that was removed does not come back
@@ -139,6 +173,8 @@ class RunSession(QObject):
                 return
         before = self.run.facts
         self._take_in(self.run.poll())
+        if self._identity is None and known is not None:
+            self.run.add_notice(GONE.format(folder=self.run.dir))
         if self.run.facts is not before:
             if self.run.facts.starts != before.starts:  # it was resumed: that is another story
                 self._forget_requests()
@@ -176,14 +212,61 @@ class RunSession(QObject):
         latest = {device: series.last for device, series in self.run_series.memory.items()}
         return {device: value for device, value in latest.items() if value is not None and math.isfinite(value)}
 
+    def _put_away(self) -> None:
+        """Keep the shown run in memory. One that is not read to its end is forgotten."""
+        if self.opening is not None:
+            self.opening.stop()
+            self.opening = None
+            self.read_on.emit(1.0)
+        elif self.run and self.run_series and self.timeline and self._identity is not None:
+            read = ReadRun(run=self.run, run_series=self.run_series, timeline=self.timeline, strides=self._strides)
+            self._memory.keep(self._identity, read)
+
+    def _open(self, run: Run, size: int) -> None:
+        """Show a sketch of a long run, and begin to read it."""
+        facts, self.run_series = sketch(run.dir)
+        timer = QTimer(self)
+        timer.timeout.connect(self._read_on)
+        self.opening = _Opening(run.slices(), facts, size, timer)
+        self.read_on.emit(0.0)
+        timer.start()
+
+    def _read_on(self) -> None:
+        """Read for `TURN_S`; at the end, show the whole run in place of its sketch."""
+        opening, run = self.opening, self.run
+        assert opening is not None
+        assert run is not None
+        until = time.monotonic() + TURN_S
+        while time.monotonic() < until:
+            events = next(opening.slices, None)
+            if events is None:
+                self._end_opening(opening, run)
+                return
+            self._take_in(events)
+        if time.monotonic() - opening.told > TOLD_S:
+            opening.told = time.monotonic()
+            opening.run_series.prepare()
+            self.read_on.emit(min(run.bytes_read / opening.size, 1.0))
+
+    def _end_opening(self, opening: _Opening, run: Run) -> None:
+        assert self.run_series is not None
+        self._take_in(run.catch_up())
+        opening.run_series.prepare()
+        opening.stop()
+        self.run_series.replace_by(opening.run_series)
+        self.opening = None
+        self.read_on.emit(1.0)
+        self.changed.emit()
+
     def _take_in(self, events: list[Event]) -> None:
         assert self.run is not None
         assert self.run_series is not None
-        self.run_series.fold(events)
+        run_series = self.opening.run_series if self.opening is not None else self.run_series
+        run_series.fold(events)
         if self.timeline is not None:
             self.timeline.fold(events)
             self.timeline.follow(self.run.facts)
-        self.run.add_notice(self.run_series.notice)
+        self.run.add_notice(run_series.notice)
         for event in events:
             if event["kind"] == "supervisor":  # the run was started, or resumed
                 self._strides.clear()
@@ -204,6 +287,28 @@ class RunSession(QObject):
             self.spec = run.spec()
         except ValueError as error:
             self.spec_problem = str(error)
+
+
+@dataclass(slots=True, eq=False)
+class _Opening:
+    """The reading of a long run."""
+
+    slices: Iterator[list[Event]]
+    facts: RunFacts
+    """Those of the sketch."""
+    size: int
+    """Bytes of events when it began."""
+    timer: QTimer
+    """Fires whenever the event loop has nothing else to do."""
+    run_series: RunSeries = field(default_factory=RunSeries)
+    """What was read so far."""
+    told: float = 0.0
+    """When it was last reported how much was read, in seconds of `time.monotonic()`."""
+
+    def stop(self) -> None:
+        """Read no more."""
+        self.timer.stop()
+        self.timer.deleteLater()
 
 
 def _identity(run_dir: Path) -> Identity | None:

@@ -4,6 +4,7 @@
 - `dock`, `table`, `search_bar`, `elided_label`: docks, tables, search, shortened text
 - `choice_box`, `steady_button`, `file_dialog`: boxes with whole lists, buttons that keep the focus, files to choose
 - `plain_text`: labels and tooltips that are never taken for HTML
+- `reading_bar`: how much of a run was read
 - `painting`, `file_drop`: shared painting; dropped files
 - `overlay`: a widget over the top of another one
 """

@@ -13,7 +13,7 @@ import pytest
 from core.cli.__main__ import main
 from core.runs.index import RunIndex
 from core.runs.run import Run
-from core.schema import events, files
+from core.schema import event_log, events, files
 from core.schema.events import Tail, Writer
 from core.schema.spec import read_spec
 from core.series import report
@@ -122,7 +122,7 @@ def test_a_file_without_line_ends_is_read_up_to_the_longest_line(run_dir: Path) 
 
 @pytest.mark.two_users
 def test_a_run_of_another_user_is_read_up_to_a_limit(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "FOREIGN_BYTES", 2 * events.FOREIGN_REST_BYTES)
+    monkeypatch.setattr(event_log, "FOREIGN_BYTES", 2 * event_log.FOREIGN_REST_BYTES)
     line = json.dumps({"t": 1.0, "kind": "unknown", "text": "x" * 1000}) + "\n"
     for number in range(3):
         (run_dir / "events" / f"worker-{number + 1}.jsonl").write_text(line * 3000)

@@ -1,0 +1,52 @@
+"""The runs that were looked at last, as far as they were read, so that going back to one reads only what is new."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.runs.run import Run
+    from core.runs.timeline import Timeline
+    from core.series.run_series import RunSeries
+    from gui.viewmodels.run.progress import ScriptProgress
+
+MAX_RUNS = 12
+MAX_BYTES = 256 * 1024 * 1024
+"""Memory of all that are kept."""
+
+Identity = tuple[int, int, int]
+"""Device, inode and modification time of a run's spec: what tells its folder from others, under whatever name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRun:
+    """A run that was read to its end, as it was then."""
+
+    run: Run
+    run_series: RunSeries
+    timeline: Timeline
+    strides: ScriptProgress
+
+
+class RunMemory:
+    """Keeps the runs that were looked at last, within `MAX_RUNS` and `MAX_BYTES`."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Path, Identity], ReadRun] = OrderedDict()
+
+    def keep(self, identity: Identity, read: ReadRun) -> None:
+        """Keep a run; forget those that were looked at longest ago where there are too many."""
+        self._kept[read.run.dir, identity] = read
+        self._kept.move_to_end((read.run.dir, identity))
+        sizes = [each.run_series.size_bytes for each in self._kept.values()]
+        while self._kept and (len(self._kept) > MAX_RUNS or sum(sizes) > MAX_BYTES):
+            self._kept.popitem(last=False)
+            del sizes[0]
+
+    def take(self, run_dir: Path, identity: Identity | None) -> ReadRun | None:
+        """Return a run and forget it; None if it is not kept, or if another run is in its folder now."""
+        return self._kept.pop((run_dir, identity), None) if identity is not None else None

@@ -1,0 +1,162 @@
+"""A run that is read in slices is the run that is read at once; a sketch of it is close to it."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.schema import event_log
+from core.schema.events import metrics_line, parse, parse_lines
+from core.schema.paths import EVENTS
+from core.schema.spec import write_spec
+from core.series.run_series import RunSeries
+from core.series.sketch import events_size, sketch
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.series.series import Series
+
+LOST = {"kind": "supervisor", "pid": 999_999_999, "created": 1.0, "host": "x", "boot": "y", "pid_namespace": "z"}
+
+
+def write_run(folder: Path, seed: int, *, steps: int = 1500) -> Path:
+    """A run with several resumes, of which events have equal times, lines are garbage and the last ones incomplete."""
+    chance = random.Random(seed)
+    worker, devices, supervisor = [], [], []
+    now, step = 1000.0, 0
+    for part in range(3):
+        supervisor += [{"t": now, **LOST}, {"t": now, "kind": "state", "state": "starting"}]
+        supervisor.append({"t": now + 1, "kind": "state", "state": "running"})
+        worker.append({"t": now + 1, "kind": "plan", "epochs": 3, "steps_per_epoch": 500, "samples_per_epoch": 500})
+        if part:
+            step = max(step - chance.randrange(1, 60), 0)
+            worker.append({"t": now + 1, "kind": "rewind", "step": step})
+        while step < steps * (part + 1) // 3:
+            count = chance.randrange(1, 30)
+            losses = [chance.choice([chance.random(), float("nan"), 1e30]) for _ in range(count)]
+            values = {"loss": losses, **({"rate": [0.1]} if chance.random() < 0.1 else {})}
+            line = metrics_line(since=now, until=now + 1, first_step=step + 1, values=values)
+            worker.append(json.loads(line))
+            step, now = step + count, now + chance.choice([0, 1])
+            devices += [
+                {
+                    "t": now,
+                    "kind": "sample",
+                    "device": name,
+                    "utilisation_percent": chance.choice([None, 5.0, 7]),
+                    "memory_used_bytes": step,
+                }
+                for name in ("gpu-a", "gpu-b")
+            ]
+            if chance.random() < 0.05:
+                worker.append({"t": now, "kind": "notice", "text": f'A "notice"\n at {step}'})
+        supervisor += [{"t": now, "kind": "state", "state": "releasing"}]
+        freed = {"device": "gpu-a", "verdict": "released", "after_bytes": 1, "seconds": 1.0, "sentence": "Released."}
+        supervisor += [{"t": now + 3, "kind": "release", **freed}, {"t": now + 3, "kind": "state", "state": "paused"}]
+        now += 10
+    run_dir = folder / f"run-{seed}"
+    (run_dir / EVENTS).mkdir(parents=True)
+    for name, events in (("worker-0", worker), ("devices", devices), ("supervisor", supervisor)):
+        lines = [json.dumps(event) + "\n" for event in events]
+        for garbage in ("no JSON\n", "\n", '{"t": 1}\n', '{"t": 5, "kind": "sample", "device": 3}\r\n'):
+            lines.insert(chance.randrange(len(lines)), garbage)
+        (run_dir / EVENTS / f"{name}.jsonl").write_text("".join(lines) + '{"t": 9e9, "kind": "sta')
+    write_spec(run_dir, make_spec("digits_cnn"))
+    return run_dir
+
+
+def read_whole(run_dir: Path) -> tuple[Run, RunSeries]:
+    run, run_series = Run.attach(run_dir), RunSeries()
+    run_series.fold(run.catch_up())
+    return run, run_series
+
+
+def assert_same(one: tuple[Run, RunSeries], other: tuple[Run, RunSeries]) -> None:
+    assert one[0].facts == other[0].facts
+    for run_series in (one[1], other[1]):
+        run_series.prepare()  # appends what is pending
+    ours, theirs = vars(one[1]), vars(other[1])
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        if isinstance(ours[name], dict):
+            assert list(ours[name]) == list(theirs[name]), name
+            for key, value in ours[name].items():
+                assert_same_series(value, theirs[name][key])
+        else:
+            assert ours[name] == theirs[name], name
+
+
+def assert_same_series(one: Series, other: Series) -> None:
+    for column in ("steps", "times", "values"):
+        np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
+    assert one.min == other.min
+    assert one.recent(50) == other.recent(50)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("slice_bytes", [60, 1000, 10_000])
+def test_slices_put_together_are_the_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, slice_bytes: int
+) -> None:
+    run_dir = write_run(tmp_path, seed)
+    monkeypatch.setattr(event_log, "SLICE_BYTES", slice_bytes)
+    run, run_series = Run.attach(run_dir), RunSeries()
+    slices = 0
+    for events in run.slices():
+        slices += 1
+        run_series.fold(events)
+    run_series.fold(run.catch_up())
+    assert slices > 5
+    assert run.facts.starts == 3
+    assert any("not events" in notice for notice in run.facts.notices)
+    assert_same((run, run_series), read_whole(run_dir))
+
+
+def test_what_is_written_while_slices_are_read_follows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dir = write_run(tmp_path, 1)
+    monkeypatch.setattr(event_log, "SLICE_BYTES", 500)
+    run, run_series, number = Run.attach(run_dir), RunSeries(), 0
+    for events in run.slices():
+        run_series.fold(events)
+        number += 1
+        with (run_dir / EVENTS / "worker-1.jsonl").open("a") as file:
+            file.write(metrics_line(since=2e9, until=2e9, first_step=number, values={"late": [1.0]}) + "\n")
+    run_series.fold(run.catch_up())
+    assert run_series.metrics["late"].steps.tolist() == list(range(1, number + 1))
+
+
+def test_lines_are_parsed_together_as_one_by_one() -> None:
+    lines = [
+        b'{"t": 1, "kind": "a", "text": "\\ud800 half"}', b'{"t": 1, "kind": "b"} ', b'{"t": NaN, "kind": "c"}', b"",
+        b'{"t": 1,', b'"kind": "d"}', b'{"t": 1, "kind": "e", "deep": ' + b"[" * 200 + b"]" * 200 + b"}", b"\xff",
+        b'{"t": 1, "kind": "sample", "device": "x", "memory_used_bytes": 1' + b"0" * 30 + b"}", b"[1]", b"7" * 5000,
+        b'{"t": 1, "kind": "e"}, {"t": 2, "kind": "f"}', b'\t{"t": 3, "kind": "g"}', '{"t":4,"kind":"é "}'.encode(),
+    ]  # fmt: skip
+    for some in (lines, [line for line in lines if b"\\" not in line and b"\xff" not in line]):
+        data = b"\n".join(some)
+        assert parse_lines(data) == [parse(line) for line in data.splitlines() if line.strip()]
+    assert parse_lines(b'{"t": 1, "kind": "a"}\r{"t": 2, "kind": "b"}') == [
+        {"t": 1, "kind": "a"}, {"t": 2, "kind": "b"},
+    ]  # fmt: skip
+
+
+def test_sketch_has_the_state_and_values_from_everywhere(tmp_path: Path) -> None:
+    run_dir = write_run(tmp_path, 3, steps=60_000)
+    assert events_size(run_dir) > 1_000_000
+    facts, run_series = sketch(run_dir)
+    run, whole = read_whole(run_dir)
+    assert facts.state is run.facts.state is RunState.PAUSED
+    assert (facts.history, facts.step, facts.plan) == (run.facts.history, run.facts.step, run.facts.plan)
+    loss, all_losses = run_series.metrics["loss"], whole.metrics["loss"]
+    assert 100 < len(loss) < len(all_losses)
+    assert set(loss.steps) <= set(all_losses.steps)
+    assert max(np.diff(loss.steps)) < 0.2 * 60_000
+    assert len(run_series.memory["gpu-a"]) > 20

@@ -1,0 +1,123 @@
+"""A long run is drawn at once, read in turns of the event loop, and not read again."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from PySide6.QtWidgets import QProgressBar
+
+from core.runs.states import RunState
+from gui.services import run_memory, run_session
+from gui.services.run_session import RunSession
+from tests.benchmarks.long_run import write_long_run
+from tests.unit.test_event_slices import assert_same, read_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytestqt.qtbot import QtBot
+
+    from core.runs.run import Run
+    from core.series.run_series import RunSeries
+
+
+@pytest.fixture
+def long_run(runs_root: Path) -> Path:
+    """A finished run of 60 000 steps, with 9600 readings of devices: 2.8 MB of events."""
+    return write_long_run(runs_root, steps=60_000, lines=1200, rounds=1200, hours=1.0)
+
+
+@pytest.fixture
+def session(qapp) -> RunSession:
+    return RunSession()
+
+
+def until_read(qtbot: QtBot, session: RunSession) -> None:
+    qtbot.waitUntil(lambda: session.opening is None, timeout=30_000)
+
+
+def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
+    shares = []
+    session.read_on.connect(shares.append)
+    session.attach_to(long_run)
+    assert session.opening is not None
+    assert session.facts.state is RunState.FINISHED
+    assert not session.live
+    shown = session.run_series
+    sketched = shown.metrics["loss"].count
+    assert 0 < sketched < 60_000
+    until_read(qtbot, session)
+    assert session.run_series is shown  # so that what draws it goes on
+    assert (shares[0], shares[-1], shares == sorted(shares)) == (0.0, 1.0, True)
+    assert_same((session.run, _without_version(shown)), _unversioned(read_whole(long_run)))
+
+
+def _without_version(series: RunSeries) -> RunSeries:
+    series.version = 0
+    return series
+
+
+def _unversioned(read: tuple[Run, RunSeries]) -> tuple[Run, RunSeries]:
+    return read[0], _without_version(read[1])
+
+
+def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):
+    session.attach_to(long_run)
+    until_read(qtbot, session)
+    kept = session.run_series
+    session.show_none()
+    assert (session.run, session.run_series) == (None, None)
+    session.attach_to(long_run)
+    assert session.opening is None
+    assert session.run_series is kept
+
+
+def test_run_left_while_it_is_read_is_forgotten(session, long_run, tmp_path, qtbot):
+    other = write_long_run(tmp_path, steps=100, lines=10, rounds=1, name="20260102-000000-short-0000")
+    session.attach_to(long_run)
+    session.attach_to(other)
+    assert session.opening is None
+    assert session.run_series.metrics["loss"].count == 100
+    session.attach_to(long_run)
+    assert session.opening is not None
+    until_read(qtbot, session)
+    assert session.run_series.metrics["loss"].count == 60_000
+
+
+def test_memory_of_runs_is_bounded(session, long_run, qtbot, monkeypatch):
+    monkeypatch.setattr(run_memory, "MAX_BYTES", 1000)
+    session.attach_to(long_run)
+    until_read(qtbot, session)
+    session.show_none()
+    session.attach_to(long_run)
+    assert session.opening is not None
+
+
+def test_run_whose_folder_vanishes_stays_shown_and_says_so(session, long_run, qtbot, monkeypatch):
+    monkeypatch.setattr(run_session, "AT_ONCE_BYTES", 1 << 40)
+    session.attach_to(long_run)
+    with qtbot.waitSignal(session.changed):
+        shutil.rmtree(long_run)
+        session.poll()
+    assert session.facts.notices == (
+        f"The folder of this run was removed or renamed: {long_run}. What was read of it before is still shown.",
+    )
+    assert session.run_series.metrics["loss"].count == 60_000
+    with qtbot.assertNotEmitted(session.changed):
+        session.poll()
+
+
+def test_window_draws_long_run_coarsely_and_then_whole(drive, long_run):
+    panel = drive()
+    panel.until(lambda: panel.runs.count() == 1, "the run in the list")
+    panel.runs.itemClicked.emit(panel.runs.item(0))
+    bar = panel.window.findChild(QProgressBar, "readingBar")
+    assert bar.isVisible()
+    assert panel.state.text() == "Finished"
+    panel.until(lambda: panel.points("lossPlot") > 0, "a coarse curve")
+    panel.until(lambda: not bar.isVisible(), "the whole run")
+    assert panel.window.services.session.run_series.metrics["loss"].count == 60_000
+    panel.window.poll()
+    assert panel.plot("lossPlot").curves()
