@@ -22,7 +22,6 @@ from tests.support.running import make_spec
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from core.series.series import Series
 
 LOST = {"kind": "supervisor", "pid": 999_999_999, "created": 1.0, "host": "x", "boot": "y", "pid_namespace": "z"}
 
@@ -53,6 +52,7 @@ def write_run(folder: Path, seed: int, *, steps: int = 1500) -> Path:
                     "device": name,
                     "utilisation_percent": chance.choice([None, 5.0, 7]),
                     "memory_used_bytes": step,
+                    "temperature_celsius": chance.choice([None, 60 + step % 30]),
                 }
                 for name in ("gpu-a", "gpu-b")
             ]
@@ -81,24 +81,15 @@ def read_whole(run_dir: Path) -> tuple[Run, RunSeries]:
 
 def assert_same(one: tuple[Run, RunSeries], other: tuple[Run, RunSeries]) -> None:
     assert one[0].facts == other[0].facts
-    for run_series in (one[1], other[1]):
-        run_series.prepare()  # appends what is pending
-    ours, theirs = vars(one[1]), vars(other[1])
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        if isinstance(ours[name], dict):
-            assert list(ours[name]) == list(theirs[name]), name
-            for key, value in ours[name].items():
-                assert_same_series(value, theirs[name][key])
-        else:
-            assert ours[name] == theirs[name], name
-
-
-def assert_same_series(one: Series, other: Series) -> None:
-    for column in ("steps", "times", "values"):
-        np.testing.assert_array_equal(getattr(one, column), getattr(other, column), column)
-    assert one.min == other.min
-    assert one.recent(50) == other.recent(50)
+    ours, theirs = one[1], other[1]
+    for name in ("started", "training_ended", "steps_per_epoch", "notice", "interruptions", "duration_s", "axes"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    for mine, yours in zip((ours.metrics, *ours.every_reading), (theirs.metrics, *theirs.every_reading), strict=True):
+        assert list(mine) == list(yours)
+        for name in mine:
+            for column in ("steps", "times", "values"):
+                np.testing.assert_array_equal(getattr(mine[name], column), getattr(yours[name], column), column)
+            assert mine[name].min == yours[name].min
 
 
 @pytest.mark.parametrize("seed", range(6))

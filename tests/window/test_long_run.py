@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from pytestqt.qtbot import QtBot
 
-    from core.runs.run import Run
-    from core.series.run_series import RunSeries
-
 
 @pytest.fixture
 def long_run(runs_root: Path) -> Path:
@@ -51,16 +48,7 @@ def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
     until_read(qtbot, session)
     assert session.run_series is shown  # so that what draws it goes on
     assert (shares[0], shares[-1], shares == sorted(shares)) == (0.0, 1.0, True)
-    assert_same((session.run, _without_version(shown)), _unversioned(read_whole(long_run)))
-
-
-def _without_version(series: RunSeries) -> RunSeries:
-    series.version = 0
-    return series
-
-
-def _unversioned(read: tuple[Run, RunSeries]) -> tuple[Run, RunSeries]:
-    return read[0], _without_version(read[1])
+    assert_same((session.run, shown), read_whole(long_run))
 
 
 def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):
