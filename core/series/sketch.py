@@ -61,10 +61,11 @@ def sketch(run_dir: Path) -> tuple[RunFacts, RunSeries]:
     events.sort(key=itemgetter("t"))
     run_series = RunSeries()
     run_series.fold(events)
-    state = head.facts
+    facts, known = fold(RunFacts(), events), head.facts
     facts = replace(
-        fold(RunFacts(), events), state=state.state, history=state.history, error=state.error, traceback=state.traceback
-    )
+        facts, state=known.state, history=known.history, error=known.error, traceback=known.traceback,
+        plan=facts.plan or facts.earlier_plan,  # the present one is somewhere in the middle of a resumed run
+    )  # fmt: skip
     return facts, run_series
 
 
