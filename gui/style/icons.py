@@ -1,11 +1,11 @@
-"""The icons of the buttons, drawn in the colours of the theme and sharp at any scale."""
+"""The icons of buttons and the marks of states, drawn in the colours of the theme and sharp at any scale."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPixmap, QPolygonF
+from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap, QPolygonF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,16 @@ def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SI
     icon.addPixmap(_pixmap(name, colour, gap, side), QIcon.Mode.Normal)
     icon.addPixmap(_pixmap(name, disabled, gap, side), QIcon.Mode.Disabled)
     return icon
+
+
+def paint_mark(painter: QPainter, name: str, rect: QRectF, colour: str) -> None:
+    """Paint an icon or a mark into a square: `ring`, `tick`, `cross`, `pause`, `stop`, `clock` or `alert`."""
+    painter.save()
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.translate(rect.topLeft())
+    painter.scale(rect.width() / SIDE_PX, rect.height() / SIDE_PX)
+    painter.fillPath(_PATHS[name](), QColor(colour))
+    painter.restore()
 
 
 def _pixmap(name: str, colour: str, gap: int, side: int) -> QPixmap:
@@ -74,6 +84,47 @@ def _cross() -> QPainterPath:
     return path
 
 
+def _stroke(path: QPainterPath, width: float) -> QPainterPath:
+    stroker = QPainterPathStroker()
+    stroker.setWidth(width)
+    stroker.setCapStyle(Qt.PenCapStyle.RoundCap)
+    stroker.setJoinStyle(Qt.PenJoinStyle.RoundJoin)
+    return stroker.createStroke(path)
+
+
+def _ring() -> QPainterPath:
+    """Return a circle with a gap: something goes on."""
+    path, circle = QPainterPath(), QRectF(1.5, 1.5, 9, 9)
+    path.arcMoveTo(circle, 60)
+    path.arcTo(circle, 60, -290)
+    return _stroke(path, 1.9)
+
+
+def _tick() -> QPainterPath:
+    path = QPainterPath(QPointF(1.8, 6.6))
+    path.lineTo(4.7, 9.5)
+    path.lineTo(10.4, 2.8)
+    return _stroke(path, 1.9)
+
+
+def _clock() -> QPainterPath:
+    path = QPainterPath()
+    path.addEllipse(QPointF(6, 6), 4.6, 4.6)
+    path.moveTo(6, 3.4)
+    path.lineTo(6, 6.2)
+    path.lineTo(7.9, 7.2)
+    return _stroke(path, 1.4)
+
+
+def _alert() -> QPainterPath:
+    """Return a triangle with an exclamation mark left out."""
+    path = QPainterPath()
+    path.addPolygon(QPolygonF([QPointF(6, 0.8), QPointF(11.8, 11), QPointF(0.2, 11), QPointF(6, 0.8)]))
+    path.addRoundedRect(QRectF(5.3, 4.2, 1.4, 3.4), 0.5, 0.5)
+    path.addEllipse(QPointF(6, 9.2), 0.85, 0.85)
+    return path
+
+
 def _save() -> QPainterPath:
     """Return a diskette with a cut corner."""
     path = QPainterPath()
@@ -114,6 +165,10 @@ _PATHS: dict[str, Callable[[], QPainterPath]] = {
     "stop": _stop,
     "save": _save,
     "cross": _cross,
+    "ring": _ring,
+    "tick": _tick,
+    "clock": _clock,
+    "alert": _alert,
     "dots": _dots,
     "warning": _warning,
     "failed": _failed,

@@ -151,7 +151,8 @@ def test_empty_run_list_is_painted_and_selection_survives_new_rows(qtbot, tmp_pa
     view.show()
     assert not view.grab().isNull()
     old, new = (
-        RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", tip="") for name in ("old", "new")
+        RunRow(dir=tmp_path / name, title=name, outcome="finished", tone="good", mark="tick", tip="")
+        for name in ("old", "new")
     )
     view.show_rows([old])
     view.mark_chosen(old.dir)
@@ -211,14 +212,17 @@ def test_header_title_is_cut_only_without_room(qtbot, room):
     header.show_header(replace(running, label="Paused", detail="took 1:17", released="memory released in 0.1 s"))
     fixed = header.sizeHint().width()
     header.resize(fixed + (500 if room == "much" else -60), 60)
-    qtbot.waitUntil(lambda: header.width() == header.layout().geometry().width(), timeout=20_000)
-    bar, whole = header.progress.bar, header._what.width() >= header._what.sizeHint().width()
-    if room == "much":
-        assert whole
-        assert bar.width() == bar.maximumWidth(), "the bar takes the remaining width"
-    else:
-        assert not whole
-        assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
+    bar = header.progress.bar
+
+    def settled() -> None:
+        whole = header._what.width() >= header._what.sizeHint().width()
+        assert whole is (room == "much")
+        if room == "much":
+            assert bar.width() == bar.maximumWidth(), "the bar takes the remaining width"
+        else:
+            assert bar.width() == bar.minimumWidth(), "the bar shrinks before the text"
+
+    qtbot.waitUntil(settled, timeout=20_000)
 
 
 class FakeSampler:

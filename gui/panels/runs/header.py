@@ -10,11 +10,12 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import PlainLabel, title_text, verbatim
+from gui.widgets.plain_text import title_text, verbatim
 
 from .progress import ProgressLine
 from .run_buttons import RunButtons
 from .run_menu import RunMenuButton
+from .state_pill import StatePill
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme
@@ -34,9 +35,8 @@ class HeaderPanel(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.buttons = RunButtons(theme)
-        self._state = PlainLabel()
+        self._state = StatePill()
         self._state.setObjectName("stateLabel")
-        self._state.setProperty("role", "pill")
         self._name = ElidedLabel(min_px=MIN_NAME_PX)
         self._name.setProperty("role", "heading")
         self._owner = ElidedLabel(min_px=MIN_OWNER_PX)
@@ -93,13 +93,10 @@ class HeaderPanel(QWidget):
         self.again.set_theme(theme)
 
     def _show_state(self, header: RunHeader) -> None:
-        if self._state.text() == header.label and self._state.property("tone") == header.tone:
-            return
-        self._state.setText(header.label)
-        self._state.setToolTip(verbatim(header.sentence))
-        self._state.setAccessibleName("State of the run")
-        self._state.setAccessibleDescription(header.sentence)
-        mark(self._state, tone=header.tone)
+        self._state.show_state(header.label, header.mark, header.tone)
+        if self._state.toolTip() != verbatim(header.sentence):
+            self._state.setToolTip(verbatim(header.sentence))
+            self._state.setAccessibleDescription(header.sentence)
 
     def _show_released(self, header: RunHeader) -> None:
         self._released.setText(header.released)

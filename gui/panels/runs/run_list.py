@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, QRect, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QContextMenuEvent, QPainter
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QPainter
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from gui.style.icons import paint_mark
 from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
 from gui.widgets.plain_text import verbatim
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""
-HEIGHT_PX, LINE_PX, TEXT_PX, DOT_PX = 42, 17, 22, 9
+MARK = Qt.ItemDataRole.UserRole + 2
+"""Item data: name of the mark of the state."""
+HEIGHT_PX, LINE_PX, TEXT_PX, MARK_PX = 42, 17, 25, 12
 EMPTY = "No runs yet.\n\nRuns stay in this list after the window is closed."
 
 
@@ -120,6 +123,7 @@ def _fill(item: QListWidgetItem, row: RunRow) -> None:
     item.setText(f"{row.title}\n{row.outcome}")
     item.setData(Qt.ItemDataRole.UserRole, str(row.dir))
     item.setData(TONE, row.tone)
+    item.setData(MARK, row.mark)
     item.setToolTip(verbatim(row.tip))
 
 
@@ -145,9 +149,8 @@ class RunDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         paint_row_background(painter, option, self._theme)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(getattr(self._theme, str(index.data(TONE)))))
-        painter.drawEllipse(QPointF(rect.left() + 11, rect.top() + 5 + LINE_PX / 2), DOT_PX / 2, DOT_PX / 2)
+        side = QRectF(rect.left() + 6, rect.top() + 5 + (LINE_PX - MARK_PX) / 2, MARK_PX, MARK_PX)
+        paint_mark(painter, str(index.data(MARK)), side, getattr(self._theme, str(index.data(TONE))))
         line = QRect(rect.left() + TEXT_PX, rect.top() + 5, rect.width() - TEXT_PX - 4, LINE_PX)
         draw_elided(painter, line, title, self._theme.text)
         below = line.translated(0, LINE_PX - 1)

@@ -17,7 +17,7 @@ from gui.style.formatting import DASH, duration, number, rate, step_rate
 from .memory_verdicts import released_words
 from .pause_button import NO_RUN, PauseButtonState, pause_button_state, saved_words
 from .progress import took_s
-from .run_rows import state_sentence
+from .run_rows import STATE_MARKS, state_sentence
 
 if TYPE_CHECKING:
     from core.runs.facts import RunFacts
@@ -49,6 +49,8 @@ class RunHeader:
 
     label: str = "No run"
     tone: str = "muted"
+    mark: str = ""
+    """Name of the mark of the state; the empty string for no run."""
     sentence: str = "No run is shown. Start one or select one in the list."
     name: str = ""
     owner: str = ""
@@ -114,6 +116,7 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
     return RunHeader(
         label=state.label,
         tone=state.colour,
+        mark=STATE_MARKS[facts.state],
         sentence=_sentence(run),
         name=run.spec.name if run.spec else run.id,
         owner=run.owner,

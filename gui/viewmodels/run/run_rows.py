@@ -34,7 +34,24 @@ class RunRow:
     """`finished · loss 0.214`; with the owner's name before it if the run belongs to another user."""
     tone: str
     """Name of a colour of the theme."""
+    mark: str
+    """Name of the mark of its state in `gui.style.icons`, which tells it without its colour."""
     tip: str
+
+
+STATE_MARKS = {
+    RunState.CREATED: "clock",
+    RunState.STARTING: "clock",
+    RunState.RUNNING: "ring",
+    RunState.STOPPING: "ring",
+    RunState.RELEASING: "ring",
+    RunState.FINISHED: "tick",
+    RunState.STOPPED: "stop",
+    RunState.PAUSED: "pause",
+    RunState.FAILED: "cross",
+    RunState.LOST: "alert",
+}
+"""The shape of each state, for those who cannot tell its colour."""
 
 
 def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
@@ -45,6 +62,7 @@ def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
             title=run_title(each, now),
             outcome=" · ".join(part for part in (each.owner, outcome(each)) if part),
             tone=tone(each),
+            mark=mark(each),
             tip="\n".join(text for text in _tip_lines(each) if text),
         )
         for each in summaries
@@ -68,6 +86,11 @@ def run_title(summary: RunSummary, now: float) -> str:
 def tone(summary: RunSummary) -> str:
     """Return the colour name of the state, or `warn` for a finished run whose loss is not a number."""
     return "warn" if _loss_problem(summary) else state_info(summary.state).colour
+
+
+def mark(summary: RunSummary) -> str:
+    """Return the mark of the state, or that of a warning for a finished run whose loss is not a number."""
+    return "alert" if _loss_problem(summary) else STATE_MARKS[summary.state]
 
 
 def _loss_problem(summary: RunSummary) -> str:

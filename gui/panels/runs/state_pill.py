@@ -1,0 +1,52 @@
+"""The state of the shown run: its mark and its name on a ground in its colour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QRectF
+from PySide6.QtGui import QPainter
+
+from gui.style.icons import paint_mark
+from gui.style.theme import mark
+from gui.widgets.plain_text import PlainLabel
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QPaintEvent
+
+MARK_AT, ROOM = 1.2, 1.7
+"""Distance of the mark from the left, and the width that it takes from the text, in widths of the mark."""
+
+
+class StatePill(PlainLabel):
+    """A label with a mark whose shape tells the state to those who cannot tell its colour."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mark = ""
+        self.setProperty("role", "pill")
+
+    def show_state(self, text: str, shape: str, tone: str) -> None:
+        """Show a state. `shape`: a mark of `gui.style.icons`, or the empty string; `tone`: a colour of the theme."""
+        if text != self.text():
+            self.setText(text)
+            self.setAccessibleName(f"State of the run: {text}")
+        if shape != self._mark or tone != self.property("tone"):
+            self._mark = shape
+            self.setIndent(round(ROOM * self._side) if shape else 0)
+            mark(self, tone=tone)
+
+    @property
+    def _side(self) -> int:
+        return round(1.3 * self.fontMetrics().capHeight())
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
+        """Paint the label and its mark."""
+        super().paintEvent(event)
+        if self._mark:
+            side = self._side
+            left, top = MARK_AT * side, (self.height() - side) / 2
+            painter = QPainter(self)
+            colour = self.palette().color(self.foregroundRole()).name()
+            paint_mark(painter, self._mark, QRectF(left, top, side, side), colour)
+            painter.end()
