@@ -2,6 +2,7 @@
 
 - `min_max_tree`: a growing array, and minima, maxima and sums over its ranges
 - `exponential_mean`: the mean that smooths a curve
+- `device_readings`: readings of devices before they become series
 - `series`: one metric or device reading by step and time
 - `run_series`: all series of a run, extended as events arrive
 - `sketch`: some values of a long run, to be shown while it is read

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from core.devices.device import SLOWDOWNS
+from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings
 from core.series.series import STEP, Axis, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
+    from core.series.device_readings import Heat
     from core.series.min_max_tree import Floats
 
 MAX_SERIES = 2000
@@ -21,13 +21,6 @@ MAX_SERIES = 2000
 TOO_MANY = f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
 MAX_REWINDS = 1000
 """Times that a run is rewound: once whenever it is resumed; a planted file may say so a million times."""
-HEAT = ("temperature", "power", "clock", "slowed")
-"""The readings that few users look at, in the order of `Heat`."""
-Heat = tuple[float | None, float | None, float | None, Collection[str]]
-"""A reading: degrees Celsius, watts, megahertz of the multiprocessors, and words of `SLOWDOWNS`. None: no reading."""
-NO_HEAT: Heat = None, None, None, ()
-MAX_PENDING = 4096
-"""Readings of a device that are kept as Python objects, which take much room."""
 ENDINGS = frozenset({"paused", "stopped", "failed"})
 """States that end a part of a run and that events give; a part without an end was lost."""
 
@@ -54,10 +47,10 @@ class RunSeries:
         """By metric name: one value a step, or one an epoch for `val_...`."""
         self._utilisation: dict[str, Series] = {}
         self._memory: dict[str, Series] = {}
-        self._readings: dict[str, _Readings] = {}
+        self._readings: dict[str, Readings] = {}
         """Readings that are not appended yet, by device id: they come often but are seldom used."""
         self._heat: dict[str, dict[str, Series]] = {name: {} for name in HEAT}
-        self._heat_readings: dict[str, _HeatReadings] = {}
+        self._heat_readings: dict[str, HeatReadings] = {}
         """Likewise. Most windows never show them, and no window does so at first."""
         self.steps_per_epoch: int | None = None
         self.started: float | None = None
@@ -108,6 +101,16 @@ class RunSeries:
     def slowed(self) -> dict[str, Series]:
         """Why a device was slowed down, by device id: numbers for `slowdown_words`, 0 if it was not."""
         return self._heat_series("slowed")
+
+    @property
+    def trained(self) -> list[tuple[float, float]]:
+        """The unix times between which it trained: from the first measurement on, without its interruptions."""
+        begun = min((float(series.times[0]) for series in self._measurements), default=None)
+        if begun is None:
+            return []
+        cuts = [(each.since, each.until) for each in self.interruptions]
+        ends = [begun, *(time for cut in cuts for time in cut), self.training_ended or float("inf")]
+        return list(zip(ends[::2], ends[1::2], strict=True))
 
     @property
     def every_reading(self) -> tuple[dict[str, Series], ...]:
@@ -233,7 +236,7 @@ class RunSeries:
                 return
             for series in (self._utilisation, self._memory):
                 series.setdefault(device_id, Series())
-            readings = self._readings[device_id] = _Readings()
+            readings = self._readings[device_id] = Readings()
         readings.times.append(at)
         readings.utilisation.append(utilisation_percent)
         readings.memory.append(memory_used_bytes)
@@ -241,7 +244,7 @@ class RunSeries:
         if kept is None:
             if heat == NO_HEAT and device_id not in self._heat["temperature"]:
                 return  # a device without such readings, as CPU devices are
-            kept = self._heat_readings[device_id] = _HeatReadings()
+            kept = self._heat_readings[device_id] = HeatReadings()
         kept.add(at, heat)
 
     def _is_full(self, name: str, kept: Collection[str]) -> bool:
@@ -360,65 +363,6 @@ class _Batches:
         interval = (np.array(self.until) - np.array(self.since)) / np.maximum(count - 1, 1)
         times = np.repeat(self.since, count) + index * np.repeat(interval, count)
         series.append(_floats(np.repeat(self.first, count) + index), times, _floats(self.values))
-
-
-@dataclass(slots=True)
-class _Readings:
-    """Readings of one device that are not appended yet."""
-
-    times: list[float] = field(default_factory=list)
-    utilisation: list[float | None] = field(default_factory=list)
-    memory: list[float | None] = field(default_factory=list)
-
-    def move_to(self, utilisation: Series, memory: Series) -> None:
-        """Append all to the two series. The step of a reading is its number, from 0."""
-        steps, times = np.arange(len(self.times), dtype=np.float64), _floats(self.times)
-        steps += len(utilisation)
-        utilisation.append(steps, times, _floats(self.utilisation))
-        memory.append(steps, times, _floats(self.memory))
-
-
-class _HeatReadings:
-    """Readings of one device in the order of `HEAT` that are not appended yet."""
-
-    def __init__(self) -> None:
-        self._pending: list[tuple[float, Heat]] = []
-        self._blocks: list[Floats] = []
-
-    def add(self, at: float, heat: Heat) -> None:
-        self._pending.append((at, heat))
-        if len(self._pending) >= MAX_PENDING:
-            self._pack()
-
-    def move_to(self, every: Sequence[Series]) -> None:
-        self._pack()
-        times, *columns = np.concatenate(self._blocks, axis=1)
-        for series, column in zip(every, columns, strict=True):
-            series.append(np.arange(len(times), dtype=np.float64) + len(series), times, column)
-
-    def _pack(self) -> None:
-        """Keep what is pending as one block of numbers: a row of times, and one for each of `HEAT`."""
-        if self._pending:
-            times, readings = zip(*self._pending, strict=True)
-            *columns, slowdowns = zip(*readings, strict=True)
-            slowed = [slowdown_number(words) for words in slowdowns] if any(slowdowns) else np.zeros(len(times))
-            self._blocks.append(np.array([times, *columns, slowed], dtype=np.float64))
-            self._pending.clear()
-
-
-def slowdown_number(words: Collection[str]) -> float:
-    """Return one number for reasons in words: one bit each, and one bit if there are only words of newer versions."""
-    if not words:
-        return 0.0
-    known = sum(1 << place for place, word in enumerate(SLOWDOWNS) if word in words)
-    return float(known or 1 << len(SLOWDOWNS))
-
-
-def slowdown_words(number: float) -> tuple[str, ...]:
-    """Return the reasons of a number of `slowdown_number`; none for 0 and NaN."""
-    bits = int(number) if number > 0 else 0
-    found = tuple(word for place, word in enumerate(SLOWDOWNS) if bits >> place & 1)
-    return found or (("slowed down",) if bits else ())
 
 
 def _up_to(step: int, series: Series) -> Series:

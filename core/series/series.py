@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from core.series.exponential_mean import ExponentialMean
 from core.series.min_max_tree import Floats, GrowableArray, Indices, RangeTree, finite_or_nan, finite_or_zero
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +175,7 @@ class Series:
         first, last = np.arange(before, start), np.arange(stop, after)
         starts, stops = np.concatenate([first, starts, last]), np.concatenate([first + 1, stops, last + 1])
         tree = self._exponential_mean(weight).totals if weight else self._total
-        total = tree.query(starts, stops)
-        count = stops - starts if self._complete else self._finite.query(starts, stops)
-        means = np.divide(total, count, out=np.full(len(starts), np.nan), where=count > 0)
-        return axis.place(self._along(axis)[stops - 1]), finite_or_nan(means)
+        return axis.place(self._along(axis)[stops - 1]), self._mean_between(starts, stops, tree)
 
     def mean_at(self, step: int, weight: float) -> float | None:
         """Return the exponential mean at a step, NaN if its value is not finite; None if the step has no value."""
@@ -200,6 +200,26 @@ class Series:
         left = max(right - 1, 0)
         at = left if wanted - along[left] < along[right] - wanted else right
         return Point(step=int(self.steps[at]), time=float(self.times[at]), value=float(self.values[at]))
+
+    def held_means(self, borders: Floats, held_s: float) -> Floats:
+        """Return the mean of the finite values of each interval between unix times, shape (n + 1,) -> (n,).
+
+        In an interval without a value, the last one before it holds on for `held_s` seconds. A gap is NaN.
+        """
+        edges = np.searchsorted(self.times, borders)
+        starts, stops = edges[:-1], edges[1:]
+        means = self._mean_between(starts, stops, self._total)
+        if len(self):
+            last = np.maximum(starts - 1, 0)
+            held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= held_s)
+            means[held] = finite_or_nan(self.values[last[held]])
+        return means
+
+    def mean_during(self, intervals: Sequence[tuple[float, float]]) -> float | None:
+        """Return the mean of the finite values in these intervals of unix times; None if there are none."""
+        edges = np.searchsorted(self.times, np.array(intervals, dtype=np.float64).reshape(-1, 2))
+        total, count = self._total.query(*edges.T).sum(), self._finite.query(*edges.T).sum()
+        return float(total / count) if count else None
 
     def prepare(self) -> None:
         """Do now what the first drawing would have to do for the values that are new."""
@@ -252,6 +272,11 @@ class Series:
         y = np.column_stack([np.where(falling, high, low), np.where(falling, low, high)])
         x = axis.place(self._along(axis)[np.column_stack([starts, stops - 1])])
         return x.ravel(), y.ravel()
+
+    def _mean_between(self, starts: Indices, stops: Indices, totals: RangeTree) -> Floats:
+        total = totals.query(starts, stops)
+        count = stops - starts if self._complete else self._finite.query(starts, stops)
+        return finite_or_nan(np.divide(total, count, out=np.full(len(starts), np.nan), where=count > 0))
 
     def _find_breaks(self) -> None:
         """Extend `_broken` over the values appended since the last call."""

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from core.schema.events import metrics_line
-from core.series.run_series import RunSeries, slowdown_number, slowdown_words
+from core.series.device_readings import slowdown_number, slowdown_words
+from core.series.run_series import RunSeries
 from core.series.series import Series
 
 
@@ -198,3 +199,16 @@ def test_slowdowns_keep_their_words():
         assert slowdown_words(slowdown_number(words)) == words
     assert slowdown_words(slowdown_number(["a reason of a newer version"])) == ("slowed down",)
     assert slowdown_words(np.nan) == ()
+
+
+def test_training_lasts_from_the_first_measurement_to_its_end_without_pauses():
+    run_series = RunSeries()
+    assert run_series.trained == []
+    run_series.fold([{"t": 0.0, "kind": "state", "state": "starting"}, metrics(12.0, 1, since=10.0, loss=[3.0, 2.0])])
+    assert run_series.trained == [(10.0, float("inf"))]
+    run_series.fold([
+        {"t": 20.0, "kind": "state", "state": "releasing"}, {"t": 21.0, "kind": "state", "state": "paused"},
+        {"t": 50.0, "kind": "state", "state": "starting"}, metrics(62.0, 3, since=60.0, loss=[1.0, 1.0]),
+        {"t": 70.0, "kind": "state", "state": "releasing"},
+    ])  # fmt: skip
+    assert run_series.trained == [(10.0, 12.0), (60.0, 70.0)]

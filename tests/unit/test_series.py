@@ -252,3 +252,28 @@ def test_clock_set_back_keeps_times_ascending() -> None:
     series.append(np.array([1.0, 2.0]), np.array([50.0, 60.0]), np.zeros(2))
     series.append(np.array([3.0, 4.0]), np.array([20.0, 70.0]), np.zeros(2))
     np.testing.assert_array_equal(series.times, [50, 60, 60, 70])
+
+
+def test_held_means_fold_readings_and_leave_gaps():
+    series = Series()
+    nan = np.nan
+    times = np.array([0.0, 1, 2, 3, 10, 11, 12])
+    series.append(np.arange(7.0), times, np.array([10.0, 20, nan, nan, 40, 60, nan]))
+    borders = np.array([-1.0, 0, 2, 4, 6, 8, 10, 12, 13, 14])
+    expected = [nan, 15, nan, nan, nan, nan, 50, nan, nan]
+    np.testing.assert_array_equal(series.held_means(borders, held_s=5), expected)
+    fine = np.array([10.0, 10.5, 11.0, 11.5, 12.0])
+    np.testing.assert_array_equal(series.held_means(fine, held_s=3), [40, 40, 60, 60])
+    np.testing.assert_array_equal(
+        series.held_means(np.array([1.0, 1.2, 1.9, 2.1, 3.5]), held_s=0.5), [20, 20, nan, nan]
+    )
+    np.testing.assert_array_equal(Series().held_means(fine, held_s=3), [nan] * 4)
+
+
+def test_mean_during_counts_only_its_intervals():
+    series = Series()
+    series.append(np.arange(6.0), np.arange(6.0), np.array([0.0, 80, np.nan, 90, 0, 0]))
+    assert series.mean_during([(1.0, 4.0)]) == 85
+    assert series.mean_during([(0.0, 2.0), (3.0, float("inf"))]) == 34
+    assert series.mean_during([(2.0, 3.0)]) is None
+    assert series.mean_during([]) is None
