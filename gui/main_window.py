@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu
 from core.runs.states import state_info
 from gui.controllers.device_controller import DeviceController
 from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
+from gui.controllers.export_controller import ExportController
 from gui.controllers.help_controller import HelpController
 from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
@@ -48,8 +49,10 @@ class Controllers:
         self.devices = DeviceController(panels, services, self.memory)
         self.menu = MenuController(window, panels, services, self.layout)
         self.help = HelpController(panels, services)
+        self.export = ExportController(panels, services, self.help)
         for controller in (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
+            self.export,
         ):  # fmt: skip
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
 
@@ -113,6 +116,7 @@ class MainWindow(QMainWindow):
         if not self.opened:
             self._open()
         controllers.removal.poll()
+        controllers.export.poll()
         services.python_finder.poll()
         run = services.session.run
         services.expression_tester.poll(self.panels.setup.script.expression, run.dir if run else None)

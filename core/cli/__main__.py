@@ -111,6 +111,7 @@ def _parser() -> Parser:
     add("run", start.run, add_run_options, add_yes)
     add("runs", runs.list_runs)
     add("show", runs.show, runs.add_events, of_run=True)
+    add("rename", runs.rename_run, runs.add_name, of_run=True)
     add("attach", start.attach, of_run=True)
     add("stop", control.stop, control.add_force, of_run=True)
     add("pause", control.pause, of_run=True)

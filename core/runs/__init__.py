@@ -15,6 +15,6 @@
 - `checkpoints`: list and choose checkpoints
 - `index`: list the runs below a folder, and find one by name
 - `device_use`: find the runs and other programs that use each device
-- `removal`: delete a run
+- `removal`, `rename`: delete a run, give it another name
 - `leftovers`: find processes that runs have left behind
 """

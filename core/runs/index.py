@@ -20,6 +20,7 @@ from core.schema.events import parse
 from core.schema.files import is_regular, open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
+from core.schema.spec import MAX_NAME, given_name
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ HEAD_BYTES = 64 * 1024
 """Bytes at the beginning of an event file in which the plan is searched."""
 TAIL_BYTES = 256 * 1024
 """Bytes at the end of an event file in which the last loss is searched: more than one batch of measurements."""
-MAX_NAME = 200
-"""Characters of a run's name that lists show."""
 
 
 def default_root() -> Path:
@@ -120,6 +119,10 @@ class RunIndex:
                 del known[path]
         return [self._known(path) or self._read_any(path) for path in found]
 
+    def forget(self, path: Path) -> None:
+        """Read this run again at the next poll: its name has changed."""
+        self._over.pop(path, None)
+
     def _known(self, path: Path) -> RunSummary | None:
         summary, then = self._over.get(path, (None, None))
         if summary is None or summary.state is RunState.FINISHED or then == mark(path):
@@ -178,7 +181,7 @@ def _name_and_kind(path: Path) -> tuple[str, bool]:
     """Return the name of a run, and whether it is a script."""
     try:
         spec = read_json(path / SPEC_FILE)
-        return str(spec["name"])[:MAX_NAME], spec.get("script") is not None
+        return given_name(path) or str(spec["name"])[:MAX_NAME], spec.get("script") is not None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return path.name, False
 

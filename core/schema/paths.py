@@ -1,6 +1,7 @@
 """The layout of a run directory: the name of every file and folder in it.
 
     spec.json                   what was asked for, written once
+    name.json                   the name that the user gave the run later; only then
     events/supervisor.jsonl     life-cycle, written by the supervisor
     events/worker-N.jsonl       measurements of rank N of a recipe
     events/collector.jsonl      measurements of a script, written by the metrics process
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SPEC_FILE = "spec.json"
+NAME_FILE = "name.json"
 
 EVENTS = "events"
 """The folder of the event files."""

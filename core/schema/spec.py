@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import reprlib
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .files import read_json, write_whole
-from .paths import SPEC_FILE
+from .paths import NAME_FILE, SPEC_FILE
 from .settings import (
     CUDA_IDS,
     Checkpoints,
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 
 VERSION = 1
+MAX_NAME = 200
+"""Maximum characters of a run's name."""
+MAX_NAME_BYTES = 4096
 SCRIPT = "script"
 """The framework of a run that starts a user's program: the program loads its framework itself."""
 RECIPE_PARTS = frozenset({"recipe", "training", "checkpoints", "allow_open_ports"})
@@ -108,11 +111,22 @@ def read_spec(run_dir: Path) -> RunSpec:
     """Return the spec of a run directory. Raises `ValueError` with a sentence that names the file."""
     path = run_dir / SPEC_FILE
     try:
-        return RunSpec.from_json(read_json(path))
+        spec = RunSpec.from_json(read_json(path))
     except OSError as error:
         raise ValueError(f"{path} could not be read: {error.strerror}.") from error
     except ValueError as error:
         raise ValueError(f"{path} is not a valid spec. {error}") from error
+    name = given_name(run_dir)
+    return replace(spec, name=name) if name else spec
+
+
+def given_name(run_dir: Path) -> str:
+    """Return the name that the user gave a run after its start; the empty string if there is none."""
+    try:
+        name = read_json(run_dir / NAME_FILE, MAX_NAME_BYTES)["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return " ".join(name.split())[:MAX_NAME] if isinstance(name, str) else ""
 
 
 def write_spec(run_dir: Path, spec: RunSpec) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +15,17 @@ from core.language import tr
 from core.runs.checkpoints import listed
 from core.runs.verdicts import release_fields, worst
 from core.schema.files import not_written
+from core.schema.spec import read_spec
 from core.series.run_series import RunSeries
 from core.text import replace_control_characters
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import TextIO
 
     from core.runs.facts import RunFacts
+    from core.runs.index import RunSummary
     from core.runs.run import Run
     from core.runs.verdicts import Release
     from core.schema.events import Event
@@ -154,6 +159,62 @@ def write_csv(run_series: RunSeries, file: TextIO) -> None:
         writer.writerows([shown, int(step), f"{time:.6f}", repr(value)] for step, time, value in rows)
 
 
+RUN_COLUMNS = (
+    "run", "name", "state", "owner", "started", "seconds", "step", "loss", "framework", "strategy", "workload",
+    "devices", "epochs", "batch_size", "learning_rate", "error",
+)  # fmt: skip
+
+
+def export_runs(summaries: Sequence[RunSummary], path: Path) -> None:
+    """Write a line for each run, with its result and its main settings. Raises `RunError` as `export_csv`."""
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, RUN_COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for each in summaries:
+        writer.writerow({name: _cell(value) for name, value in _run_row(each).items()})
+    export_bytes(file.getvalue().encode(), path)
+
+
+def _run_row(summary: RunSummary) -> Json:
+    started = summary.started
+    row = {
+        "run": summary.dir.name, "name": summary.name, "state": summary.state.value, "owner": summary.owner,
+        "started": datetime.fromtimestamp(started, UTC).astimezone().isoformat(timespec="seconds") if started else None,
+        "seconds": round(summary.ended - started, 1) if started and summary.ended else None,
+        "step": summary.step, "loss": summary.last_loss, "error": summary.error,
+    }  # fmt: skip
+    try:
+        spec = read_spec(summary.dir)
+    except ValueError:
+        return row
+    row |= {"framework": spec.framework, "strategy": spec.strategy, "devices": len(spec.devices)}
+    if spec.script is not None:
+        return row | {"workload": spec.script.name}
+    settings = spec.training
+    return row | {
+        "workload": spec.own_recipe.name, "epochs": settings.epochs, "batch_size": settings.batch_size,
+        "learning_rate": settings.learning_rate,
+    }  # fmt: skip
+
+
+def _cell(value: object) -> object:
+    """Return what a spreadsheet takes for text, and not for a formula."""
+    if not isinstance(value, str):
+        return "" if value is None else value
+    return replace_control_characters(f"'{value}" if value.startswith(FORMULA) else value, keep="\n")
+
+
+def export_bytes(data: bytes, path: Path) -> None:
+    """Write a file that a user has asked for. Raises `RunError` as `export_csv`."""
+    new = not path.exists()
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        if new:
+            path.unlink(missing_ok=True)
+        raise RunError(_cannot_write(path, error)) from error
+
+
 def export_csv(run_series: RunSeries, path: Path) -> None:
     """Write all metrics to a file, as `write_csv`. Raises `RunError` with a sentence, and then leaves no new file."""
     new = not path.exists()
@@ -163,6 +224,8 @@ def export_csv(run_series: RunSeries, path: Path) -> None:
     except OSError as error:
         if new:
             path.unlink(missing_ok=True)
-        raise RunError(
-            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Name another file."))
-        ) from error
+        raise RunError(_cannot_write(path, error)) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> str:
+    return not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Name another file."))

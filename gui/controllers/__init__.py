@@ -4,6 +4,7 @@
 - `run_controller`: show the attached run and pass on what its buttons ask for
 - `reuse_controller`: start from an earlier run or a preset
 - `removal_controller`: delete runs
+- `export_controller`: export measurements, models, pictures and tables; rename runs
 - `device_controller`, `memory_controller`: show devices, memory and processes
 - `menu_controller`, `help_controller`: connect the menu bar; documents, keys, About and the report
 - `dock_layout`, `window_state`: place the panels; save and restore them

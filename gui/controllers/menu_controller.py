@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from .dock_layout import DockLayout, MainPanels
 
+EXPORTS = ("csv", "model")
+"""Actions of a run that are in the menu File."""
 RECIPES = "Python files (*.py);;All files (*)"
 
 
@@ -46,13 +48,16 @@ class MenuController(QObject):
         menu, buttons = self._panels.menu, self._panels.header.buttons
         presets = self._panels.setup.presets.menu().menuAction()
         presets.setText("&Presets")
-        menu.add_before_leaving(presets)
+        menu.add_to_file(presets)
         menu.add_button("start", buttons.start)
         menu.add_button("pause", buttons.pause)
         menu.add_button("stop", buttons.stop)
         menu.add_button("save", buttons.save, "Save checkpoint")
         menu.run.addSeparator()
-        menu.run.addActions(self._panels.header.again.run_menu.actions())
+        of_run = self._panels.header.again.run_menu
+        exports = [of_run.action(name) for name in EXPORTS]
+        menu.run.addActions([each for each in of_run.actions() if each not in exports])
+        menu.add_exports(*exports)
 
     def _open_recipe(self) -> None:
         self._choose_file("Open a recipe", self._panels.setup.open_recipe)

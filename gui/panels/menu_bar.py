@@ -35,6 +35,10 @@ FILE = (
     Entry(name="openRecipe", text="Open &recipe…", keys="Ctrl+O"),
     Entry(name="openScript", text="Open &script…", keys="Ctrl+Shift+O"),
 )
+EXPORT = (
+    Entry(name="pictures", text="Save picture of the plots…"),
+    Entry(name="runTable", text="Export table of runs…"),
+)
 LEAVE = (
     Entry(name="close", text="&Close window", keys="Ctrl+W"),
     Entry(name="quit", text="&Quit", keys="Ctrl+Q"),
@@ -72,7 +76,9 @@ class MenuBar(QMenuBar):
             )
         )  # fmt: skip
         self._add(self.file, FILE)
-        self._before_leaving = self.file.addSeparator()
+        self._before_export = self.file.addSeparator()
+        self._add(self.file, EXPORT)
+        self.file.addSeparator()
         self._add(self.file, LEAVE)
         self.tabs = [self._action(Entry(name=f"tab{n}", text="", keys=f"Ctrl+{n}")) for n in range(1, TAB_KEYS + 1)]
         self.view.addActions(self.tabs)
@@ -85,9 +91,13 @@ class MenuBar(QMenuBar):
         """Return an action by its name."""
         return self._actions[name]
 
-    def add_before_leaving(self, *actions: QAction) -> None:
-        """Add actions or the actions of submenus to the menu File, above those that close the window."""
-        self.file.insertActions(self._before_leaving, actions)
+    def add_exports(self, *actions: QAction) -> None:
+        """Add actions to the menu File, above the other exports."""
+        self.file.insertActions(self.action(EXPORT[0].name), actions)
+
+    def add_to_file(self, *actions: QAction) -> None:
+        """Add actions or the actions of submenus to the menu File, below those that open something."""
+        self.file.insertActions(self._before_export, actions)
 
     def add_to_view(self, *actions: QAction) -> None:
         """Add actions or the actions of submenus to the menu View, below the tabs."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from core.series.min_max_tree import Floats
     from core.series.run_series import RunSeries
-    from core.series.series import Axis
+    from core.series.series import Axis, Series
     from gui.plots.items.line import Shown
     from gui.style.theme import Theme
 
@@ -164,6 +164,10 @@ class Plot(QFrame):
 
     def _place_marks(self, run_series: RunSeries) -> None:
         """Place what depends on the visible range."""
+
+    def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return what the plot shows, with every measurement, by name."""
+        raise NotImplementedError
 
     # What the window calls.
 

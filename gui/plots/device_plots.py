@@ -69,6 +69,10 @@ class DevicePlot(Plot):
         listed = [device for device in self.colours if device in readings]
         return {device: readings[device] for device in [*listed, *(each for each in readings if each not in listed)]}
 
+    def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return the readings of each device, by its label and id."""
+        return {f"{self.labels.get(each, each)} {each}": series for each, series in self.readings(run_series).items()}
+
     def _has_data(self, run_series: RunSeries) -> bool:
         return any(series.min is not None for series in self.readings(run_series).values())
 

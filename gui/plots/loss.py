@@ -165,6 +165,12 @@ class LossPlot(Plot):
         epoch = f"epoch {step / axes['epoch'].unit:.2f} \u00b7 " if "epoch" in axes else ""
         return f"step {number(step, 1)} \u00b7 {epoch}{seconds}"
 
+    def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return the metric and its validation values, of each rank."""
+        metrics, family = run_series.metrics, self.controls.family
+        shown = {family, VALIDATION + family}
+        return {name: series for name, series in metrics.items() if own_name(name, metrics) in shown}
+
     def _train_and_validation(self, run_series: RunSeries) -> tuple[list[Series], list[Series]]:
         """Return the training series and the validation series of each rank."""
         family = self.controls.family

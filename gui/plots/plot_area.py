@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QMenu, QSplitter
 
 from core.runs.states import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from PySide6.QtCore import QPoint
 
     from core.runs.facts import RunFacts
     from core.series.run_series import RunSeries
@@ -28,6 +30,11 @@ IDLE_S = 4.0
 
 class PlotArea(QSplitter):
     """The plots of the registry in a vertical splitter; empty until `create_plots`."""
+
+    copy_asked = Signal(object)
+    """A plot whose values shall be copied."""
+    picture_asked = Signal(object)
+    """A plot of which a picture shall be saved."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(Qt.Orientation.Vertical)
@@ -47,10 +54,23 @@ class PlotArea(QSplitter):
         self.plots = {row.name: row.make(self._theme) for row in PLOTS}
         for number, plot in enumerate(self.plots.values()):
             plot.setMinimumHeight(MIN_HEIGHT_PX)
+            plot.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+            plot.customContextMenuRequested.connect(lambda at, plot=plot: self._open_menu(plot, at))
             self.addWidget(plot)
             self.setStretchFactor(number, SHARES[min(number, len(SHARES) - 1)])
         self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
         self._link = PlotLink(list(self.plots.values()))
+
+    def _open_menu(self, plot: Plot, at: QPoint) -> None:
+        """Open the menu of a plot."""
+        menu = QMenu(plot)
+        menu.setObjectName("plotMenu")
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction("Copy values", lambda: self.copy_asked.emit(plot))
+        menu.addAction("Save picture…", lambda: self.picture_asked.emit(plot))
+        menu.addSeparator()
+        menu.addAction("Show all", lambda: plot.set_follow(True)).setEnabled(not plot.follows)
+        menu.popup(plot.mapToGlobal(at))
 
     def show_series(
         self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str]

@@ -51,6 +51,15 @@ class RunListService(QObject):
             self.on_devices = self._occupancy.on_devices(summaries)
             self.changed.emit()
 
+    def summary(self, run_dir: str) -> RunSummary | None:
+        """Return the summary of the run in a directory; None if there is none."""
+        return next((each for each in self.summaries if str(each.dir) == run_dir), None)
+
+    def reread(self, run_dir: Path) -> None:
+        """Read a run again now: its name has changed."""
+        self._index.forget(run_dir)
+        self.poll(now=True)
+
     @property
     def titles(self) -> dict[str, tuple[str, ...]]:
         """By device id, the titles of the live runs that use it."""

@@ -145,6 +145,12 @@ class RunSession(QObject):
         if self.run is None or self.run.dir != run_dir:
             self.attach(Run.attach(run_dir))
 
+    def reread_spec(self, run_dir: Path) -> None:
+        """Read the spec again, if this run is shown: its name has changed."""
+        if self.run is not None and self.run.dir == run_dir:
+            self._read_spec(self.run)
+            self.changed.emit()
+
     def leave(self, run_dir: Path) -> None:
         """Show no run from now on, if this one is shown."""
         if self.run is not None and self.run.dir == run_dir:

@@ -1,4 +1,4 @@
-"""The commands `runs`, `show` and `try`: list runs, show one, and try an expression on its log."""
+"""The commands `runs`, `show`, `rename` and `try`: list runs, show or rename one, try an expression on its log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.cli.commands.common import find
 from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
 from core.language import tr, tr_plural
 from core.metrics import expression_trial
-from core.runs import index
+from core.runs import index, rename
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.series import report
@@ -45,13 +45,31 @@ def list_runs(options: Namespace) -> int:
             if options.runs.exists()
             else tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs)
         )
-    columns = ("run", "state", "step", "loss")
+    columns: tuple[str, ...] = ("run", "state", "step", "loss")
+    if any(str(row["name"]).replace(" ", "-") not in str(row["run"]) for row in rows):  # some were renamed
+        columns = (*columns, "name")
     return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
 
 
 def add_events(parser: ArgumentParser) -> None:
     """Add the option of `show`."""
     parser.add_argument("--events", action="store_true", help="show what happened in the run, one line a thing")
+
+
+def add_name(parser: ArgumentParser) -> None:
+    """Add the argument of `rename`."""
+    parser.add_argument("name", metavar="NAME", help="the new name; the folder of the run keeps its own")
+
+
+def rename_run(options: Namespace) -> int:
+    """Give a run of your own another name, which lists and the window show."""
+    run = find(options)
+    name = rename.rename(run.dir, options.name)
+    if options.json:
+        say_json({"run": run.id, "name": name})
+    else:
+        say(tr("{id} is now called {name}.", id=run.id, name=name))
+    return 0
 
 
 def show(options: Namespace) -> int:

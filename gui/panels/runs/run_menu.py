@@ -1,54 +1,95 @@
-"""The menu of a run: reuse its settings or delete it."""
+"""The menu of a run: open its folder, rename it, reuse its settings, export it, delete it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from gui.style.icons import glyph
+from gui.viewmodels.run.run_actions import ACTIONS, NO_RUN
 from gui.widgets.plain_text import verbatim
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from PySide6.QtCore import SignalInstance
+    from PySide6.QtGui import QAction
 
     from gui.style.theme import Theme
 
-NO_RUN = "No run is shown. Select one in the list."
+KEYS = {"rename": "F2", "csv": "Ctrl+E"}
+"""Keys of the menu of the shown run; the menu of another run has none."""
 
 
 class RunMenu(QMenu):
     """The menu of one run; each signal carries its directory."""
 
+    folder_asked = Signal(str)
+    path_asked = Signal(str)
+    rename_asked = Signal(str)
     again_asked = Signal(str)
     edit_asked = Signal(str)
     copy_asked = Signal(str)
     keep_asked = Signal(str)
+    csv_asked = Signal(str)
+    model_asked = Signal(str)
     remove_asked = Signal(str)
+    opened = Signal()
+    """The menu is about to be shown: `allow` may be called."""
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, *, with_keys: bool = False) -> None:
         super().__init__(parent)
-        self._run_dir = ""
+        self.run_dir = ""
+        """The run that the menu is about; the empty string for none."""
         self.setToolTipsVisible(True)
-        for text, tip, signal in (
-            ("Run again", "Start a new run with the same settings and devices", self.again_asked),
-            ("Duplicate and edit", "Copy its settings into the training card and tick its devices", self.edit_asked),
-            ("Copy as command", "Copy the shell command that starts the same run", self.copy_asked),
-            ("Save as preset…", "Save its settings under a name", self.keep_asked),
-            ("Delete…", "Delete its folder, after a question; only if the run has ended", self.remove_asked),
-        ):
-            if signal is self.remove_asked:
-                self.addSeparator()  # set off: it cannot be undone
-            action = self.addAction(text)
-            action.setToolTip(verbatim(tip))
-            action.triggered.connect(lambda _, signal=signal: signal.emit(self._run_dir))
+        self._by_name: dict[str, QAction] = {}
+        self._tips: dict[str, str] = {}
+        self._add("folder", "Open folder", "Show its folder in the file manager", self.folder_asked)
+        self._add("path", "Copy path", "Copy the path of its folder", self.path_asked)
+        self._add("rename", "Rename…", "Give it another name; its folder keeps its own", self.rename_asked)
+        self.addSeparator()
+        self._add("again", "Run again", "Start a new run with the same settings and devices", self.again_asked)
+        self._add(
+            "edit", "Duplicate and edit", "Copy its settings into the training card and tick its devices",
+            self.edit_asked,
+        )  # fmt: skip
+        self._add("copy", "Copy as command", "Copy the shell command that starts the same run", self.copy_asked)
+        self._add("keep", "Save as preset…", "Save its settings under a name", self.keep_asked)
+        self.addSeparator()
+        self._add("csv", "Export measurements…", "Write every step of every metric to a CSV file", self.csv_asked)
+        self._add("model", "Export model…", "Write the model of its latest checkpoint to a folder", self.model_asked)
+        self.addSeparator()  # set off: it cannot be undone
+        self._add(
+            "remove", "Delete…", "Delete its folder, after a question; only if the run has ended", self.remove_asked
+        )
+        for name in KEYS if with_keys else ():
+            self._by_name[name].setShortcut(QKeySequence(KEYS[name]))
+        self.aboutToShow.connect(self.opened)
+
+    def action(self, name: str) -> QAction:
+        """Return an action by its name (`ACTIONS`)."""
+        return self._by_name[name]
 
     def show_run(self, run_dir: Path | str) -> None:
-        """Set the run that the menu is about."""
-        self._run_dir = str(run_dir)
-        for action in self.actions():
-            action.setEnabled(bool(self._run_dir))
+        """Set the run that the menu is about; the empty string for none."""
+        self.run_dir = str(run_dir)
+        self.allow(dict.fromkeys(ACTIONS, "" if self.run_dir else NO_RUN))
+
+    def allow(self, obstacles: Mapping[str, str]) -> None:
+        """Enable the actions that have no obstacle, and give the others theirs as tooltip."""
+        for name, why_not in obstacles.items():
+            self._by_name[name].setEnabled(not why_not)
+            self._by_name[name].setToolTip(verbatim(why_not or self._tips[name]))
+
+    def _add(self, name: str, text: str, tip: str, signal: SignalInstance) -> None:
+        action = self.addAction(text)
+        action.setToolTip(verbatim(tip))
+        action.triggered.connect(lambda _: signal.emit(self.run_dir))
+        self._by_name[name], self._tips[name] = action, tip
 
 
 class RunMenuButton(QToolButton):
@@ -60,7 +101,7 @@ class RunMenuButton(QToolButton):
         self.setAccessibleName("Actions for this run")
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setStyleSheet("QToolButton { padding: 5px 6px; } QToolButton::menu-indicator { image: none; }")
-        self.run_menu = RunMenu(self)
+        self.run_menu = RunMenu(self, with_keys=True)
         self.run_menu.setObjectName("runMenu")
         self.setMenu(self.run_menu)
         self.set_theme(theme)
@@ -70,7 +111,7 @@ class RunMenuButton(QToolButton):
         """Set the run that the menu is about; None for no run."""
         self.run_menu.show_run(run_dir or "")
         self.setEnabled(run_dir is not None)
-        self.setToolTip("Run again, duplicate, copy as command, save as preset, delete" if run_dir else NO_RUN)
+        self.setToolTip("Rename, run again, duplicate, copy as command, export, delete" if run_dir else NO_RUN)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

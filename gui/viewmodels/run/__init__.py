@@ -4,5 +4,5 @@
 - `run_messages`, `memory_verdicts`: its message, and the verdicts on memory
 - `failure_view`: the card about a failure
 - `event_rows`: the tab Events
-- `run_rows`: the list of runs
+- `run_rows`, `run_actions`: the list of runs, and what can be done with one
 """

@@ -1,0 +1,241 @@
+"""What leaves the window: measurements, models, pictures, the table of runs; and the name and folder of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFileDialog
+
+from core.errors import RunError
+from core.runs.rename import rename, why_no_name
+from core.runs.run import Run
+from gui.services.background_task import BackgroundTask, reason
+from gui.viewmodels.run.run_actions import obstacles
+from gui.viewmodels.setup.owner_question import owner_question
+from gui.widgets.file_dialog import FileDialog
+from gui.widgets.name_dialog import NameDialog
+
+from .start_controller import ask_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from PySide6.QtWidgets import QWidget
+
+    from core.runs.index import RunSummary
+    from core.schema.spec import RunSpec
+    from gui.panels.runs.run_menu import RunMenu
+    from gui.plots.base import Plot
+    from gui.services.services import Services
+
+    from .dock_layout import MainPanels
+    from .help_controller import HelpController
+
+PNG, SVG = "PNG picture (*.png)", "SVG drawing (*.svg)"
+BUSY = "Another export is under way. Try again when it has ended."
+
+
+class ExportController(QObject):
+    """`poll` never blocks: everything is written on another thread, which says what was written, or why not."""
+
+    def __init__(self, panels: MainPanels, services: Services, help_: HelpController) -> None:
+        super().__init__()
+        self._panels, self._message = panels, panels.message
+        self._run_list, self._session = services.run_list, services.session
+        self._help = help_
+        self._task: BackgroundTask[tuple[str, str]] = BackgroundTask("export")
+        for menu in panels.run_menus:
+            self._connect(menu)
+        shown = panels.header.again.run_menu
+        for changed in (self._run_list.changed, self._session.attached, panels.menu.run.aboutToShow):
+            changed.connect(lambda: self._allow(shown))
+        panels.menu.action("pictures").triggered.connect(lambda _: self._ask_for_picture(panels.plots, "plots"))
+        panels.menu.action("runTable").triggered.connect(lambda _: self._ask_for_table())
+        panels.plots.copy_asked.connect(self._copy_values)
+        panels.plots.picture_asked.connect(lambda plot: self._ask_for_picture(plot, plot.objectName()))
+
+    def poll(self) -> None:
+        """Report what was written."""
+        outcome = self._task.poll()
+        if outcome is not None:
+            self._message.show_message(*outcome)
+
+    def _connect(self, menu: RunMenu) -> None:
+        menu.opened.connect(lambda: self._allow(menu))
+        menu.folder_asked.connect(lambda run_dir: self._help.open_path(Path(run_dir)))
+        menu.path_asked.connect(self._copy_path)
+        menu.rename_asked.connect(self._ask_for_name)
+        menu.csv_asked.connect(self._ask_for_csv)
+        menu.model_asked.connect(self._ask_for_model)
+
+    def _allow(self, menu: RunMenu) -> None:
+        menu.allow(obstacles(self._run_list.summary(menu.run_dir)))
+
+    # -- name and folder -------------------------------------------------------------------------
+
+    def _copy_path(self, run_dir: str) -> None:
+        QGuiApplication.clipboard().setText(run_dir)
+        self._message.show_passing(f"Copied the path {run_dir}.")
+
+    def _ask_for_name(self, run_dir: str) -> None:
+        summary = self._run_list.summary(run_dir)
+        dialog = NameDialog(
+            self._panels.window,
+            question="Name of the run",
+            name=summary.name if summary else "",
+            yes="Rename",
+            judge=lambda name: (why_no_name(name), ""),
+        )
+        dialog.named.connect(lambda name: self._rename(Path(run_dir), name))
+        dialog.open()
+
+    def _rename(self, run_dir: Path, name: str) -> None:
+        try:
+            rename(run_dir, name)
+        except (RunError, ValueError) as error:
+            self._message.show_message(str(error), "bad")
+        self._run_list.reread(run_dir)
+        self._session.reread_spec(run_dir)
+
+    # -- exports ---------------------------------------------------------------------------------
+
+    def _ask_for_csv(self, run_dir: str) -> None:
+        self._ask_where(
+            "Export measurements", f"{self._name(run_dir)}.csv", "CSV table (*.csv)", ".csv",
+            lambda path, _: self._write(lambda: _csv(Path(run_dir), path)),
+        )  # fmt: skip
+
+    def _ask_for_table(self) -> None:
+        summaries = list(self._run_list.summaries)
+        self._ask_where(
+            "Export table of runs", "runs.csv", "CSV table (*.csv)", ".csv",
+            lambda path, _: self._write(lambda: _table(summaries, path)),
+        )  # fmt: skip
+
+    def _ask_for_model(self, run_dir: str) -> None:
+        from core.launchers.export_model import FORMATS
+
+        try:
+            run = Run.attach(Path(run_dir))
+            spec = run.spec()
+        except ValueError as error:
+            self._message.show_message(str(error), "bad")
+            return
+        formats = {f"{name}, in a new folder (*)": name for name in FORMATS.get(spec.framework, ())}
+
+        def ask() -> None:
+            self._ask_where(
+                "Export model to a new folder", f"{self._name(run_dir)}-model", ";;".join(formats), "",
+                lambda path, chosen: self._write_model(spec, Path(run_dir), path, formats.get(chosen)),
+            )  # fmt: skip
+
+        question = owner_question("Export", f"the model of {spec.name}", run.owner, spec)
+        ask_first(self._panels.window, question, ask)
+
+    def _write_model(self, spec: RunSpec, run_dir: Path, path: Path, format_name: str | None) -> None:
+        if self._write(lambda: _model(run_dir, path, format_name)):
+            self._message.show_message(f"Exporting the model of {spec.name}. This takes as long as loading it.", "good")
+
+    def _ask_for_picture(self, widget: QWidget, name: str) -> None:
+        from gui.plots.picture import png, png_bytes, svg
+
+        def write(path: Path, _: str) -> None:
+            if path.suffix.lower() == ".svg":
+                data = svg(widget)
+                self._write(lambda: _bytes(data, path))
+            else:
+                image = png(widget)
+                self._write(lambda: _bytes(png_bytes(image), path))
+
+        run = self._session.run
+        begin = f"{self._name(str(run.dir))}-{name}" if run else name
+        self._ask_where("Save picture", f"{begin}.png", f"{PNG};;{SVG}", ".png", write)
+
+    def _copy_values(self, plot: Plot) -> None:
+        from gui.plots.picture import values_text
+
+        text, count = values_text(plot)
+        if text and count:
+            QGuiApplication.clipboard().setText(text)
+            self._message.show_passing(f"Copied the values that are shown: {count} rows of name, step, time and value.")
+        elif count:
+            self._message.show_message(
+                f"The plot shows {count} values, too many for the clipboard. Zoom in, or export the measurements.",
+                "warn",
+            )
+        else:
+            self._message.show_message("The plot shows no values to copy.", "warn")
+
+    def _ask_where(
+        self, title: str, name: str, filters: str, suffix: str, chosen: Callable[[Path, str], object]
+    ) -> None:
+        def take(path: str) -> None:
+            chosen(_with_suffix(path, suffix, dialog), dialog.selectedNameFilter())
+
+        dialog = FileDialog(self._panels.window, title, take, names=filters)
+        dialog.setObjectName("exportDialog")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+        dialog.selectFile(name)
+        dialog.open()
+
+    def _write(self, work: Callable[[], tuple[str, str]]) -> bool:
+        started = self._task.start(work, lambda error: (f"Nothing was exported: {_sentence(error)}", "bad"))
+        if not started:
+            self._message.show_message(BUSY, "warn")
+        return started
+
+    def _name(self, run_dir: str) -> str:
+        summary = self._run_list.summary(run_dir)
+        return (summary.name if summary else Path(run_dir).name).replace("/", "-").replace(" ", "-")
+
+
+# -- on another thread -----------------------------------------------------------------------------
+
+
+def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
+    from core.series import report
+
+    run = Run(run_dir)
+    run_series = report.read_series(run)
+    report.export_csv(run_series, path)
+    rows = sum(len(series) for series in run_series.metrics.values())
+    if not rows:
+        return f"Wrote only the heading to {path}: the run has no measurements.", "warn"
+    notices = " ".join(run.facts.notices)  # what could not be read is missing from the table
+    return f"Wrote {rows} values to {path}. {notices}".strip(), "warn" if notices else "good"
+
+
+def _table(summaries: list[RunSummary], path: Path) -> tuple[str, str]:
+    from core.series.report import export_runs
+
+    export_runs(summaries, path)
+    return f"Wrote {len(summaries)} runs to {path}.", "good"
+
+
+def _model(run_dir: Path, folder: Path, format_name: str | None) -> tuple[str, str]:
+    from core.launchers.export_model import export_model
+
+    done = export_model(run_dir, folder, format_name=format_name)
+    return f"Wrote the model of step {done.step} to {done.folder}: {', '.join(done.files)}.", "good"
+
+
+def _bytes(data: bytes, path: Path) -> tuple[str, str]:
+    from core.series.report import export_bytes
+
+    export_bytes(data, path)
+    return f"Wrote {path}.", "good"
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, (RunError, ValueError)) else f"{reason(error)}."
+
+
+def _with_suffix(path: str, suffix: str, dialog: QFileDialog) -> Path:
+    """Return the path with the suffix of the chosen kind, unless the user typed one."""
+    if not suffix or Path(path).suffix:
+        return Path(path)
+    return Path(f"{path}.svg" if dialog.selectedNameFilter() == SVG else f"{path}{suffix}")

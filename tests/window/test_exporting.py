@@ -1,0 +1,172 @@
+"""What leaves the window: measurements, models, pictures and tables; and the names of runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QAction, QContextMenuEvent, QGuiApplication, QImage
+from PySide6.QtWidgets import QApplication, QFileDialog, QMenu
+
+from core.cli import __main__
+from core.launchers import export_model
+from core.runs.index import RunIndex
+from core.runs.run import Run
+from core.runs.states import RunState
+from core.series import report
+from gui.viewmodels.run.run_actions import obstacles
+from gui.widgets.name_dialog import NameDialog
+
+RECORDED = Path(__file__).parents[1] / "recorded_runs"
+
+
+@pytest.fixture
+def finished(runs_root) -> Path:
+    """A finished run of a recipe, among two others."""
+    for name in ("failed", "finished_script", "finished"):
+        shutil.copytree(RECORDED / name, runs_root / name)
+    return runs_root / "finished"
+
+
+@pytest.fixture
+def panel(drive, finished):
+    driver = drive()
+    driver.until(lambda: driver.runs.count() == 3, "the runs")
+    driver.window.controllers.run.attach_to(str(finished))
+    return driver
+
+
+def menu_of(panel) -> QMenu:
+    return panel.window.panels.header.again.run_menu
+
+
+def save_to(panel, path: Path) -> str:
+    """Choose a file in the dialog that is open, and return the message that follows."""
+    dialog = next(each for each in panel.window.findChildren(QFileDialog, "exportDialog") if each.isVisible())
+    dialog.fileSelected.emit(str(path))
+    dialog.reject()
+    panel.until(lambda: str(path) in panel.message("messageStrip"), "the result")
+    return panel.message("messageStrip")
+
+
+def test_measurements_are_written_as_the_command_writes_them(panel, finished, tmp_path):
+    menu_of(panel).action("csv").trigger()
+    assert save_to(panel, tmp_path / "curve.csv").startswith("Wrote ")
+    by_command = io.StringIO()
+    report.write_csv(report.read_series(Run(finished)), by_command)
+    assert (tmp_path / "curve.csv").read_text() == by_command.getvalue()
+    menu_of(panel).action("csv").trigger()
+    message = save_to(panel, tmp_path / "no such folder" / "curve.csv")
+    assert "could not be written: No such file or directory" in message
+
+
+def test_table_of_runs_has_results_and_settings(panel, tmp_path):
+    panel.window.findChild(QAction, "runTableAction").trigger()
+    assert "Wrote 3 runs to" in save_to(panel, tmp_path / "runs.csv")
+    rows = {row["run"]: row for row in csv.DictReader((tmp_path / "runs.csv").read_text().splitlines())}
+    assert rows["finished"]["state"] == "finished"
+    assert rows["finished"]["framework"] == "pytorch"
+    assert float(rows["finished"]["loss"]) > 0
+    assert rows["finished_script"]["epochs"] == ""
+    assert rows["failed"]["state"] == "failed"
+
+
+def test_picture_is_sharp_or_a_drawing(panel, tmp_path):
+    size = panel.window.panels.plots.size()
+    panel.window.findChild(QAction, "picturesAction").trigger()
+    save_to(panel, tmp_path / "plots.png")
+    assert QImage(str(tmp_path / "plots.png")).size() == size * 2
+    panel.window.findChild(QAction, "picturesAction").trigger()
+    save_to(panel, tmp_path / "plots.svg")
+    assert "<svg" in (tmp_path / "plots.svg").read_text()[:400]
+
+
+def test_model_is_exported_in_the_background_and_a_failure_is_told(panel, finished, tmp_path, monkeypatch):
+    asked = []
+
+    def export(run_dir, folder, *, format_name):
+        asked.append((run_dir, folder, format_name))
+        if len(asked) > 1:
+            raise ValueError(f"{folder} exists already and is not an empty folder. Name another.")
+        return export_model.Exported(folder=folder, format="state_dict", checkpoint="c", step=7, files=("a", "load.py"))
+
+    monkeypatch.setattr(export_model, "export_model", export)
+    menu_of(panel).action("model").trigger()
+    assert save_to(panel, tmp_path / "model") == f"Wrote the model of step 7 to {tmp_path / 'model'}: a, load.py."
+    assert asked == [(finished, tmp_path / "model", "state_dict")]
+    menu_of(panel).action("model").trigger()
+    panel.window.panels.message.show_message("")
+    assert "Nothing was exported" in save_to(panel, tmp_path / "model")
+
+
+def test_menu_of_a_plot_copies_every_value_that_is_shown(panel, finished):
+    plot = panel.plot("lossPlot")
+    panel.until(lambda: panel.points("lossPlot") > 0, "the curve")
+    view = plot.canvas.viewport()
+    at = QPoint(40, 40)
+    QApplication.sendEvent(view, QContextMenuEvent(QContextMenuEvent.Reason.Mouse, at, view.mapToGlobal(at)))
+    menu = next(each for each in plot.findChildren(QMenu, "plotMenu") if each.isVisible())
+    actions = {each.text(): each for each in menu.actions()}
+    actions["Copy values"].trigger()
+    heading, *lines = QGuiApplication.clipboard().text().splitlines()
+    assert heading == "name\tstep\ttime\tvalue"
+    loss = report.read_series(Run(finished)).metrics["loss"]
+    copied = [float(line.split("\t")[3]) for line in lines if line.startswith("loss\t")]
+    assert copied == loss.values.tolist()
+    assert f"{len(lines)} rows" in panel.message("messageStrip")
+    menu.close()
+
+
+def test_renamed_run_has_its_name_everywhere_and_its_spec_is_untouched(panel, finished, capsys):
+    spec = (finished / "spec.json").read_bytes()
+    menu_of(panel).action("rename").trigger()
+    dialog = panel.window.findChild(NameDialog)
+    dialog.edit.setText(" \t")
+    assert not dialog.yes.isEnabled()
+    dialog.edit.setText("  the good one ")
+    dialog.accept()
+    panel.until(lambda: any("the good one" in panel.runs.item(row).text() for row in range(3)), "the list")
+    panel.until(lambda: panel.window.windowTitle().startswith("the good one"), "the heading")
+    assert (finished / "spec.json").read_bytes() == spec
+    assert json.loads((finished / "name.json").read_text()) == {"name": "the good one"}
+    assert Run(finished).spec().name == "the good one"
+    __main__.main(["--runs", str(finished.parent), "runs"])
+    assert "the good one" in capsys.readouterr().out
+
+
+def test_command_renames_and_refuses_a_name_that_cannot_be_read(finished, capsys):
+    runs = ["--runs", str(finished.parent)]
+    assert __main__.main([*runs, "rename", "finished", "x\ny"]) == 2
+    assert "cannot be printed" in capsys.readouterr().err
+    assert __main__.main([*runs, "rename", str(finished), "another name"]) == 0
+    assert capsys.readouterr().out == "finished is now called another name.\n"
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"name": 5}', "x" * 5000, '{"name": "  "}'])
+def test_damaged_name_file_leaves_the_name_of_the_spec(finished, content):
+    before = Run(finished).spec().name
+    (finished / "name.json").write_text(content)
+    assert Run(finished).spec().name == before
+    assert {each.dir.name: each.name for each in RunIndex(finished.parent).poll()}["finished"] == before
+
+
+def test_actions_follow_state_and_owner(panel, finished):
+    summaries = {each.dir.name: each for each in panel.window.services.run_list.summaries}
+    assert not any(obstacles(summaries["finished"]).values())
+    assert "script" in obstacles(summaries["finished_script"])["model"]
+    menu = panel.window.panels.runs.run_menu
+    menu.show_run(finished.parent / "finished_script")
+    menu.aboutToShow.emit()
+    assert not menu.action("model").isEnabled()
+    assert menu.action("csv").isEnabled()
+    running = replace(summaries["finished"], state=RunState.RUNNING)
+    assert obstacles(running)["remove"] == "This run is running. Press Stop first."
+    others = obstacles(replace(summaries["finished"], owner="anna"))
+    assert "belongs to anna" in others["rename"]
+    assert not others["csv"]
