@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
@@ -15,6 +16,7 @@ from core.metrics import expression_trial
 from core.runs import index, rename
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
+from core.schema.spec import given_name
 from core.series import report
 from core.units import BYTES_PER_MB
 
@@ -46,7 +48,7 @@ def list_runs(options: Namespace) -> int:
             else tr("There is no folder {runs}, so there are no runs yet.", runs=options.runs)
         )
     columns: tuple[str, ...] = ("run", "state", "step", "loss")
-    if any(str(row["name"]).replace(" ", "-") not in str(row["run"]) for row in rows):  # some were renamed
+    if any(given_name(Path(str(row["dir"]))) for row in rows):
         columns = (*columns, "name")
     return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
 
