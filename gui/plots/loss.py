@@ -36,8 +36,10 @@ VALIDATION = "val_"
 RANKS_MEAN = "train, mean of ranks"
 NOW, LAST = "now {value}", "last {value}"
 """Labels at the end of the line: while the run trains, and after its end."""
-BREAK_REACH_PX = 8
-"""Largest distance of the mouse from a cross that it explains."""
+END_ROOM_SHARE = 0.01
+"""Room to the right of the last measurement, for the dot that marks it."""
+MARK_REACH_PX = 8
+"""Largest distance of the mouse from an arrow or a cross that it explains."""
 
 
 class LossPlot(Plot):
@@ -119,7 +121,12 @@ class LossPlot(Plot):
         rows = [row for is_train, ranks, (near, _) in found for row in self._rows(is_train, ranks, near)]
         return HoverReading(
             x=float(place[0]),
-            rows=(HoverRow(label=self._position_text(step, time)), *rows, *self._break_rows(train, axis, x)),
+            rows=(
+                HoverRow(label=self._position_text(step, time)),
+                *rows,
+                *self._outside_rows(x),
+                *self._break_rows(train, axis, x),
+            ),
         )
 
     def _nearest(self, ranks: list[Series], axis: Axis, x: float) -> tuple[int, float]:
@@ -146,14 +153,26 @@ class LossPlot(Plot):
             rows.append(HoverRow(label="train mean", value=f"{mean_of(means):.5g}", colour=self.theme.train))
         return rows
 
+    def _outside_rows(self, x: float) -> list[HoverRow]:
+        """Return the value that lies farthest outside the plot at the arrow near this position, if there is one."""
+        reach, (bottom, top) = MARK_REACH_PX * self.canvas.pixel_size[0], self.canvas.y_range
+        heights = np.concatenate([np.empty(0), *(y for _, y in self._heights(x - reach, x + reach))])
+        outside = heights[(heights > top) | (heights < bottom)]
+        if not len(outside):
+            return []
+        farthest = outside[np.argmax(np.maximum(outside - top, bottom - outside))]
+        value = 10**farthest if self.controls.logarithmic else farthest
+        where = "above the plot" if farthest > top else "below the plot"
+        return [HoverRow(label=where, value=f"{value:.5g}", colour=self.theme.muted)]
+
     def _break_rows(self, ranks: list[Series], axis: Axis, x: float) -> list[HoverRow]:
         """Return what became of the metric at the cross near this position, if there is one."""
-        reach = BREAK_REACH_PX * self.canvas.pixel_size[0]
-        rows = []
+        reach = MARK_REACH_PX * self.canvas.pixel_size[0]
+        rows, name = [], self.controls.family.replace("_", " ")
         for series in ranks:
             for index in series.breaks(axis, x - reach, x + reach)[:1]:
                 became = "NaN" if np.isnan(series.values[index]) else "infinite"
-                which = "the value" if len(ranks) == 1 else "the value of one rank"
+                which = name if len(ranks) == 1 else f"{name} of one rank"
                 text = f"{which} became {became} at step {number(float(series.steps[index]), 1)}"
                 rows.append(HoverRow(label=text, colour=self.theme.bad))
         return rows[:1]
@@ -193,6 +212,11 @@ class LossPlot(Plot):
         return f"All {name} values {'of this run' if self.run_series.training_ended else 'so far'} are NaN or infinite"
 
     def _whole_span(self, run_series: RunSeries) -> Span:
+        lo, hi = self._training_span(run_series)
+        return lo, hi + END_ROOM_SHARE * (hi - lo)
+
+    def _training_span(self, run_series: RunSeries) -> Span:
+        """Return the range from the beginning of training to its last measurement."""
         axis, every = (
             self.axis(run_series),
             [series for ranks in self._train_and_validation(run_series) for series in ranks],
@@ -248,18 +272,19 @@ class LossPlot(Plot):
         band.show(found.x, found.low, found.high, logarithmic=log)
 
     def _y_span(self) -> Span | None:
-        return fitting_range([y for _, y in self._heights()], ignore_outliers=self.controls.ignores_outliers)
+        return fitting_range(
+            [y for _, y in self._heights(*self.canvas.x_range)], ignore_outliers=self.controls.ignores_outliers
+        )
 
-    def _heights(self) -> list[tuple[Floats, Floats]]:
-        """Return the visible positions and heights of all lines, shape (n,) each."""
-        lo, hi = self.canvas.x_range
+    def _heights(self, lo: float, hi: float) -> list[tuple[Floats, Floats]]:
+        """Return the positions and heights of all lines over [lo, hi], shape (n,) each."""
         every = [(x[(x >= lo) & (x <= hi)], y[(x >= lo) & (x <= hi)]) for x, y in self.curves().values()]
         return [(x, np.log10(y)) for x, y in every] if self.controls.logarithmic else every
 
     def _place_marks(self, run_series: RunSeries) -> None:
         train, _ = self._train_and_validation(run_series)
         axis = self.axis(run_series)
-        self.arrows.show(self._heights())
+        self.arrows.show(self._heights(*self.canvas.x_range))
         self.crosses.show(*self._breaks(train, axis))
         self._place_newest(train, axis, over=run_series.training_ended is not None)
         self.interruptions.show(run_series.interruptions if axis.column == "time" else (), axis)

@@ -127,6 +127,7 @@ class LossControls(QWidget):
         layout.setSpacing(2)
         for widget in (self.axis_box, self.smoothing_button, self.outliers_box, self.log_box):
             layout.addWidget(widget)
+        layout.insertSpacing(2, 4)
         self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())
         for box in (self.metric_box, self.axis_box):
             box.currentIndexChanged.connect(lambda _: self.changed.emit())

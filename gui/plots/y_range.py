@@ -33,13 +33,13 @@ def fitting_range(lines: Sequence[Floats], *, ignore_outliers: bool) -> Span | N
     finite = [line for line in finite if len(line)]
     if not finite:
         return None
-    lowest, highest = min(float(line.min()) for line in finite), max(float(line.max()) for line in finite)
-    lo, hi = lowest, highest
+    lo, hi = min(float(line.min()) for line in finite), max(float(line.max()) for line in finite)
     if ignore_outliers:
         inner = [_percentiles(line) for line in finite]
         lo, hi = min(ends[0] for ends in inner), max(ends[1] for ends in inner)
         near = NEAR_SHARE * (hi - lo)
-        lo, hi = (lowest if lowest >= lo - near else lo), (highest if highest <= hi + near else hi)
+        inside = [line[(line >= lo - near) & (line <= hi + near)] for line in finite]
+        lo, hi = min(float(line.min()) for line in inside), max(float(line.max()) for line in inside)
     room = ROOM_SHARE * (hi - lo) or 0.5 * abs(hi) or 0.5
     return lo - room, hi + room
 

@@ -6,7 +6,7 @@ Plots of 1200 x 600 pixels get the same points, and a few more before each frame
 of runs take turns in one process, so that other load on the machine affects all of them. A frame is: take in the new
 points, prepare what is drawn, paint.
 
-- ours: the window's loss plot, every step and its moving mean, with follow mode, axes and read-out
+- ours: the window's loss plot, every step and its exponential mean, with follow mode, axes and read-out
 - plain: one pyqtgraph curve given all points (up to 10^6 points: more would take too long)
 - auto-peak: the same with pyqtgraph's own `setDownsampling(auto=True, method="peak")` and `setClipToView(True)`
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gui.plots.items.axes import log_positions, round_spacing, time_spacing
+from gui.plots.items.axes import LeftAxis, log_positions, minor_log_positions, round_spacing, time_spacing
 from gui.style.formatting import clock, number
 
 
@@ -40,3 +40,13 @@ def test_ticks_are_at_round_values() -> None:
     np.testing.assert_allclose(log_positions(-1, 1, 20), np.log10([0.1, 0.2, 0.5, 1, 2, 5, 10]))
     np.testing.assert_allclose(log_positions(-3, 3, 4), [-3, -1, 1, 3])
     assert len(log_positions(0.31, 0.45, 10)) >= 2
+
+
+def test_decades_have_lines_without_labels_where_there_is_room(qapp) -> None:
+    axis = LeftAxis()
+    axis.show_logarithmic(True)
+    (_, ticks), (spacing, minor) = axis.tickValues(0, 2, 300)
+    np.testing.assert_allclose(sorted([*ticks, *minor]), np.log10([*range(1, 10), *range(10, 101, 10)]), atol=1e-12)
+    assert set(axis.tickStrings(minor, 1, spacing)) == {""}
+    assert "10" in axis.tickStrings(ticks, 1, None)
+    assert minor_log_positions(0, 20, 300, []) == [], "decades are too low"

@@ -95,7 +95,7 @@ def test_hover_reads_mean_and_range_of_ranks(plots) -> None:
     smooth(loss, 0)
     assert [row.text for row in loss.reading_at(2.1).rows[1:]] == ["train, mean of ranks 3 (2 to 4)"]
     assert [row.value for row in loss.reading_at(3.0).rows[1:]] == ["3", ""]
-    assert loss.reading_at(3.0).rows[2].label == "the value of one rank became NaN at step 3"
+    assert loss.reading_at(3.0).rows[2].label == "loss of one rank became NaN at step 3"
 
 
 def test_log_scale_interrupts_band_at_non_positive_values(plots) -> None:

@@ -83,7 +83,7 @@ class EndLabel:
         """Set the colour of dot and text, and of the ground behind the text, `#rrggbb`."""
         self.dot.setBrush(pg.mkBrush(colour))
         self.label.setColor(colour)
-        self.label.fill = pg.mkBrush(f"{ground}b0")
+        self.label.fill = pg.mkBrush(f"{ground}d0")
         self.label.update()
 
     def show(self, x: float, height: float, text: str) -> None:
