@@ -43,6 +43,7 @@ class RunController(QObject):
         panels.runs.chosen.connect(self.attach_to)
         panels.run_message.details_asked.connect(panels.details.raise_error)
         panels.failure.log_asked.connect(panels.details.raise_log)
+        panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(lambda: self._attempt(session.stop))
         buttons.force_asked.connect(lambda: self._attempt(session.force))
         buttons.pause_asked.connect(lambda: self._attempt(session.pause))
@@ -107,8 +108,22 @@ class RunController(QObject):
         panels.plots.show_facts(facts)
         error = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
+        self._show_settings()
         if over:
             self._run_list.poll(now=True)
+
+    def _show_settings(self) -> None:
+        """Show what the run was trained with, if that tab is chosen."""
+        session, view = self._session, self._panels.details.settings
+        if not self._panels.details.shows_settings:
+            return
+        if session.run is None or session.spec is None:
+            view.show_settings(None, session.spec_problem or "No run is shown. The settings of a run appear here.")
+            return
+        from gui.viewmodels.run.settings_rows import run_settings  # imported here, since few look at it
+
+        labels = device_labels(self._monitor.survey.devices, session.facts)
+        view.show_settings(run_settings(session.spec, session.facts, labels, str(session.run.dir)), "")
 
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
