@@ -128,7 +128,9 @@ class RunController(QObject):
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         resuming = self._start.is_resuming(self._session.run)
-        self._panels.header.show_header(run_header(self._session.snapshot(), resuming=resuming))
+        header = run_header(self._session.snapshot(), resuming=resuming)
+        self._panels.header.show_header(header)
+        self._panels.plots.show_start(header.starting)
 
     def _show_list(self) -> None:
         self._panels.runs.show_rows(run_rows(self._run_list.summaries, time.time()))

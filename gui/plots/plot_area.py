@@ -85,6 +85,11 @@ class PlotArea(QSplitter):
         if self.plots:
             self.plots["memoryPlot"].set_note(text, tone)
 
+    def show_start(self, text: str) -> None:
+        """Say in the plot of the loss what the run does before its first step; the empty string: nothing."""
+        if self.plots:
+            self._loss.show_start(text)
+
     def show_facts(self, facts: RunFacts) -> None:
         """Mark how training ended."""
         for plot in self.plots.values():
