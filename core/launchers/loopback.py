@@ -24,7 +24,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.language import tr
+if __name__ != "__main__":  # the program is started by its path, without our packages
+    from core.language import tr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
