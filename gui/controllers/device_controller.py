@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.system.procfs import available_bytes
 from gui.style.device_colours import device_colours
+from gui.viewmodels.devices.device_groups import cpu_summary
 from gui.viewmodels.devices.device_rows import DeviceRows
 
 if TYPE_CHECKING:
@@ -29,24 +31,28 @@ class DeviceController(QObject):
         self._panels, self._panel, self._memory = panels, panels.devices, memory
         self._monitor = services.device_monitor
         self._rows = DeviceRows()
-        self._panel.table.ticks_changed.connect(self._pass_on_ticks)
+        table = self._panel.table
+        table.ticks_changed.connect(self._pass_on_ticks)
+        table.processes_asked.connect(panels.details.show_processes_on)
+        table.cpu_fold.runs_root = services.run_list.root
+        self._panel.resized.connect(self.resized)
         services.process_scanner.changed.connect(self.show)
         services.run_list.changed.connect(self.show)
 
     def show(self) -> None:
         """Show the latest readings."""
         survey, table = self._monitor.survey, self._panel.table
-        before, size = [row.id for row in table.rows], self._panel.sizeHint()
+        before = [row.id for row in table.rows]
         colours = device_colours(survey.devices, (), self._panels.theme)
         rows = self._rows.make(survey, colours, self._memory.on_devices())
         table.show_rows(rows)
+        if any(not row.is_cpu for row in rows):
+            table.cpu_fold.show_summary(cpu_summary(survey, available_bytes()))
         self._panel.show_banner(survey.banner)
         if before != [row.id for row in rows]:
             self._panels.setup.show_machine(survey.devices)
             self._pass_on_ticks()
             self.devices_changed.emit()
-        if self._panel.sizeHint() != size:
-            self.resized.emit()
 
     def _pass_on_ticks(self) -> None:
         ticked = self._panel.table.ticked()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QStyle, QVBoxLayout, QWidget
 
 from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
@@ -14,7 +14,6 @@ from gui.panels.failure_card import FailureCard
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.panels.menu_bar import MenuBar
 from gui.panels.runs.header import HeaderPanel
-from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_list import RunList
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea
@@ -39,7 +38,6 @@ class MainPanels:
         self.leftovers = LeftoversStrip(theme)
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
-        self.machine = MachineEntry()
         self.runs = RunList(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
@@ -78,6 +76,8 @@ SIZE, MIN_SIZE = QSize(1480, 900), QSize(900, 560)
 MARGIN_PX = 10
 SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
 """Shares of the width of the window."""
+DEVICES_SHARE = 0.6
+"""Largest share of the devices in the height of their side; the training gets the rest."""
 MIN_SIDE_PX, MIN_RUNS_PX = 344, 196
 LOG_SHARE = 0.21
 """Share of the height of the window."""
@@ -114,9 +114,9 @@ class DockLayout(QObject):
         Overlay(panels.failure, panels.plots, window)
         theme = panels.theme
         self.docks = (
-            Dock("devicesDock", "Devices", panels.devices, theme),
+            Dock("devicesDock", "Devices", panels.devices, theme, beside=panels.devices.tick_bar),
             Dock("trainingDock", "Training", panels.setup, theme),
-            Dock("runsDock", "Runs", _stacked(panels.machine, panels.runs), theme),
+            Dock("runsDock", "Runs", panels.runs, theme),
             Dock("logDock", "Log", panels.details, theme, heading=panels.details.heading),
         )
         for dock in self.docks:
@@ -156,18 +156,21 @@ class DockLayout(QObject):
 
     def _share_side(self) -> None:
         devices, training = self.docks[:2]
-        room = self._side_px
-        self._window.resizeDocks(
-            [devices, training], [self._wanted_px, room - self._wanted_px], Qt.Orientation.Vertical
-        )
+        wanted = self._wanted_px
+        self._window.resizeDocks([devices, training], [wanted, self._side_px - wanted], Qt.Orientation.Vertical)
 
     @property
     def _side_px(self) -> int:
-        return self._window.height() - 80
+        """Height of the devices and the training together."""
+        window = self._window
+        between = window.style().pixelMetric(QStyle.PixelMetric.PM_DockWidgetSeparatorExtent, None, window)
+        head = window.menuWidget()
+        return window.height() - (head.sizeHint().height() if head is not None else 0) - MARGIN_PX - between
 
     @property
     def _wanted_px(self) -> int:
-        return min(self._devices.sizeHint().height() + 44, round(0.55 * self._side_px))
+        heading = self.docks[0].frame_px
+        return heading + self._devices.whole_rows_px(round(DEVICES_SHARE * self._side_px) - heading)
 
     def _make_room(self) -> None:
         """If there are more devices than when the user moved a dock, make room for them."""

@@ -16,12 +16,24 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
+BELOW_PX = 6
+"""Room between the content and the lower border of the card."""
+
 
 class Dock(QDockWidget):
     """Can be moved, stacked and, by a double click, detached; cannot be closed."""
 
-    def __init__(self, name: str, title: str, content: QWidget, theme: Theme, heading: QWidget | None = None) -> None:
-        """`heading`: a widget in place of the title, such as tabs."""
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        content: QWidget,
+        theme: Theme,
+        *,
+        heading: QWidget | None = None,
+        beside: QWidget | None = None,
+    ) -> None:
+        """`heading`: a widget in place of the title, such as tabs; `beside`: one at the right end of the title."""
         super().__init__(title)
         self.setObjectName(name)
         self.setFeatures(
@@ -29,8 +41,13 @@ class Dock(QDockWidget):
         )
         self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
         self._theme = theme
-        self.setTitleBarWidget(_title_bar(heading or _title(title), inset=heading is None))
+        self.setTitleBarWidget(_title_bar(heading or _title(title), beside, inset=heading is None))
         self.setWidget(_inside(content))
+
+    @property
+    def frame_px(self) -> int:
+        """Height of everything but the content."""
+        return self.titleBarWidget().sizeHint().height() + BELOW_PX
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -48,12 +65,14 @@ def _title(text: str) -> PlainLabel:
     return label
 
 
-def _title_bar(heading: QWidget, *, inset: bool) -> QWidget:
+def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWidget:
     bar = QWidget()
     layout = QHBoxLayout(bar)
     layout.setContentsMargins(14 if inset else 8, 8 if inset else 2, 14, 4 if inset else 0)
     layout.addWidget(heading)
     layout.addStretch(1)  # drag the dock here
+    if beside is not None:
+        layout.addWidget(beside)
     return bar
 
 
@@ -61,6 +80,6 @@ def _inside(content: QWidget) -> QWidget:
     """Return the content with a margin to the card's border."""
     inside = QWidget()
     layout = QVBoxLayout(inside)
-    layout.setContentsMargins(6, 0, 6, 6)
+    layout.setContentsMargins(6, 0, 6, BELOW_PX)
     layout.addWidget(content)
     return inside

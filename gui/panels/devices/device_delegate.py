@@ -1,35 +1,40 @@
-"""The painting of a device: tick, colour, name, status, utilisation and memory."""
+"""The painting of a device: tick, colour, label, user, heat and power, utilisation and memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from gui.widgets.painting import Index, draw_elided, paint_row_background, small_font
+from gui.widgets.painting import Index, draw_elided, paint_row_background
+
+from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, SQUARE_PX, RowSizes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from PySide6.QtCore import QAbstractItemModel
 
     from gui.style.theme import Theme
+    from gui.viewmodels.devices.device_groups import Heading
     from gui.viewmodels.devices.device_rows import DeviceRow
 
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the `DeviceRow`."""
 OBSTACLE = Qt.ItemDataRole.UserRole + 2
 """Item data: why the device cannot be ticked; the empty string if it can."""
+HEADING = Qt.ItemDataRole.UserRole + 3
+"""Item data: the `Heading` above the row, or None."""
+FOOT = Qt.ItemDataRole.UserRole + 4
+"""Item data: whether the line of the CPU devices is below the row."""
 
-HEIGHT_PX, DENSE_HEIGHT_PX = 70, 48
-LINE_PX = 21
-TICK_PX, SQUARE_PX, BAR_PX = 16, 8, 6
-LEFT_PX, NAME_PX, RIGHT_PX = 8, 56, 8
-READING_PX = 106
-"""Room for `111.1 / 128 GB` right of a bar."""
-PERCENT_PX = 54
-MIN_NAME_PX = 40  # hide a name with less room
-
+BAR_PX = 6
+CHIP_PX = 6
+"""Room left and right of the text of a chip."""
+MIN_CHIP_PX = 34
+"""Width below which a chip is left out: nothing of its text could be read."""
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 
@@ -39,26 +44,59 @@ class DeviceDelegate(QStyledItemDelegate):
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
         self._theme = theme
+        self.sizes = RowSizes.of(parent.font())
         self.dense = False
-
-    @property
-    def height(self) -> int:
-        """Height of a row in pixels."""
-        return DENSE_HEIGHT_PX if self.dense else HEIGHT_PX
+        self.shows_limits = True
+        """Whether there is room for the limits beside the power."""
+        self._power_px = 0
+        """Width of the column of the power, the same in all rows."""
+        self.row_under_mouse = -1
+        """The row that a click would tick; -1 for none, such as on a heading."""
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self._theme = theme
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
-        """Return the same size for all rows."""
-        return QSize(240, self.height)
+        """Return the size of the row with what is above and below it."""
+        return QSize(240, self.height(heading=index.data(HEADING) is not None, foot=bool(index.data(FOOT))))
+
+    def height(self, *, heading: bool, foot: bool) -> int:
+        """Return the height of a row with what is above and below it."""
+        return self.sizes.row(dense=self.dense) + (heading + foot) * self.sizes.heading
+
+    def body(self, rect: QRect, index: Index) -> QRect:
+        """Return the part of a row that is the device, without what is above and below it."""
+        above = self.sizes.heading if index.data(HEADING) is not None else 0
+        below = self.sizes.heading if index.data(FOOT) else 0
+        return rect.adjusted(0, above, 0, -below)
+
+    def fit(self, rows: Sequence[DeviceRow], width: int) -> bool:
+        """Choose the columns of heat and power for rows of this width. Return whether they are others than before.
+
+        The limits of the power are shown if all rows have room for them beside their users.
+        """
+        before, sizes = (self._power_px, self.shows_limits), self.sizes
+        with_limit = max((sizes.width(_widest_power(row, limit=True)) for row in rows if row.power), default=0)
+        needed = max((self._needed_px(row) for row in rows if row.power), default=0)
+        self.shows_limits = needed + with_limit <= width
+        alone = max((sizes.width(_widest_power(row, limit=False)) for row in rows if row.power), default=0)
+        self._power_px = with_limit if self.shows_limits else alone
+        return before != (self._power_px, self.shows_limits)
+
+    def _needed_px(self, row: DeviceRow) -> int:
+        """Return the width that a row needs to show all of its user, without its power."""
+        sizes = self.sizes
+        left = sizes.label + sizes.width(row.label, sizes.bold) + GAP_PX
+        sign = sizes.small_line if row.in_trouble else 0
+        return left + self._chip_width(row) + sign + sizes.temperature + GAP_PX + RIGHT_PX
 
     def editorEvent(  # noqa: N802 (Qt's name)
         self, event: QEvent, model: QAbstractItemModel, option: QStyleOptionViewItem, index: Index
     ) -> bool:
         """Tick or untick."""
-        if not _toggles(event, option.rect) or not index.flags() & Qt.ItemFlag.ItemIsUserCheckable:
+        body = self.body(option.rect, index)
+        if not _toggles(event, body) or not index.flags() & Qt.ItemFlag.ItemIsUserCheckable:
             return False
         ticked = _is_ticked(index)
         after = Qt.CheckState.Unchecked if ticked else Qt.CheckState.Checked
@@ -71,13 +109,16 @@ class DeviceDelegate(QStyledItemDelegate):
             return
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        rect: QRect = option.rect
-        paint_row_background(painter, option, self._theme)
-        self._paint_tick(painter, option, index, rect)
+        heading: Heading | None = index.data(HEADING)
+        if heading is not None:
+            self._paint_heading(painter, heading, option.rect)
+        rect = self.body(option.rect, index)
+        over = index.row() == self.row_under_mouse
+        self._paint_background(painter, option, rect, over=over)
+        self._paint_tick(painter, index, rect, over=over)
         self._paint_title(painter, row, rect)
         obstacle = str(index.data(OBSTACLE) or "")
-        in_use = bool(row.held_by or row.used_by)
-        if obstacle and not row.lost and (row.blocked or (row.is_mig and not in_use)):
+        if obstacle and not row.lost and (row.blocked or (row.is_mig and not row.user)):
             self._paint_reason(painter, without_label(row.label, obstacle), rect)
         elif self.dense:
             self._paint_dense(painter, row, rect)
@@ -85,12 +126,33 @@ class DeviceDelegate(QStyledItemDelegate):
             self._paint_roomy(painter, row, rect)
         painter.restore()
 
-    def _paint_tick(self, painter: QPainter, option: QStyleOptionViewItem, index: Index, rect: QRect) -> None:
-        box = QRectF(rect.left() + LEFT_PX, rect.top() + 6 + (LINE_PX - TICK_PX) / 2, TICK_PX, TICK_PX)
+    def _paint_heading(self, painter: QPainter, heading: Heading, rect: QRect) -> None:
+        sizes, theme = self.sizes, self._theme
+        line = QRect(rect.left() + LEFT_PX, rect.top(), rect.width() - LEFT_PX - RIGHT_PX, sizes.heading)
+        bold = QFont(sizes.small)
+        bold.setBold(True)
+        draw_elided(painter, line, heading.name, theme.text, font=bold)
+        times = line.adjusted(sizes.width(heading.name, bold) + GAP_PX, 0, 0, 0)
+        if times.width() <= 0:
+            return
+        draw_elided(painter, times, heading.times, theme.muted, font=sizes.small)
+        after = times.left() + (sizes.width(heading.times) + GAP_PX if heading.times else 0)
+        if after < line.right():
+            painter.fillRect(QRect(after, line.center().y() + 1, line.right() - after, 1), QColor(theme.panel_border))
+
+    def _paint_background(self, painter: QPainter, option: QStyleOptionViewItem, rect: QRect, *, over: bool) -> None:
+        own = QStyleOptionViewItem(option)
+        own.rect = rect
+        if not over:
+            own.state &= ~QStyle.StateFlag.State_MouseOver
+        paint_row_background(painter, own, self._theme)
+
+    def _paint_tick(self, painter: QPainter, index: Index, rect: QRect, *, over: bool) -> None:
+        sizes, theme = self.sizes, self._theme
+        side = sizes.tick
+        box = QRectF(rect.left() + LEFT_PX, rect.top() + ABOVE_PX + (sizes.line - side) / 2, side, side)
         ticked = _is_ticked(index)
         free = bool(index.flags() & Qt.ItemFlag.ItemIsUserCheckable)
-        theme = self._theme
-        over = bool(option.state & QStyle.StateFlag.State_MouseOver)
         border = theme.accent if ticked or (over and free) else theme.muted if free else theme.panel_border
         painter.setPen(QPen(QColor(border), 1))
         painter.setBrush(QColor(theme.accent if ticked else theme.field if free else theme.button))
@@ -101,33 +163,97 @@ class DeviceDelegate(QStyledItemDelegate):
             )
             painter.setPen(pen)
             corner = box.topLeft()
-            painter.drawPolyline([corner + QPointF(*at) for at in ((4.2, 8.2), (7, 11), (11.8, 5.2))])
+            painter.drawPolyline(
+                [corner + QPointF(x * side / 16, y * side / 16) for x, y in ((4.2, 8.2), (7, 11), (11.8, 5.2))]
+            )
 
     def _paint_title(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
-        theme = self._theme
-        top = rect.top() + 6
+        """Paint the first line: colour, label and user from the left; heat and power from the right."""
+        sizes, theme = self.sizes, self._theme
+        top = rect.top() + ABOVE_PX
         off = bool(row.lost or row.blocked)
-        square = QRectF(rect.left() + 36, top + (LINE_PX - SQUARE_PX) / 2, SQUARE_PX, SQUARE_PX)
+        square = QRectF(rect.left() + sizes.square, top + (sizes.line - SQUARE_PX) / 2, SQUARE_PX, SQUARE_PX)
         painter.fillRect(square, QColor(theme.disabled if off else row.colour))
-        line = QRect(rect.left() + NAME_PX, top, rect.width() - NAME_PX - RIGHT_PX, LINE_PX)
-        tone = getattr(theme, row.urgent or "muted")
-        side = row.status.removeprefix("blocked · ") or row.temperature_and_power
-        label = _bold(painter.font())
-        label_width = _width(painter, row.label, label) + 10
-        small = small_font(painter.font())
-        side_width = min(_width(painter, side, small) + 10 if side else 0, line.width() - label_width)
-        draw_elided(painter, line, row.label, theme.muted if off else theme.text, font=label)
-        name = line.adjusted(label_width, 0, -side_width, 0)
-        if name.width() >= MIN_NAME_PX:
-            draw_elided(painter, name, row.name, theme.muted if off or row.status else theme.text)
-        draw_elided(painter, line.adjusted(line.width() - side_width + 8, 0, 0, 0), side, tone, font=small, right=True)
+        line = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, sizes.line)
+        draw_elided(painter, line, row.label, theme.muted if off else theme.text, font=sizes.bold)
+        rest = line.adjusted(sizes.width(row.label, sizes.bold) + GAP_PX, 0, 0, 0)
+        right = self._paint_right(painter, row, rest)
+        self._paint_chip(painter, row, rest.adjusted(0, 0, -right, 0))
+
+    def _paint_right(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
+        """Paint what is at the right end of the first line. Return the width that it takes."""
+        sizes, theme = self.sizes, self._theme
+        text = f"{row.stale_age_s} s old" if row.stale_age_s is not None else "asleep" if row.asleep else ""
+        if row.lost:
+            draw_elided(painter, line, row.status, theme.bad, font=sizes.small)
+            return line.width()
+        if text:
+            draw_elided(painter, line, text, theme.warn if row.urgent else theme.muted, font=sizes.small, right=True)
+            return sizes.width(text) + GAP_PX
+        if row.is_cpu:
+            chip = self._chip_width(row)
+            draw_elided(painter, line.adjusted(chip, 0, 0, 0), row.name, theme.muted, font=sizes.small, right=True)
+            return line.width() - chip
+        return self._paint_heat(painter, row, line)
+
+    def _paint_heat(self, painter: QPainter, row: DeviceRow, line: QRect) -> int:
+        """Paint temperature and power in columns, and a sign before what slows the device down."""
+        sizes, theme = self.sizes, self._theme
+        power = row.power_of_limit if self.shows_limits else row.power
+        taken = self._power_px + GAP_PX if power else 0
+        in_trouble = theme.bad
+        tone = in_trouble if row.in_trouble and not row.hot else theme.muted
+        draw_elided(painter, line, power, tone, font=sizes.small, right=True)
+        heat = line.adjusted(0, 0, -taken, 0)
+        bold = QFont(sizes.small)
+        bold.setBold(row.hot)
+        draw_elided(painter, heat, row.temperature, in_trouble if row.hot else theme.muted, font=bold, right=True)
+        taken += sizes.temperature + GAP_PX if row.temperature else 0
+        if row.in_trouble:
+            side = sizes.small_line - 4
+            left = heat.right() - sizes.width(row.temperature, bold) - side - 3
+            _paint_sign(painter, QRectF(left, line.center().y() - side / 2 + 0.5, side, side), in_trouble, theme.panel)
+            taken = max(taken, line.right() - left + GAP_PX)
+        return taken
+
+    def _chip(self, row: DeviceRow) -> tuple[str, str, str]:
+        """Return what is on the device, in a word or a name, with the colours of text and ground."""
+        theme = self._theme
+        if row.used_by:
+            return row.used_by, theme.accent, theme.accent_soft
+        if row.held_by:
+            return row.held_by, theme.warn, theme.warn_soft
+        if row.blocked:
+            return "blocked", theme.muted, theme.button
+        return ("free", theme.good, "") if row.free and not row.is_cpu else ("", "", "")
+
+    def _chip_width(self, row: DeviceRow) -> int:
+        chip, _, _ = self._chip(row)
+        return self.sizes.width(chip) + 2 * CHIP_PX + GAP_PX if chip else 0
+
+    def _paint_chip(self, painter: QPainter, row: DeviceRow, room: QRect) -> None:
+        chip, colour, ground = self._chip(row)
+        if not chip or room.width() < MIN_CHIP_PX:
+            return
+        sizes = self.sizes
+        inset = CHIP_PX if ground else 0
+        text = room.adjusted(inset, 0, -inset, 0)
+        if ground:
+            width = min(sizes.width(chip) + 2 * CHIP_PX, room.width())
+            height = sizes.small_line
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(ground))
+            top = room.top() + (room.height() - height) / 2
+            painter.drawRoundedRect(QRectF(room.left(), top, width, height), height / 2, height / 2)
+        draw_elided(painter, text, chip, colour, font=sizes.small)
 
     def _paint_reason(self, painter: QPainter, reason: str, rect: QRect) -> None:
         """Paint why the device cannot be ticked, in place of the bars and in as many lines as fit."""
+        sizes = self.sizes
         before = painter.font()
-        painter.setFont(small_font(before))
-        top = rect.top() + 4 + LINE_PX
-        room = QRect(rect.left() + 36, top, rect.width() - 36 - RIGHT_PX, rect.bottom() - top - 2)
+        painter.setFont(sizes.small)
+        top = rect.top() + ABOVE_PX + sizes.line
+        room = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, rect.bottom() - top)
         painter.setPen(QColor(self._theme.muted))
         if self.dense:
             shown = painter.fontMetrics().elidedText(reason, Qt.TextElideMode.ElideRight, room.width())
@@ -137,25 +263,37 @@ class DeviceDelegate(QStyledItemDelegate):
         painter.setFont(before)
 
     def _paint_roomy(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
-        left, right = rect.left() + 36, rect.right() - RIGHT_PX
-        width = right - left - READING_PX
-        for number, (fraction, text, colour) in enumerate(self._readings(row)):
-            top = rect.top() + 6 + LINE_PX * (number + 1)
-            self._paint_bar(painter, QRect(left, top, width, LINE_PX), fraction, colour)
-            draw_elided(painter, QRect(left + width + 12, top, READING_PX - 12, LINE_PX), text, self._theme.muted)
+        sizes = self.sizes
+        left = rect.left() + sizes.label
+        width = rect.right() - RIGHT_PX - left - sizes.memory - GAP_PX
+        for number, reading in enumerate(self._readings(row)):
+            top = rect.top() + ABOVE_PX + sizes.line + number * sizes.small_line
+            self._paint_reading(painter, reading, QRect(left, top, width, sizes.small_line), sizes.memory)
 
     def _paint_dense(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
-        left, top = rect.left() + 36, rect.top() + 4 + LINE_PX
-        bars = rect.right() - RIGHT_PX - left - PERCENT_PX - READING_PX
-        spans = ((left, bars // 2, PERCENT_PX), (left + bars // 2 + PERCENT_PX, bars - bars // 2, READING_PX))
-        for (fraction, text, colour), (begin, width, room) in zip(self._readings(row), spans, strict=True):
-            self._paint_bar(painter, QRect(begin, top, width, LINE_PX), fraction, colour)
-            draw_elided(painter, QRect(begin + width + 8, top, room - 8, LINE_PX), text, self._theme.muted)
+        sizes = self.sizes
+        left, top = rect.left() + sizes.label, rect.top() + ABOVE_PX + sizes.line
+        bars = rect.right() - RIGHT_PX - left - sizes.percent - sizes.memory - 4 * GAP_PX
+        busy, used = self._readings(row)
+        self._paint_reading(painter, busy, QRect(left, top, bars // 2, sizes.small_line), sizes.percent)
+        left += bars // 2 + sizes.percent + 3 * GAP_PX
+        self._paint_reading(painter, used, QRect(left, top, bars - bars // 2, sizes.small_line), sizes.memory)
 
     def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
+        """Return length, text and colour of the two bars."""
         busy = None if row.lost or row.utilisation_percent is None else row.utilisation_percent / 100
         colour = self._theme.disabled if row.lost else row.colour
-        return (busy, row.utilisation, colour), (row.memory_fraction, row.memory, self._theme.disabled)
+        shared = row.shared_memory and row.current and row.memory_fraction is None
+        return (busy, row.utilisation, colour), (row.memory_fraction, "shared memory" if shared else row.memory, colour)
+
+    def _paint_reading(
+        self, painter: QPainter, reading: tuple[float | None, str, str], bar: QRect, text_px: int
+    ) -> None:
+        """Paint a bar, and its text at the right end of the column beside it."""
+        fraction, text, colour = reading
+        self._paint_bar(painter, bar, fraction, colour)
+        column = QRect(bar.right() + GAP_PX, bar.top(), text_px + 1, bar.height())
+        draw_elided(painter, column, text, self._theme.muted, font=self.sizes.small, right=True)
 
     def _paint_bar(self, painter: QPainter, line: QRect, fraction: float | None, colour: str) -> None:
         track = QRectF(line.left(), line.center().y() - BAR_PX / 2 + 1, line.width(), BAR_PX)
@@ -172,6 +310,25 @@ def without_label(label: str, sentence: str) -> str:
     """Drop the label from a sentence shown beside it: `GPU 0 is hidden by ...` becomes `Hidden by ...`."""
     rest = sentence.removeprefix(f"{label} is ")
     return f"{rest[:1].upper()}{rest[1:]}"
+
+
+def _widest_power(row: DeviceRow, *, limit: bool) -> str:
+    """Return a text as wide as the power of this device gets, so that its column does not move."""
+    limit_watts = row.power_limit_watts
+    if not limit_watts:
+        return "888 W"
+    return f"{limit_watts:.0f} of {limit_watts:.0f} W" if limit else f"{limit_watts:.0f} W"
+
+
+def _paint_sign(painter: QPainter, box: QRectF, colour: str, ground: str) -> None:
+    """Paint a triangle with an exclamation mark."""
+    painter.setPen(QPen(QColor(colour), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap, Qt.PenJoinStyle.RoundJoin))
+    painter.setBrush(QColor(colour))
+    middle = box.center().x()
+    painter.drawPolygon(QPolygonF([QPointF(middle, box.top() + 1), box.bottomRight(), box.bottomLeft()]))
+    painter.setPen(QPen(QColor(ground), 1.5, Qt.PenStyle.SolidLine, Qt.PenCapStyle.RoundCap))
+    painter.drawLine(QPointF(middle, box.top() + 0.4 * box.height()), QPointF(middle, box.top() + 0.65 * box.height()))
+    painter.drawPoint(QPointF(middle, box.bottom() - 0.1 * box.height()))
 
 
 def _is_ticked(index: Index) -> bool:
@@ -196,17 +353,3 @@ def _fit_text(painter: QPainter, text: str, room: QRect) -> str:
         words.pop()
         cut = " …"
     return " ".join(words) + cut
-
-
-def _bold(font: QFont) -> QFont:
-    bold = QFont(font)
-    bold.setBold(True)
-    return bold
-
-
-def _width(painter: QPainter, text: str, font: QFont | None = None) -> int:
-    before = painter.font()
-    painter.setFont(font or before)
-    width = painter.fontMetrics().horizontalAdvance(text)
-    painter.setFont(before)
-    return width

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import QContextMenuEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableWidget, QTableWidgetItem
 
+from gui.viewmodels.devices.device_groups import headings
 from gui.viewmodels.devices.device_rows import obstacles
 from gui.widgets.plain_text import verbatim
 
-from .device_delegate import OBSTACLE, ROW, DeviceDelegate
+from .cpu_fold import CpuFold
+from .device_delegate import FOOT, HEADING, OBSTACLE, ROW, DeviceDelegate
+from .device_menu import DeviceMenu
+from .row_sizes import RowSizes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -20,17 +25,24 @@ if TYPE_CHECKING:
 
 COLUMNS = ("Device", "Utilisation", "Memory", "Status")
 ROOMY_UP_TO = 4
-"""Up to this many devices get three lines each; more get two."""
+"""Up to this many GPUs get three lines each; more get two."""
 MIN_ROWS = 2
+FRAME_PX = 2
+"""Height of the frames above and below the rows."""
 
 
 class DeviceTable(QTableWidget):
     """One row per device. The delegate paints everything in the first column, which has the tick.
 
-    The other columns are hidden; they hold the readings as text.
+    The other columns are hidden; they hold the readings as text. The heading of a model is painted above its first
+    GPU, in the same row. Where there are GPUs, the rows of CPU devices are hidden until they are unfolded or ticked.
     """
 
     ticks_changed = Signal()
+    processes_asked = Signal(str)
+    """The user wants to see the processes on a device; carries its id."""
+    resized = Signal()
+    """The rows need another height."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(0, len(COLUMNS))
@@ -44,9 +56,17 @@ class DeviceTable(QTableWidget):
         """By device id, why it cannot be ticked now."""
         self._obstacles_for: set[str] = set()
         """The ids that were ticked when `_obstacles` was computed."""
+        self._foot_row = -1
+        """The last GPU's row if CPU devices follow, whose line is then below it; else -1."""
+        self._unfolded: set[str] = set()
+        """Ids of the CPU devices that stay in sight although there are GPUs."""
+        self._menu: DeviceMenu | None = None
         self._delegate = DeviceDelegate(theme, self)
         self.setItemDelegateForColumn(0, self._delegate)
         self._shape()
+        self.cpu_fold = CpuFold(theme, self.viewport())
+        self.cpu_fold.hide()
+        self.cpu_fold.clicked.connect(self._fold)
         self.itemChanged.connect(lambda _: self._update_ticks())
 
     @property
@@ -65,9 +85,12 @@ class DeviceTable(QTableWidget):
 
     def tick_only(self, ids: Collection[str]) -> None:
         """Tick these devices and no others."""
+        self.blockSignals(True)
         for item in self._first_cells():
             if item.data(Qt.ItemDataRole.UserRole) not in ids and _is_ticked(item):
                 item.setCheckState(Qt.CheckState.Unchecked)
+        self._show_obstacles()
+        self.blockSignals(False)
         self.tick(ids)
 
     def show_rows(self, rows: Sequence[DeviceRow]) -> None:
@@ -87,31 +110,47 @@ class DeviceTable(QTableWidget):
             self._fill(at, rows[at])
         self.blockSignals(False)
         self._rows = list(rows)  # Qt repaints only the filled rows
+        self._fit_columns()
         if affects_ticks:  # otherwise only readings have changed, which do not affect ticks
             self._show_obstacles()
             self._apply_pending_ticks()
-            self._update_ticks()
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self._delegate.set_theme(theme)
+        self.cpu_fold.set_theme(theme)
         self.viewport().update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all rows."""
-        return QSize(300, max(self.rowCount(), 1) * self.verticalHeader().defaultSectionSize() + 4)
+        return QSize(300, max(self._ends()) + 2 * FRAME_PX)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of some rows; the table scrolls to the others."""
-        visible = min(max(self.rowCount(), 1), MIN_ROWS)
-        return QSize(240, visible * self.verticalHeader().defaultSectionSize() + 4)
+        ends = self._ends()
+        return QSize(240, ends[min(MIN_ROWS, len(ends)) - 1] + 2 * FRAME_PX)
+
+    def whole_rows_px(self, room: int) -> int:
+        """Return the largest height, at most `room`, in which no row is cut; that of the first row at least."""
+        ends = self._ends()
+        fitting = [end for end in ends if end + 2 * FRAME_PX <= room]
+        return (fitting[-1] if fitting else ends[0]) + 2 * FRAME_PX
+
+    def _ends(self) -> list[int]:
+        """Return where each row in sight ends, and the line of the CPU devices, from the top of the first row."""
+        ends, end = [], 0
+        for number in range(self.rowCount()):
+            if not self.isRowHidden(number):
+                end += self.rowHeight(number)
+                if number == self._foot_row:
+                    ends.append(end - self._delegate.sizes.heading)
+                ends.append(end)
+        return ends or [self._delegate.height(heading=False, foot=False)]
 
     def _make_rows(self, rows: Sequence[DeviceRow]) -> None:
         ticked = set(self._ticked)
         self._pending_ticks |= ticked
         self.blockSignals(True)
-        self._delegate.dense = len(rows) > ROOMY_UP_TO
-        self.verticalHeader().setDefaultSectionSize(self._delegate.height)
         self.setRowCount(len(rows))
         for number, row in enumerate(rows):
             first = QTableWidgetItem()
@@ -122,8 +161,75 @@ class DeviceTable(QTableWidget):
                 self.setItem(number, column, QTableWidgetItem())
         self.blockSignals(False)
         self._rows = []
-        self.setMaximumHeight(self.sizeHint().height())
+        self._arrange(rows)
+
+    # -- parts of the list -------------------------------------------------------------------------
+
+    def _arrange(self, rows: Sequence[DeviceRow]) -> None:
+        """Set what is above and below each row, its height, and which rows are hidden."""
+        gpus = sum(not row.is_cpu for row in rows)
+        self._foot_row = gpus - 1 if 0 < gpus < len(rows) else -1
+        delegate, above = self._delegate, headings(rows)
+        delegate.dense = (gpus or len(rows)) > ROOMY_UP_TO
+        self.verticalHeader().setDefaultSectionSize(delegate.height(heading=False, foot=False))
+        self.verticalScrollBar().setSingleStep(delegate.height(heading=False, foot=False))
+        self.blockSignals(True)
+        for number, row in enumerate(rows):
+            foot = number == self._foot_row
+            self._cell(number).setData(HEADING, above.get(number))
+            self._cell(number).setData(FOOT, foot)
+            self.setRowHeight(number, delegate.height(heading=number in above, foot=foot))
+            hidden = bool(gpus) and row.is_cpu and row.id not in self._unfolded and row.id not in self._ticked
+            self.setRowHidden(number, hidden)
+        self.blockSignals(False)
+        self.cpu_fold.setVisible(self._foot_row >= 0)
+        self.cpu_fold.setChecked(not any(self.isRowHidden(number) for number in range(len(rows))))
+        self._place_fold()
         self.updateGeometry()
+        self.resized.emit()
+
+    def _fold(self) -> None:
+        """Unfold the CPU devices; or hide those that are not ticked."""
+        cpus = {row.id for row in self._rows if row.is_cpu}
+        unfold = any(self.isRowHidden(number) for number in range(self.rowCount()))
+        self._unfolded = cpus if unfold else set()
+        self._arrange(self._rows)
+        if unfold:
+            self.scrollToItem(self._cell(self.rowCount() - 1))
+
+    def _show_ticked(self) -> None:
+        """Unfold the CPU devices if a hidden one has been ticked."""
+        hidden = [item for item in self._first_cells() if self.isRowHidden(item.row()) and _is_ticked(item)]
+        if hidden:
+            self._unfolded = {row.id for row in self._rows if row.is_cpu}
+            self._arrange(self._rows)
+            self.scrollToItem(hidden[0])
+
+    def _place_fold(self) -> None:
+        if self._foot_row >= 0:
+            height = self._delegate.sizes.heading
+            below = self.rowViewportPosition(self._foot_row) + self.rowHeight(self._foot_row)
+            self.cpu_fold.setGeometry(0, below - height, self.viewport().width(), height)
+
+    def _fit_columns(self) -> None:
+        if self._delegate.fit(self._rows, self.viewport().width()):
+            self.viewport().update()
+
+    def _point_at(self, at: QPoint | None) -> None:
+        """Highlight the row under the mouse; None if the mouse is elsewhere."""
+        number = -1 if at is None else self.rowAt(at.y())
+        inside = at is not None and number >= 0 and self._body(number).contains(at)
+        before, now = self._delegate.row_under_mouse, number if inside else -1
+        if before != now:
+            self._delegate.row_under_mouse = now
+            for number in {before, now} - {-1}:
+                self.viewport().update(self.visualRect(self.model().index(number, 0)))
+
+    def _body(self, number: int) -> QRect:
+        index = self.model().index(number, 0)
+        return self._delegate.body(self.visualRect(index), index)
+
+    # -- contents ----------------------------------------------------------------------------------
 
     def _fill(self, number: int, row: DeviceRow) -> None:
         texts = (row.title, row.utilisation, row.memory, row.status)
@@ -152,11 +258,61 @@ class DeviceTable(QTableWidget):
         if (found, ticked) == (self._obstacles, self._obstacles_for):
             return
         self._obstacles, self._obstacles_for = found, ticked
-        self.blockSignals(True)
+        blocked = self.blockSignals(True)
         for number, row in enumerate(self._rows):
             self._set_obstacle(number, row)
-        self.blockSignals(False)
+        self.blockSignals(blocked)
         self.viewport().update()
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Give the line of the CPU devices the new width."""
+        super().resizeEvent(event)
+        self._place_fold()
+        self._fit_columns()
+
+    def updateGeometries(self) -> None:  # noqa: N802 (Qt's name)
+        """Keep the line of the CPU devices below the GPUs."""
+        super().updateGeometries()
+        self._place_fold()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Follow the size of the font."""
+        super().changeEvent(event)
+        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            sizes = RowSizes.of(self.font())
+            if sizes != self._delegate.sizes:
+                self._delegate.sizes = sizes
+                self._arrange(self._rows)
+                self._fit_columns()
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
+        """Highlight the row that a click would tick."""
+        super().mouseMoveEvent(event)
+        self._point_at(event.position().toPoint())
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Remove the highlight when the mouse leaves."""
+        if event.type() == QEvent.Type.Leave:
+            self._point_at(None)
+        return super().viewportEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 (Qt's name)
+        """Open the menu of the device under the mouse, or of the present one for the key."""
+        by_key = event.reason() == QContextMenuEvent.Reason.Keyboard
+        number = self.currentRow() if by_key else self.rowAt(event.pos().y())
+        if not 0 <= number < len(self._rows) or self.isRowHidden(number):
+            return
+        if self._menu is None:
+            self._menu = DeviceMenu(self)
+            self._menu.processes_asked.connect(self.processes_asked)
+            self._menu.alone_asked.connect(lambda device: self.tick_only([device]))
+        self._menu.show_device(self._rows[number])
+        at = self.viewport().mapToGlobal(self._body(number).center()) if by_key else event.globalPos()
+        self._menu.popup(at)
+
+    # -- parts -------------------------------------------------------------------------------------
 
     def _cell(self, number: int, column: int = 0) -> QTableWidgetItem:
         item = self.item(number, column)
@@ -164,11 +320,15 @@ class DeviceTable(QTableWidget):
         return item
 
     def _apply_pending_ticks(self) -> None:
+        self.blockSignals(True)
         for number, row in enumerate(self._rows):
             if row.id in self._pending_ticks:
                 self._pending_ticks.discard(row.id)
                 if row.id not in self._obstacles:
                     self._cell(number).setCheckState(Qt.CheckState.Checked)
+                    self._show_obstacles()
+        self.blockSignals(False)
+        self._update_ticks()
 
     def _first_cells(self) -> list[QTableWidgetItem]:
         return [self._cell(number) for number in range(self.rowCount())]
@@ -176,6 +336,7 @@ class DeviceTable(QTableWidget):
     def _update_ticks(self) -> None:
         ticked = tuple(str(item.data(Qt.ItemDataRole.UserRole)) for item in self._first_cells() if _is_ticked(item))
         self._show_obstacles()
+        self._show_ticked()
         if ticked != self._ticked:
             self._ticked = ticked
             self.ticks_changed.emit()
@@ -198,7 +359,7 @@ class DeviceTable(QTableWidget):
 
 
 def _same(row: DeviceRow, before: DeviceRow) -> bool:
-    return row is before or row == before  # usually identical: unchanged rows are reused
+    return row is before or row == before or row.shown == before.shown  # usually identical: unchanged rows are reused
 
 
 def _tick_inputs(row: DeviceRow) -> tuple[object, ...]:

@@ -66,6 +66,14 @@ class ProcessTable(QTableWidget):
         self._unsorted = list(rows)
         self._show()
 
+    def choose_device(self, device: str) -> None:
+        """Select the first process on a device, by its id."""
+        number = next((number for number, row in enumerate(self._rows) if device in row.entry.devices), None)
+        if number is None:
+            self.clearSelection()
+        else:
+            self.selectRow(number)
+
     def sort_by(self, column: int) -> None:
         """Sort by a column; the same column again reverses the order."""
         self._descending = not self._descending if column == self._column else column in DESCENDING_FIRST

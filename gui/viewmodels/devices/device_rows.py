@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from core.devices.device import HEAT
 from gui.style.formatting import DASH, memory, percent
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
     from core.devices.device import Device, Sample, Survey
 
+MAX_FREE_SHARE, MAX_FREE_PERCENT = 0.1, 20.0
+"""Share of a device's memory, and per cent of its time: above them, a device is not called free."""
+ROUNDING = 200
+"""Steps of a bar's length that are worth a repaint."""
 NOISE = ("(R)", "(TM)", "NVIDIA ", "GeForce ", " Processor", " CPU")
 """Parts of product names to leave out."""
 
@@ -33,6 +38,7 @@ class DeviceRow:
     memory_total_bytes: int | None = None
     temperature_celsius: float | None = None
     power_watts: float | None = None
+    power_limit_watts: float | None = None
     lost: str | None = None
     blocked: str | None = None
     """Why it cannot be ticked, as a sentence."""
@@ -45,8 +51,11 @@ class DeviceRow:
     shared_memory: bool = False
     is_mig: bool = False
     """True if it is a part of a GPU."""
+    is_cpu: bool = False
     asleep: bool = False
     clock_reasons: tuple[str, ...] = ()
+    slowdowns: tuple[str, ...] = ()
+    """Those of the `clock_reasons` that mean trouble: see `core.devices.device.SLOWDOWNS`."""
 
     @property
     def current(self) -> bool:
@@ -92,17 +101,60 @@ class DeviceRow:
         return "bad" if self.lost else "warn" if self.stale_age_s is not None else ""
 
     @property
+    def user(self) -> str:
+        """The runs on it, or else the program that uses most of it; the empty string if none is known."""
+        return self.used_by or self.held_by or ""
+
+    @property
+    def free(self) -> bool:
+        """True if it can be ticked, and nothing is known or seen to use it."""
+        idle = (self.utilisation_percent or 0.0) <= MAX_FREE_PERCENT
+        empty = (self.memory_fraction or 0.0) <= MAX_FREE_SHARE
+        unused = not self.user and (self.is_cpu or (idle and empty))
+        return unused and self.current and not self.blocked and not self.asleep
+
+    @property
+    def temperature(self) -> str:
+        """`64 °C`, or the empty string."""
+        known = self.current and self.temperature_celsius is not None
+        return f"{self.temperature_celsius:.0f} °C" if known else ""
+
+    @property
+    def power(self) -> str:
+        """`312 W`, or the empty string."""
+        return f"{self.power_watts:.0f} W" if self.current and self.power_watts is not None else ""
+
+    @property
+    def power_of_limit(self) -> str:
+        """`312 of 450 W`; without the limit if that is unknown."""
+        if not self.power or not self.power_limit_watts:
+            return self.power
+        return f"{self.power_watts:.0f} of {self.power_limit_watts:.0f} W"
+
+    @property
     def temperature_and_power(self) -> str:
-        """`64 °C   312 W`; unknown values are left out."""
-        heat = None if self.temperature_celsius is None else f"{self.temperature_celsius:.0f} °C"
-        power = None if self.power_watts is None else f"{self.power_watts:.0f} W"
-        return "   ".join(part for part in (heat, power) if part) if self.current else ""
+        """`64 °C   312 of 450 W`; unknown values are left out."""
+        return "   ".join(part for part in (self.temperature, self.power_of_limit) if part)
+
+    @property
+    def slowed(self) -> str:
+        """`Slowed down: too hot`, or the empty string."""
+        return f"Slowed down: {', '.join(self.clock_reasons)}" if self.clock_reasons and self.current else ""
+
+    @property
+    def hot(self) -> bool:
+        """True if it is slowed down by heat; a slowdown of another kind concerns its power."""
+        return self.current and any(reason in HEAT for reason in self.slowdowns)
+
+    @property
+    def in_trouble(self) -> bool:
+        """True if it is slowed down by heat, by its power supply, or by its hardware's protection."""
+        return self.current and bool(self.slowdowns)
 
     @property
     def tip(self) -> str:
         """Everything about the device, one item per line."""
-        slowed = f"Slowed down: {', '.join(self.clock_reasons)}" if self.clock_reasons else ""
-        lines = (f"{self.label}: {self.full_name}", self.id, *self._readings(), self.status, self.blocked, slowed)
+        lines = (f"{self.label}: {self.full_name}", self.id, *self._readings(), self.status, self.blocked, self.slowed)
         return "\n".join(line for line in lines if line)
 
     def _readings(self) -> tuple[str, ...]:
@@ -117,9 +169,16 @@ class DeviceRow:
         if self.lost:
             return f"{self.label}, {self.name}, {self.status}"
         busy = "unknown" if self.utilisation == DASH else self.utilisation
-        readings = (f"utilisation {busy}", f"memory {self.memory}", self.temperature_and_power)
-        parts = (f"{self.label}, {self.name}", *readings, self.status, self.blocked)
+        readings = (f"utilisation {busy}", f"memory {self.memory}", self.temperature, self.power_of_limit, self.slowed)
+        free = "free" if self.free else ""
+        parts = (f"{self.label}, {self.name}", *readings, self.status, self.blocked, free)
         return ", ".join(part for part in parts if part)
+
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """What is painted and said of it: if this is as before, the row need not be painted again."""
+        length = round(ROUNDING * (self.memory_fraction or 0.0))
+        return self.tip, self.accessible_text, length, self.colour, self.slowdowns, self.is_mig, self.asleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +236,7 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         memory_total_bytes=device.memory_total_bytes,
         temperature_celsius=sample.temperature_celsius if sample else None,
         power_watts=sample.power_watts if sample else None,
+        power_limit_watts=sample.power_limit_watts if sample else None,
         lost=sample.lost if sample else None,
         blocked=device.blocked,
         used_by=known.used_by.get(device.id),
@@ -184,8 +244,10 @@ def _row(device: Device, sample: Sample | None, colour: str, known: OnDevices) -
         stale_age_s=known.stale_age_s.get(device.id),
         shared_memory=device.shared_memory,
         is_mig=device.is_mig,
+        is_cpu=device.kind == "cpu",
         asleep=sample is not None and sample.asleep,
         clock_reasons=sample.clock_reasons if sample else (),
+        slowdowns=sample.slowdowns if sample else (),
     )
 
 
@@ -195,6 +257,18 @@ def short_name(name: str) -> str:
     for noise in NOISE:
         name = name.replace(noise, " " if noise.startswith(" ") else "")
     return " ".join(name.split()).replace(" ,", ",")
+
+
+def all_together(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
+    """Return the ids of all GPUs; those of the CPU devices if there is no GPU, since they cannot train together."""
+    has_gpus = any(not row.is_cpu for row in rows)
+    return tuple(row.id for row in rows if row.is_cpu is not has_gpus)
+
+
+def free_devices(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
+    """Return the ids of those of `all_together` that nothing uses."""
+    usable = all_together(rows)
+    return tuple(row.id for row in rows if row.free and row.id in usable)
 
 
 def obstacles(rows: Sequence[DeviceRow], ticked: Collection[str]) -> dict[str, str]:

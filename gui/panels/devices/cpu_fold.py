@@ -1,0 +1,125 @@
+"""The line of the CPU devices below the GPUs: their load and the memory of the machine. A click unfolds them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QPointF, QRect, Qt
+from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QAbstractButton, QStyle, QStyleOptionViewItem, QWidget
+
+from gui.style.formatting import memory_size
+from gui.viewmodels.devices.device_groups import CpuSummary
+from gui.widgets.painting import draw_elided, paint_row_background
+from gui.widgets.plain_text import verbatim
+
+from .row_sizes import GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gui.style.theme import Theme
+
+
+class CpuFold(QAbstractButton):
+    """Checked while the CPU devices are unfolded."""
+
+    def __init__(self, theme: Theme, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("cpuFold")
+        self.setCheckable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.runs_root: Path | None = None
+        """The folder of runs, whose free disk space is in the tooltip."""
+        self._theme = theme
+        self._summary = CpuSummary()
+
+    @property
+    def summary(self) -> CpuSummary:
+        """What is shown."""
+        return self._summary
+
+    def show_summary(self, summary: CpuSummary) -> None:
+        """Show what the CPU devices do."""
+        before, self._summary = self._summary, summary
+        if (before.devices, before.host_memory) != (summary.devices, summary.host_memory):
+            self.setAccessibleName(summary.accessible_text)
+            self.update()
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._theme = theme
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        """Measure the free disk space when the tooltip is asked for."""
+        if event.type() == QEvent.Type.ToolTip:
+            self.setToolTip(verbatim(self.tip()))
+        return super().event(event)
+
+    def tip(self) -> str:
+        """Return the tooltip."""
+        does = "Hide the CPU devices that are not ticked" if self.isChecked() else "Show the CPU devices"
+        summary = self._summary
+        return "\n".join(
+            line for line in (does, f"CPU: {summary.devices}", summary.host_memory.capitalize(), self._disk()) if line
+        )
+
+    def _disk(self) -> str:
+        if self.runs_root is None:
+            return ""
+        folder = next((each for each in (self.runs_root, *self.runs_root.parents) if each.exists()), self.runs_root)
+        try:
+            free = memory_size(shutil.disk_usage(folder).free)
+        except OSError:
+            return f"Free disk space of {self.runs_root}: unknown"
+        return f"Free disk space of {self.runs_root}: {free}"
+
+    def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 (Qt's name)
+        """Highlight the line."""
+        super().enterEvent(event)
+        self.update()
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Remove the highlight."""
+        super().leaveEvent(event)
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
+        """Paint an arrow, the load at the left and the memory at the right."""
+        painter, sizes, theme = QPainter(self), RowSizes.of(self.font()), self._theme
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        option = QStyleOptionViewItem()
+        option.initFrom(self)
+        option.rect = self.rect()
+        if not self.underMouse():
+            option.state &= ~QStyle.StateFlag.State_MouseOver
+        paint_row_background(painter, option, theme)
+        self._paint_arrow(painter, QPointF(LEFT_PX + sizes.tick / 2, self.height() / 2))
+        line = QRect(sizes.square, 0, self.width() - sizes.square - RIGHT_PX, self.height())
+        draw_elided(painter, line, "CPU", theme.text, font=sizes.bold)
+        rest = line.adjusted(sizes.width("CPU", sizes.bold) + GAP_PX, 0, 0, 0)
+        devices, host = self._summary.devices, self._summary.host_memory
+        draw_elided(painter, rest, devices, theme.muted, font=sizes.small)
+        room = rest.adjusted(sizes.width(devices) + 2 * GAP_PX, 0, 0, 0)
+        if room.width() < sizes.width(host):
+            host = host.removeprefix("host memory ")
+        draw_elided(painter, room, host, theme.muted, font=sizes.small, right=True)
+        painter.end()
+
+    def _paint_arrow(self, painter: QPainter, middle: QPointF) -> None:
+        painter.setPen(
+            QPen(
+                QColor(self._theme.muted),
+                1.6,
+                Qt.PenStyle.SolidLine,
+                Qt.PenCapStyle.RoundCap,
+                Qt.PenJoinStyle.RoundJoin,
+            )
+        )
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        folded, unfolded = ((-2, -4), (2, 0), (-2, 4)), ((-4, -2), (0, 2), (4, -2))
+        points = unfolded if self.isChecked() else folded
+        painter.drawPolyline([middle + QPointF(x, y) for x, y in points])
