@@ -191,6 +191,7 @@ class Plot(QFrame):
         self.invalidate()
         if is_other:
             self.set_note("")
+            self.show_crosshair(None)
             self.set_follow(True)
 
     def set_note(self, text: str, tone: str = "") -> None:
@@ -219,18 +220,23 @@ class Plot(QFrame):
         if follow != self._follow:
             self._follow = follow
             self.follow_changed.emit(follow)
-        self._follow_button.setVisible(self._y_held or not follow)
+        self._follow_button.setVisible(not self.shows_all)
 
     def _hold_y(self, held: bool) -> None:
         """Keep the y axis as it is, or fit it to what is shown of the x axis."""
         self._y_held = held
-        self._follow_button.setVisible(held or not self._follow)
+        self._follow_button.setVisible(not self.shows_all)
         self.invalidate()
 
     @property
     def follows(self) -> bool:
         """True if the plot shows all of the run as it grows."""
         return self._follow
+
+    @property
+    def shows_all(self) -> bool:
+        """True if the user has moved neither axis."""
+        return self._follow and not self._y_held
 
     def invalidate(self) -> None:
         """Make the next `redraw` draw even if nothing changed."""

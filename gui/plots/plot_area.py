@@ -69,7 +69,7 @@ class PlotArea(QSplitter):
         menu.addAction("Copy values", lambda: self.copy_asked.emit(plot))
         menu.addAction("Save picture…", lambda: self.picture_asked.emit(plot))
         menu.addSeparator()
-        menu.addAction("Show all", lambda: plot.set_follow(True)).setEnabled(not plot.follows)
+        menu.addAction("Show all", lambda: plot.set_follow(True)).setEnabled(not plot.shows_all)
         menu.popup(plot.mapToGlobal(at))
 
     def show_series(
@@ -121,7 +121,7 @@ class PlotLink:
     memory watch after its end. The loss has an axis of its own: steps, epochs, or the time of training. Positions are
     translated through the times at which the run's own steps were measured, whichever of these axes it has:
 
-    - All plots follow the run, or none.
+    - All plots of a run follow it, or none.
     - A range chosen in the loss plot shows in the others the time in which these steps were trained. If it reaches
       beyond the first or the last step, they show everything on that side: the start, the memory watch.
     - A range chosen in a plot of a device shows in the loss plot the steps trained in it. If there are none, the loss
@@ -138,18 +138,22 @@ class PlotLink:
             plot.canvas.moved_by_hand.connect(lambda plot=plot: self._move(plot))
             plot.canvas.pointed.connect(lambda x, plot=plot: self._point(plot, x))
 
+    def _others(self, origin: Plot) -> list[Plot]:
+        """Return the other plots of the same series: the devices may show the present beside a run of yesterday."""
+        return [plot for plot in self._plots if plot is not origin and plot.run_series is origin.run_series]
+
     def _follow(self, origin: Plot, follow: bool) -> None:
-        for plot in self._plots:
-            if plot is not origin:
-                plot.set_follow(follow)
+        for plot in self._others(origin):
+            plot.set_follow(follow)
 
     def _move(self, origin: Plot) -> None:
         times = origin.shown_times()
-        for plot in self._plots:
-            if plot is not origin and not (plot in self._over_time and origin in self._over_time):
+        for plot in self._others(origin):
+            if not (plot in self._over_time and origin in self._over_time):
                 plot.show_times(times)
 
     def _point(self, origin: Plot, x: float | None) -> None:
         time = None if x is None else origin.time_at(x)
-        for plot in self._plots:
-            plot.show_crosshair(None if plot is origin else time)
+        for plot in self._others(origin):
+            plot.show_crosshair(time)
+        origin.show_crosshair(None)

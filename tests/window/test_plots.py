@@ -171,6 +171,21 @@ def test_position_of_the_mouse_is_marked_in_all_plots(plots, run_series) -> None
     assert link is not None
 
 
+def test_plots_of_different_runs_do_not_move_each_other(plots, run_series) -> None:
+    """The plots of the devices may show the present beside a run of yesterday."""
+    loss, utilisation, memory = plots.values()
+    link, other = PlotLink(list(plots.values())), RunSeries()
+    other.fold({**event, "t": event["t"] - 86_400} for event in events())
+    draw(other, loss)
+    draw(run_series, utilisation, memory)
+    before = memory.canvas.x_range
+    loss.canvas.view.setXRange(100, 200, padding=0)
+    loss.canvas.moved_by_hand.emit()
+    loss.canvas.pointed.emit(150.0)
+    assert (memory.canvas.x_range, memory.follows, memory.crosshair.isVisible()) == (before, True, False)
+    assert link is not None
+
+
 def drag(plot: Plot, first: QPoint, last: QPoint, keys: Qt.KeyboardModifier) -> None:
     """Drag with the left button from one point of the canvas to another."""
     area, button = plot.canvas.viewport(), Qt.MouseButton.LeftButton
