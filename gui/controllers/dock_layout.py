@@ -111,6 +111,7 @@ class DockLayout(QObject):
             window.setCorner(corner, area)
         window.setMenuWidget(_stacked(panels.menu, panels.header, panels.message, panels.run_message, panels.leftovers))
         window.setCentralWidget(panels.plots)
+        panels.setup.sheet.cover(panels.plots, window)
         Overlay(panels.failure, panels.plots, window)
         theme = panels.theme
         self.docks = (

@@ -154,7 +154,7 @@ def test_script_problems_are_reported_before_start(drive, script, tmp_path):
 
 def test_script_form_hides_fields_of_recipes(drive, script):
     panel = drive()
-    panel.window.panels.setup.more.unfold(True)
+    panel.window.panels.setup.sheet.toggle()
     of_recipes = [panel.framework, panel.strategy, panel.recipe, panel.window.findChild(QComboBox, "precisionBox")]
     of_recipes.append(panel.window.findChild(QComboBox, "checkpointUnitBox"))
     of_scripts = [panel.window.findChild(QLineEdit, name) for name in ("scriptPath", "argumentsEdit", "workingDirEdit")]

@@ -147,7 +147,7 @@ def test_all_settings_reach_spec_and_are_remembered(drive):
 
 def test_only_settings_of_chosen_strategy_are_shown(drive):
     panel = drive()
-    panel.window.findChild(object, "moreButton").setChecked(True)
+    panel.window.findChild(object, "allSettingsButton").click()
     panel.tick("cpu:0", "cpu:1")
     set_everything(panel)
     shown = {name: panel.window.findChild(QSpinBox, name) for name in ("microBatchesBox", "workersBox")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from core.schema.settings import Checkpoints
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
@@ -32,22 +34,26 @@ class CheckpointForm(FieldGroup):
             "checkpointEveryBox", "Interval of checkpoints", "Epochs, steps or minutes between two checkpoints",
             changed, minimum=1, arrows=False,
         )  # fmt: skip
-        self._add("&Save · every", shares=(7, 5), unit=self._unit, every=self._every)
+        self._add("Save checkpoints", unit=self._unit)
+        self._add("Every", every=self._every)
         self._add(
-            "&Keep latest · best", shares=(5, 7),
+            "Keep the latest",
             keep=editors.integer(
                 "checkpointKeepBox", "Checkpoints to keep", "Number of latest checkpoints to keep", changed,
                 minimum=1, arrows=False,
             ),
+        )  # fmt: skip
+        self._add(
+            "Keep the best",
             best=editors.check(
                 "checkpointBestBox", "Keep the best checkpoint",
                 "Also keep the checkpoint with the lowest val_loss (loss, without validation)", changed,
-                text="best",
+                text=" ",
             ),
         )  # fmt: skip
-        self._set_defaults(Checkpoints())
+        self.set_defaults(asdict(Checkpoints()))
         self.changed.connect(self._on_unit_changed)
         self._on_unit_changed()
 
     def _on_unit_changed(self) -> None:
-        self._every.widget.setVisible(self._unit.value() in WITH_INTERVAL)
+        self._show_row("every", shown=self._unit.value() in WITH_INTERVAL)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QWidget
-
 from gui.widgets.forms import editors
-from gui.widgets.forms.fields import MAX_NUMBER, form, label
+from gui.widgets.forms.field_group import FieldGroup
+from gui.widgets.forms.fields import MAX_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,16 +15,14 @@ if TYPE_CHECKING:
     from core.schema.settings import SettingValue
     from gui.widgets.forms.editors import Editor
 
+HEADING = "Workload"
 
-class RecipeForm(QWidget):
+
+class RecipeForm(FieldGroup):
     """One row per setting. Keeps the values of each recipe and restores them with it."""
 
-    changed = Signal()
-
     def __init__(self) -> None:
-        super().__init__()
-        self._rows = form(self)
-        self._editors: dict[str, Editor] = {}
+        super().__init__(HEADING)
         self._settings: tuple[Setting, ...] = ()
         self._recipe = ""
         self._kept: dict[str, dict[str, SettingValue]] = {}
@@ -38,31 +34,33 @@ class RecipeForm(QWidget):
         if (reference, settings) == (self._recipe, self._settings):
             return
         self._keep()
-        self._recipe, self._settings, self._editors = reference, settings, {}
-        while self._rows.rowCount():
-            self._rows.removeRow(0)
-        self._editors = {
-            setting.name: _editor(setting, recipe.name, self.changed.emit) for setting in settings if recipe
-        }
+        self._recipe, self._settings = reference, settings
+        self._clear()
         kept = self._kept.get(reference, {})
-        for name, field in self._editors.items():
-            if name in kept:
-                field.set_value(kept[name])
-            self._rows.addRow(label(name, field.widget), field.widget)
-        self.setVisible(bool(self._editors))
+        name = recipe.name if recipe else ""
+        for setting in settings:
+            self._add(setting.name, **{setting.name: _editor(setting, name, self.changed.emit)})
+        self.set_defaults({setting.name: setting.default for setting in settings})
+        for each, field in self._editors.items():
+            if each in kept:
+                field.set_value(kept[each])
+        self.heading.setText(f"{HEADING} {name}".strip())
+        self.show_changes()
+        self.search(self._search)
 
-    def values(self) -> dict[str, SettingValue]:
+    def settings(self) -> dict[str, SettingValue]:
         """Return the settings as entered; an invalid value stays a string."""
-        return {name: field.value() for name, field in self._editors.items()}
+        return self.remember()
 
-    def remember(self) -> dict[str, dict[str, SettingValue]]:
-        """Return the changed settings by recipe."""
+    def remember_all(self) -> dict[str, dict[str, SettingValue]]:
+        """Return the changed settings by recipe, for the settings file."""
         self._keep()
         return self._kept
 
-    def restore(self, kept: Mapping[str, object]) -> None:
-        """Take what `remember` returned; `show_recipe` shows it."""
-        self._recipe, self._settings, self._editors = "", (), {}
+    def restore_all(self, kept: Mapping[str, object]) -> None:
+        """Take what `remember_all` returned; `show_recipe` shows it."""
+        self._recipe, self._settings = "", ()
+        self._clear()
         self._kept = {
             recipe: {str(name): value for name, value in values.items() if _is_plain(value)}
             for recipe, values in kept.items()
@@ -71,16 +69,16 @@ class RecipeForm(QWidget):
 
     def _keep(self) -> None:
         """Keep only values that differ from the defaults: an edited recipe may have better defaults."""
-        defaults = {setting.name: setting.default for setting in self._settings}
-        changed = {name: value for name, value in self.values().items() if not _same(value, defaults[name])}
+        changed = {name: value for name, value in self.remember().items() if self._differs(name)}
         if changed:
             self._kept[self._recipe] = changed
         else:
             self._kept.pop(self._recipe, None)
 
-
-def _same(value: SettingValue, default: SettingValue) -> bool:
-    return value == default or (isinstance(value, str) and value == str(default))
+    def _differs(self, name: str) -> bool:
+        """Return whether a value is another one than the default: here an empty text is a value."""
+        value, default = self._editors[name].value(), self._defaults.get(name)
+        return not (value == default or (isinstance(value, str) and value == str(default)))
 
 
 def _is_plain(value: object) -> bool:

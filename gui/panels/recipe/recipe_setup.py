@@ -16,7 +16,7 @@ from core.config.build_spec import default_learning_rate
 from core.config.choices import RecipeChoices
 from gui.viewmodels.setup.strategy_rows import strategy_rows
 from gui.widgets.forms import editors
-from gui.widgets.forms.fields import choice, form, label, select, stacked
+from gui.widgets.forms.fields import choice, form, label, select
 from gui.widgets.forms.strategy_box import StrategyBox
 
 from .checkpoint_form import CheckpointForm
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from core.devices.device import Device
     from core.schema.spec import RunSpec
     from gui.style.theme import Theme
+    from gui.widgets.forms.field_group import FieldGroup
 
 
 class RecipeSetup(QWidget):
-    """Never changes the user's choices. `more` is laid out elsewhere."""
+    """Never changes the user's choices. `groups` are laid out elsewhere."""
 
     changed = Signal()
 
@@ -54,7 +55,8 @@ class RecipeSetup(QWidget):
         self._settings = RecipeForm()
         self._checkpoints = CheckpointForm()
         self._run = RunForm()
-        self.more = stacked(self._training.more, self._checkpoints, self._run)
+        self.groups: tuple[FieldGroup, ...] = (self._settings, *self._training.groups, self._checkpoints, self._run)
+        """The settings that are laid out elsewhere."""
         self._strategy_chosen = False
         self._devices: tuple[Device, ...] = ()
         self._shown_framework = ""
@@ -72,7 +74,7 @@ class RecipeSetup(QWidget):
             devices=devices,
             framework=self._framework.currentData(),
             strategy=self._strategy.currentData(),
-            settings=self._settings.values(),
+            settings=self._settings.settings(),
             training=self._training.values(),
             checkpoints=self._checkpoints.values(),
             release=release,
@@ -123,7 +125,7 @@ class RecipeSetup(QWidget):
             "left": self._other_frameworks,
             "training": self._training.remember(),
             "checkpoints": self._checkpoints.remember(),
-            "settings": self._settings.remember(),
+            "settings": self._settings.remember_all(),
             "run": self._run.remember(),
             "allow_open_ports": self._ports.value(),
         }
@@ -134,7 +136,7 @@ class RecipeSetup(QWidget):
         self._other_frameworks = plain(kept.get("left"))
         if self._strategy.show_strategy(str(kept.get("strategy"))):
             self._strategy_chosen = True
-        self._settings.restore(plain(kept.get("settings")))
+        self._settings.restore_all(plain(kept.get("settings")))
         self.reread()
         self._recipe.choose(str(kept.get("recipe")))
         self._training.restore(plain(kept.get("training")))
@@ -148,7 +150,7 @@ class RecipeSetup(QWidget):
         select(self._framework, spec.framework)
         recipe = spec.own_recipe
         reference = _reference(spec)
-        self._settings.restore({**self._settings.remember(), self._key(reference): dict(recipe.settings)})
+        self._settings.restore_all({**self._settings.remember_all(), self._key(reference): dict(recipe.settings)})
         if "/" in reference:
             self._recipe.open_file(Path(reference))
         else:
@@ -230,7 +232,6 @@ class RecipeSetup(QWidget):
         self.show_open_ports(offered=False)
         rows.addRow(label("&Workload", self._recipe.box), self._recipe)
         rows.addRow(label("Epochs · &batch · rate", self._training), self._training)
-        rows.addRow(self._settings)
 
 
 def plain(kept: object) -> dict[str, Any]:

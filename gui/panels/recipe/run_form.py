@@ -43,6 +43,7 @@ class RunForm(FieldGroup):
                 self.changed.emit, empty="automatic",
             ),
         )  # fmt: skip
+        self.set_defaults(dict.fromkeys(self._editors, ""))
 
     def chosen(self) -> dict[str, str | None]:
         """Return the values by field name; None for an empty field."""

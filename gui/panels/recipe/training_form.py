@@ -1,7 +1,8 @@
-"""The settings of all recipes: epochs, batch size and learning rate in one row, the others under "More"."""
+"""The settings of all recipes: epochs, batch size and learning rate in one row, the others in groups."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
@@ -12,7 +13,7 @@ from core.schema.settings import PRECISIONS, SCHEDULES, Training
 from gui.widgets.forms import editors
 from gui.widgets.forms.editors import MAX_CHARACTERS, typed_number
 from gui.widgets.forms.field_group import FieldGroup
-from gui.widgets.forms.fields import line, side_by_side, stacked, whole_number
+from gui.widgets.forms.fields import line, side_by_side, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ WITH_LOADERS = ("pytorch",)
 
 
 class TrainingForm(QWidget):
-    """Epochs, batch size and learning rate; `more` holds the other groups and is laid out elsewhere."""
+    """Epochs, batch size and learning rate; `groups` has the other settings and is laid out elsewhere."""
 
     changed = Signal()
 
@@ -44,17 +45,17 @@ class TrainingForm(QWidget):
         self._rate = line("rateEdit", "Learning rate", "Learning rate; empty: the recipe's own")
         self._recipe_rate = ""
         self._computing = ComputingForm()
-        self._groups: tuple[FieldGroup, ...] = (LearningForm(), EndingForm(), self._computing)
+        self.groups: tuple[FieldGroup, ...] = (LearningForm(), EndingForm(), self._computing)
         self._lay_out()
         for box in self._boxes().values():
             box.valueChanged.connect(lambda _: self.changed.emit())
         self._rate.textChanged.connect(lambda _: self.changed.emit())
-        for group in self._groups:
+        for group in self.groups:
             group.changed.connect(self.changed)
 
     def values(self) -> dict[str, object]:
         """Return the fields of `Training` as entered: a learning rate that is no number stays a string."""
-        others = {name: value for group in self._groups for name, value in group.values().items()}
+        others = {name: value for group in self.groups for name, value in group.values().items()}
         return {**self._numbers(), "learning_rate": typed_number(self._rate.text()), **others}
 
     def offer_rate(self, rate: float | None) -> None:
@@ -73,7 +74,7 @@ class TrainingForm(QWidget):
     def remember(self) -> dict[str, Any]:
         """Return what the user set, for the settings file."""
         rate = self._rate.text().strip()
-        others = {name: value for group in self._groups for name, value in group.remember().items()}
+        others = {name: value for group in self.groups for name, value in group.remember().items()}
         return {**self._numbers(), "learning_rate": None if rate == self._recipe_rate else rate, **others}
 
     def restore(self, values: Mapping[str, Any]) -> None:
@@ -84,7 +85,7 @@ class TrainingForm(QWidget):
                 box.setValue(value)
         if isinstance(values.get("learning_rate"), str):
             self._rate.setText(values["learning_rate"][:MAX_CHARACTERS])
-        for group in self._groups:
+        for group in self.groups:
             group.restore(values)
 
     def fill(self, values: Mapping[str, Any]) -> None:
@@ -95,7 +96,7 @@ class TrainingForm(QWidget):
         self._rate.setText(
             "" if rate is None else self._recipe_rate if rate == typed_number(self._recipe_rate) else str(rate)
         )
-        for group in self._groups:
+        for group in self.groups:
             group.fill(values)
 
     def _boxes(self) -> dict[str, QSpinBox]:
@@ -110,7 +111,6 @@ class TrainingForm(QWidget):
         whole.addWidget(side_by_side(self._epochs, self._batch, self._rate))
         self._rate.setStyleSheet("QLineEdit { padding: 5px 6px; }")
         self.setFocusProxy(self._epochs)
-        self.more = stacked(*self._groups)
 
 
 class LearningForm(FieldGroup):
@@ -120,12 +120,15 @@ class LearningForm(FieldGroup):
         super().__init__("Optimizer")
         changed = self.changed.emit
         self._add(
-            "S&chedule · warm-up", shares=(5, 3),
+            "Schedule",
             schedule=editors.one_of(
                 "scheduleBox", "Schedule of the learning rate",
                 "Constant, or half a cosine down to 0 at the last step", changed,
                 [(name, name) for name in SCHEDULES],
             ),
+        )  # fmt: skip
+        self._add(
+            "Warm-up steps",
             warmup_steps=editors.integer(
                 "warmupBox", "Warm-up steps",
                 "Optimizer steps in which the learning rate rises to its full value", changed,
@@ -133,19 +136,22 @@ class LearningForm(FieldGroup):
             ),
         )  # fmt: skip
         self._add(
-            "Weight &decay · clip", shares=(5, 3),
+            "Weight decay",
             weight_decay=editors.number(
                 "decayEdit", "Weight decay",
                 "Weights shrink by rate × decay at each step, as in AdamW; empty: the recipe's own", changed,
                 empty="from recipe",
             ),
+        )  # fmt: skip
+        self._add(
+            "Clip gradients",
             gradient_clip=editors.number(
                 "clipEdit", "Gradient clipping",
                 "Maximum norm of the gradient of the whole model; empty: no limit", changed,
                 empty="off",
             ),
         )  # fmt: skip
-        self._set_defaults(Training())
+        self.set_defaults(asdict(Training()))
 
 
 class EndingForm(FieldGroup):
@@ -155,19 +161,22 @@ class EndingForm(FieldGroup):
         super().__init__("Early stopping")
         changed = self.changed.emit
         self._add(
-            "S&top early · on NaN", shares=(5, 7),
+            "Stop early after",
             patience=editors.number(
                 "patienceEdit", "Stop early after, in epochs",
                 "Stop after this many epochs without a better val_loss (loss, without validation); empty: never",
                 changed, empty="off",
             ),
+        )  # fmt: skip
+        self._add(
+            "Stop on NaN",
             stop_on_nan=editors.check(
                 "nanBox", "Stop on NaN",
                 "Stop the run when the loss becomes NaN or infinite. Otherwise only a warning is shown.", changed,
-                text="stop",
+                text=" ",
             ),
         )  # fmt: skip
-        self._set_defaults(Training())
+        self.set_defaults(asdict(Training()))
 
 
 class ComputingForm(FieldGroup):
@@ -177,35 +186,35 @@ class ComputingForm(FieldGroup):
         super().__init__("Computing")
         changed = self.changed.emit
         self._add(
-            "&Precision",
+            "Precision",
             precision=editors.one_of(
                 "precisionBox", "Precision", "bfloat16 uses half the memory where possible (autocast)", changed,
                 [(name, name) for name in PRECISIONS],
             ),
         )  # fmt: skip
         self._add(
-            "Acc&umulation",
+            "Accumulation",
             accumulation=editors.integer(
                 "accumulationBox", "Accumulation", "Parts per device and optimizer step, computed one after the other; "
                 "more parts need less memory", changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
-            "&Micro-batches",
+            "Micro-batches",
             micro_batches=editors.integer(
                 "microBatchesBox", "Micro-batches", "Parts of a batch that the stages of the pipeline compute "
                 "at the same time", changed, minimum=1,
             ),
         )  # fmt: skip
         self._add(
-            "&Loader workers",
+            "Loader workers",
             loader_workers=editors.integer(
                 "workersBox", "Data-loader workers",
                 "Processes per device that load data; 0: the training process loads them", changed, minimum=0,
             ),
         )  # fmt: skip
         self._add(
-            "S&eed",
+            "Seed",
             seed=editors.integer(
                 "seedBox", "Seed", "Seed of shuffling, splitting and initial weights", changed, minimum=0
             ),
@@ -215,8 +224,8 @@ class ComputingForm(FieldGroup):
             changed, text=" ",
         )  # fmt: skip
         self._compile_box: QCheckBox = compiled.widget  # type: ignore[assignment]  # `check` creates one
-        self._add("C&ompile", compile=compiled)
-        self._set_defaults(Training())
+        self._add("Compile", compile=compiled)
+        self.set_defaults(asdict(Training()))
 
     def show_strategy(self, framework: str, strategy: str) -> None:
         """Show the settings that this framework and strategy have."""

@@ -2,6 +2,7 @@
 
 - `setup_panel`: the card
 - `workload_switch`, `presets_button`: recipe or script; saved presets
+- `settings_sheet`: all other settings, in a sheet over the plots
 - `script_form`, `device_forms`: the form for scripts; fields that recipes and scripts share
 - `start_status`: whether the run can start, and why not
 """

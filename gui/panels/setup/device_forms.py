@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from core.schema.settings import CUDA_IDS, ReleaseWatch
 from gui.widgets.forms import editors
 from gui.widgets.forms.field_group import FieldGroup
@@ -15,13 +17,14 @@ class GpuNamesForm(FieldGroup):
     def __init__(self) -> None:
         super().__init__("GPUs")
         self._add(
-            "&GPU names",
+            "GPU names",
             cuda_ids=editors.one_of(
                 "cudaIdsBox", "How GPUs are named to CUDA",
                 "Use numbers if a library (such as vLLM) cannot read UUIDs; they are looked up at the start",
                 self.changed.emit, [(TITLES.get(name, name), name) for name in CUDA_IDS],
             ),
         )  # fmt: skip
+        self.set_defaults({"cuda_ids": CUDA_IDS[0]})
 
 
 class MemoryCheckForm(FieldGroup):
@@ -31,16 +34,23 @@ class MemoryCheckForm(FieldGroup):
         super().__init__("Memory after the end")
         changed = self.changed.emit
         self._add(
-            "Tole&rance · wait (s)", shares=(5, 5),
+            "Tolerance",
             tolerance_mb=editors.integer(
                 "releaseToleranceBox", "Tolerance of the memory check, in MB",
                 "A device counts as released when it uses at most this much more memory than before the run", changed,
                 minimum=0, arrows=False, suffix=" MB",
             ),
+        )  # fmt: skip
+        self._add(
+            "Wait, in seconds",
             wait_s=editors.number(
                 "releaseWaitEdit", "Maximum time of the memory check, in seconds",
                 "Maximum seconds to wait for the memory; it is usually released within one", changed,
                 empty=f"{ReleaseWatch().wait_s:g} s",
             ),
         )  # fmt: skip
-        self._set_defaults(ReleaseWatch())
+        self.set_defaults(asdict(ReleaseWatch()))
+
+    def chosen(self) -> dict[str, object]:
+        """Return the values; an empty field means its default."""
+        return {name: self.defaults[name] if value is None else value for name, value in self.values().items()}

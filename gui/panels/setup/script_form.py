@@ -13,12 +13,16 @@ from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
 from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
+from gui.widgets.forms import editors
+from gui.widgets.forms.field_group import FieldGroup
 from gui.widgets.forms.fields import browse_button, field, form, label, line, with_button
 from gui.widgets.forms.strategy_box import StrategyBox
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from PySide6.QtWidgets import QLineEdit
 
     from core.pythons.search import FoundPython
     from core.schema.spec import RunSpec
@@ -31,10 +35,34 @@ LABEL_PX = 94
 AUTOMATIC = "Automatic"
 BRIEF = {"one": "one process", "per-device": "per device"}
 """Short names of launch modes."""
+EXPRESSION_TIP = r"Regular expression whose named groups are metrics: (?P<step>\d+) (?P<loss>[\d.]+)"
 SCRIPT_TIP = "A Python file, a folder with a __main__.py, or -m package.module"
 HOW_AUTOMATIC = "Chosen by reading the source of the script, without running it"
 MAX_CHARACTERS = 32_768
 """Maximum characters of a restored field."""
+
+
+class LogPatternForm(FieldGroup):
+    """The expression that reads measurements from the log, and what it finds in an existing one."""
+
+    def __init__(self) -> None:
+        super().__init__("Measurements")
+        editor = editors.text("expressionEdit", "Log pattern", EXPRESSION_TIP, self.changed.emit, empty="automatic")
+        self._add("Log pattern", expression=editor)
+        self.edit: QLineEdit = editor.widget  # type: ignore[assignment]  # `text` creates one
+        self._trial = PlainLabel()
+        self._trial.setObjectName("expressionTrial")
+        self._trial.setProperty("role", "small")
+        self._trial.setWordWrap(True)
+        self._trial.setVisible(False)
+        self._rows.addRow(self._trial)
+        self.set_defaults({"expression": ""})
+
+    def show_trial(self, text: str) -> None:
+        """Show what the expression finds in an existing log."""
+        if text != self._trial.text():
+            self._trial.setText(text)
+            self._trial.setVisible(bool(text))
 
 
 class ScriptForm(QWidget):
@@ -59,16 +87,8 @@ class ScriptForm(QWidget):
         self._environment = QPlainTextEdit()
         self._launch = StrategyBox(theme, "launchBox", "Launch", "How to start the script on several devices")
         self._python = StrategyBox(theme, "pythonBox", "Python", "The Python that runs the script")
-        self._expression = line(
-            "expressionEdit", "Log pattern",
-            "Regular expression whose named groups are metrics: (?P<step>\\d+) (?P<loss>[\\d.]+)",
-        )  # fmt: skip
-        self._expression.setPlaceholderText("automatic")
-        self._trial = PlainLabel()
-        self._trial.setObjectName("expressionTrial")
-        self._trial.setProperty("role", "small")
-        self._trial.setWordWrap(True)
-        self._trial.setVisible(False)
+        self.more = LogPatternForm()
+        self._expression = self.more.edit
         self._default_folder = ""
         self._suggested, self._reason = "", ""
         self._chosen_python, self._default_python = "", ""
@@ -91,9 +111,7 @@ class ScriptForm(QWidget):
 
     def show_trial(self, text: str) -> None:
         """Show what the expression finds in an existing log."""
-        if text != self._trial.text():
-            self._trial.setText(text)
-            self._trial.setVisible(bool(text))
+        self.more.show_trial(text)
 
     @property
     def search_folder(self) -> Path | None:
@@ -250,10 +268,6 @@ class ScriptForm(QWidget):
         rows.addRow(label("E&nvironment", self._environment, LABEL_PX), self._environment)
         rows.addRow(label("&Launch", self._launch, LABEL_PX), self._launch)
         rows.addRow(label("P&ython", self._python, LABEL_PX), with_button(self._python, open_python))
-        self.more = QWidget()
-        more = form(self.more)
-        more.addRow(label("Log &pattern", self._expression, LABEL_PX), self._expression)
-        more.addRow(self._trial)
         self.setFocusProxy(self._script)
 
     def _browse_script(self) -> None:

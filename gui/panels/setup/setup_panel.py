@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from core.catalog import recipes
 from core.schema.settings import CUDA_IDS
 from gui.panels.recipe.recipe_setup import RecipeSetup, plain
-from gui.widgets.forms.collapsible_section import CollapsibleSection
-from gui.widgets.forms.fields import FormScroll, stacked
+from gui.style.theme import mark
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.forms.fields import FormScroll, row_of, stacked
 
 from .device_forms import GpuNamesForm, MemoryCheckForm
 from .script_form import ScriptForm
+from .settings_sheet import SettingsSheet
 from .start_status import StartStatus
 from .workload_switch import WorkloadSwitch
 
@@ -45,7 +47,11 @@ class SetupPanel(QWidget):
         self.script = ScriptForm(theme)
         self.release = MemoryCheckForm()
         self.naming = GpuNamesForm()
-        self.more = CollapsibleSection("More", stacked(self._recipe.more, self.script.more, self.release, self.naming))
+        self._everywhere = (self.naming, self.release)
+        self._groups = (*self._recipe.groups, self.script.more, *self._everywhere)
+        self.sheet = SettingsSheet(self._groups, self)
+        self.all_settings = QPushButton("All settings…")
+        self._changes = ElidedLabel()
         self.presets = self._switch.presets
         self.status = StartStatus()
         self._has_gpus = False
@@ -62,7 +68,7 @@ class SetupPanel(QWidget):
 
     def choices(self) -> RecipeChoices | TypedScript:
         """Return all choices with the ticked devices."""
-        release = {name: value for name, value in self.release.values().items() if value is not None}
+        release = self.release.chosen()
         cuda_ids = str(self.naming.values()["cuda_ids"]) if self._has_gpus else CUDA_IDS[0]
         if self.is_script:
             return self.script.typed(self._devices, release, cuda_ids)
@@ -96,7 +102,7 @@ class SetupPanel(QWidget):
     def show_machine(self, devices: Sequence[Device]) -> None:
         """Adapt to the devices of this machine: without a GPU, hide the field for GPU names."""
         self._has_gpus = any(device.kind != "cpu" for device in devices)
-        self.naming.setVisible(self._has_gpus)
+        self._show_groups()
 
     def show_check(self, check: StartCheck) -> None:
         """Show whether the run can start, or why not."""
@@ -125,7 +131,6 @@ class SetupPanel(QWidget):
             "script": self.script.remember(),
             "release": self.release.remember(),
             "naming": self.naming.remember(),
-            "more": self.more.unfolded,
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -134,7 +139,6 @@ class SetupPanel(QWidget):
         self.script.restore(plain(kept.get("script")))
         self.release.restore(plain(kept.get("release")))
         self.naming.restore(plain(kept.get("naming")))
-        self.more.unfold(kept.get("more") is True)
         self._switch.show_script(is_script=kept.get("is_script") is True)
 
     def fill(self, spec: RunSpec) -> None:
@@ -153,14 +157,34 @@ class SetupPanel(QWidget):
         self._recipe.show_installed(frameworks)
 
     def _emit_changed(self) -> None:
+        self._show_changes()
         self.changed.emit(self.choices())
 
     def _show_workload(self) -> None:
         """Show the fields for a recipe or for a script."""
-        for part in (self._recipe, self._recipe.more):
-            part.setVisible(not self.is_script)
-        for part in (self.script, self.script.more):
-            part.setVisible(self.is_script)
+        self._recipe.setVisible(not self.is_script)
+        self.script.setVisible(self.is_script)
+        self._show_groups()
+
+    def _show_groups(self) -> None:
+        """Offer the groups of settings that a recipe or a script has on this machine."""
+        for group in self._recipe.groups:
+            group.show_group(wanted=not self.is_script)
+        self.script.more.show_group(wanted=self.is_script)
+        self.naming.show_group(wanted=self._has_gpus)
+        self.release.show_group(wanted=True)
+        self._show_changes()
+
+    def _show_changes(self) -> None:
+        """List the settings that differ from their defaults."""
+        own = (self.script.more,) if self.is_script else self._recipe.groups
+        naming = (self.naming,) if self._has_gpus else ()
+        changes = [change for group in (*own, *naming, self.release) for change in group.changes()]
+        text = f"Changed: {', '.join(changes)}" if changes else "Other settings have their defaults"
+        if text != self._changes.text():
+            self._changes.setText(text)
+            self._changes.setAccessibleName(text)
+            mark(self._changes, tone="accent" if changes else "muted")
 
     def _on_switched(self) -> None:
         self._show_workload()
@@ -183,14 +207,25 @@ class SetupPanel(QWidget):
         for part in (self._recipe, self.script, self.release, self.naming, self._switch):
             part.changed.connect(self._emit_changed)
         self._switch.changed.connect(self._on_switched)
+        self.all_settings.clicked.connect(self.sheet.toggle)
+        self.sheet.closed.connect(self.all_settings.setFocus)
 
     def _lay_out(self) -> None:
-        content = stacked(self._switch, self._recipe, self.script, self.more)
+        self.all_settings.setObjectName("allSettingsButton")
+        self.all_settings.setProperty("role", "link")
+        self.all_settings.setProperty("compact", True)
+        self.all_settings.setToolTip("Open all settings over the plots, with a search")
+        self._changes.setObjectName("changedSettings")
+        self._changes.setProperty("role", "small")
+        others = row_of(self._changes, self.all_settings, shares=(1, 0))
+        others.setContentsMargins(8, 0, 8, 0)
+        content = stacked(self._switch, self._recipe, self.script)
         content.setContentsMargins(8, 2, 8, 2)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
         layout.addWidget(FormScroll(content))
+        layout.addWidget(others)
         layout.addWidget(self.status)
         layout.addStretch(1)
         self.status.setContentsMargins(8, 0, 8, 0)

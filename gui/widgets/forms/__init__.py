@@ -1,6 +1,6 @@
 """Fields of forms, and boxes to choose from.
 
 - `fields`, `editors`: create fields; one interface for all of them
-- `field_group`, `collapsible_section`: group and hide fields
+- `field_group`: a group of fields, with marks at those that were changed
 - `strategy_box`, `strategy_delegate`: the box of strategies
 """

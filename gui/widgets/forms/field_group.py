@@ -1,22 +1,28 @@
-"""A group of fields under a small heading."""
+"""A group of fields under a small heading. It knows which fields differ from their defaults, and marks them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QCheckBox, QComboBox, QWidget
 
+from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel
 
-from .fields import form, label, side_by_side
+from .fields import form, label
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from core.schema.settings import SettingValue
 
     from .editors import Editor
 
-HEADING_PX = 24
+LABEL_PX = 108
+"""Width of labels: narrower than usual, so that groups fit side by side."""
+CHANGED = "•"
+"""Stands before the label of a changed field, so that the mark is more than a colour."""
 
 
 class FieldGroup(QWidget):
@@ -27,13 +33,21 @@ class FieldGroup(QWidget):
     def __init__(self, heading: str) -> None:
         super().__init__()
         self._editors: dict[str, Editor] = {}
+        self._labels: dict[str, PlainLabel] = {}
+        self._titles: dict[str, str] = {}
+        self._defaults: dict[str, SettingValue] = {}
         self._hidden: set[str] = set()
+        """Fields that the choices made elsewhere do not have."""
+        self._search = ""
+        self._wanted = True
         self._rows = form(self)
-        title = PlainLabel(heading)
-        title.setProperty("role", "small")
-        title.setStyleSheet("font-weight: bold;")
-        title.setMinimumHeight(HEADING_PX)
-        self._rows.addRow(title)
+        self.heading = PlainLabel(heading)
+        self.heading.setProperty("role", "small")
+        self.heading.setStyleSheet("font-weight: bold;")
+        self._rows.addRow(self.heading)
+        self.changed.connect(self.show_changes)
+
+    # -- values ----------------------------------------------------------------------------------
 
     def values(self) -> dict[str, object]:
         """Return the visible fields by name, as entered: an invalid number stays a string."""
@@ -55,21 +69,96 @@ class FieldGroup(QWidget):
             if name in values:
                 editor.set_value(values[name])
 
-    def _add(self, title: str, *, shares: Sequence[int] = (), **editors: Editor) -> None:
-        """Add a row of one or several fields with shares of its width; its label focuses the first."""
-        self._editors.update(editors)
-        widgets = [editor.widget for editor in editors.values()]
-        row = widgets[0] if len(widgets) == 1 else side_by_side(*widgets, shares=shares)
-        self._rows.addRow(label(title, widgets[0]), row)
+    # -- defaults --------------------------------------------------------------------------------
+
+    @property
+    def defaults(self) -> Mapping[str, SettingValue]:
+        """The default values by name."""
+        return self._defaults
+
+    def set_defaults(self, defaults: Mapping[str, SettingValue]) -> None:
+        """Set the default values. Fields that had their old default take the new one."""
+        for name, editor in self._editors.items():
+            if name in defaults:
+                follows = name not in self._defaults or not self._differs(name)
+                self._defaults[name] = defaults[name]
+                if follows:
+                    editor.set_value(defaults[name])
+        self.show_changes()
+
+    def reset(self) -> None:
+        """Give every field its default."""
+        for name in self._defaults:
+            self._editors[name].set_value(self._defaults[name])
+
+    def changes(self) -> list[str]:
+        """Return the fields that differ from their defaults, as they are shown: `Seed 3`."""
+        return [
+            f"{self._titles[name]} {_shown(editor)}".strip()
+            for name, editor in self._editors.items()
+            if name not in self._hidden and self._differs(name)
+        ]
+
+    def show_changes(self) -> None:
+        """Mark the labels of the fields that differ from their defaults."""
+        for name, text in self._labels.items():
+            differs = self._differs(name)
+            if differs is not (text.property("tone") == "accent"):
+                text.setText(f"{CHANGED} {self._titles[name]}" if differs else self._titles[name])
+                text.setAccessibleDescription("Changed from the default" if differs else "")
+                mark(text, tone="accent" if differs else "")
+
+    def _differs(self, name: str) -> bool:
+        value, default = self._editors[name].value(), self._defaults.get(name)
+        return not (value == default or str(value) == str(default))
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def show_group(self, *, wanted: bool) -> None:
+        """Show the group if the workload has its fields, and if one of them matches the search."""
+        self._wanted = wanted
+        self.search(self._search)
+
+    def search(self, text: str) -> bool:
+        """Show only the fields whose title, group or explanation has this text; return whether there are any."""
+        self._search = text
+        words = text.casefold().split()
+        found = [name for name in self._editors if name not in self._hidden and self._matches(name, words)]
+        for name, editor in self._editors.items():
+            self._rows.setRowVisible(editor.widget, name in found)
+        self.setVisible(self._wanted and bool(found))
+        return self._wanted and bool(found)
+
+    def _matches(self, name: str, words: list[str]) -> bool:
+        about = f"{self._titles[name]} {self.heading.text()} {name} {self._editors[name].widget.toolTip()}".casefold()
+        return all(word in about for word in words)
+
+    def _add(self, title: str, **editor: Editor) -> None:
+        """Add a row of one field."""
+        for name, each in editor.items():
+            self._editors[name], self._titles[name] = each, title
+            self._rows.addRow(label(title, each.widget, LABEL_PX), each.widget)
+            self._labels[name] = self._rows.labelForField(each.widget)  # type: ignore[assignment]  # as `label` made it
+
+    def _clear(self) -> None:
+        """Remove all rows."""
+        for editor in self._editors.values():
+            self._rows.removeRow(editor.widget)
+        self._editors, self._labels, self._titles, self._defaults = {}, {}, {}, {}
 
     def _show_row(self, name: str, *, shown: bool) -> None:
         """Show or hide the row of this field; `values` omits a hidden field."""
-        self._rows.setRowVisible(self._editors[name].widget, shown)
-        self._hidden.discard(name)
-        if not shown:
-            self._hidden.add(name)
+        if shown is (name in self._hidden):
+            self._hidden ^= {name}
+            self.search(self._search)
 
-    def _set_defaults(self, defaults: object) -> None:
-        """Show the default values of a spec."""
-        for name, editor in self._editors.items():
-            editor.set_value(getattr(defaults, name))
+
+def _shown(editor: Editor) -> str:
+    """Return the value of a field as the user sees it."""
+    widget = editor.widget
+    if isinstance(widget, QComboBox):
+        return widget.currentText()
+    if isinstance(widget, QCheckBox):
+        return "on" if widget.isChecked() else "off"
+    value = editor.value()
+    return "empty" if value is None or value == "" else str(value)

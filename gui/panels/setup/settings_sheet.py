@@ -1,0 +1,167 @@
+"""All settings in a sheet over the plots: groups side by side, with a search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import PlainLabel, verbatim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtGui import QKeyEvent, QResizeEvent
+
+    from gui.widgets.forms.field_group import FieldGroup
+
+COLUMN = 30
+"""Least width of a column, in letters."""
+GAP_PX = 24
+NONE = "No setting has these words. The search looks at names, groups and explanations."
+
+
+class SettingsSheet(QFrame):
+    """Holds the groups; they are the only editors of these settings. Escape closes the sheet."""
+
+    closed = Signal()
+
+    def __init__(self, groups: Sequence[FieldGroup], parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setObjectName("settingsSheet")
+        self.setProperty("card", True)
+        self.setAccessibleName("All settings")
+        self._groups = tuple(groups)
+        self._ground: QWidget | None = None
+        self.search = QLineEdit()
+        self.search.setObjectName("settingsSearch")
+        self.search.setAccessibleName("Search the settings")
+        self.search.setPlaceholderText("Search the settings")
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(lambda _: self.show_matching())
+        self.defaults = _button("resetSettings", "Reset to defaults", "Give every setting of this sheet its default")
+        self.defaults.clicked.connect(self._reset)
+        done = _button("closeSettings", "Done", "Close the settings (Escape)")
+        done.clicked.connect(self.close_sheet)
+        self._none = PlainLabel(NONE)
+        self._none.setProperty("role", "empty")
+        self._none.setWordWrap(True)
+        self._lay_out(done)
+        self.hide()
+
+    def cover(self, ground: QWidget, window: QWidget) -> None:
+        """Cover this part of the window whenever the sheet is open."""
+        self._ground = ground
+        self.setParent(window)
+        self.hide()
+        ground.installEventFilter(self)
+
+    def toggle(self) -> None:
+        """Open the sheet, or close it."""
+        if self.isVisible():
+            self.close_sheet()
+        else:
+            self._place()
+            self.show()
+            self.raise_()
+            self.search.setFocus()
+            self.search.selectAll()
+
+    def close_sheet(self) -> None:
+        """Close the sheet."""
+        if self.isVisible():
+            self.hide()
+            self.closed.emit()
+
+    def show_matching(self) -> None:
+        """Show the settings that have the searched words."""
+        found = [group.search(self.search.text()) for group in self._groups]
+        self._none.setVisible(not any(found))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Close at Escape; no other key reaches what is below."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.close_sheet()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the size of the part that is covered."""
+        if self.isVisible() and event.type() in {QEvent.Type.Resize, QEvent.Type.Move}:
+            self._place()
+        return super().eventFilter(watched, event)
+
+    def _place(self) -> None:
+        if self._ground is not None:
+            corner = self._ground.mapTo(self._ground.window(), QPoint(0, 0))
+            self.setGeometry(corner.x(), corner.y(), self._ground.width(), self._ground.height())
+
+    def _reset(self) -> None:
+        for group in self._groups:
+            if not group.isHidden():
+                group.reset()
+
+    def _lay_out(self, done: QPushButton) -> None:
+        title = PlainLabel("ALL SETTINGS")
+        title.setProperty("role", "title")
+        top = QHBoxLayout()
+        top.setSpacing(10)
+        top.addWidget(title)
+        top.addWidget(self.search, 1)
+        top.addWidget(self.defaults)
+        top.addWidget(done)
+        scroll = QScrollArea()
+        scroll.setWidgetResizable(True)
+        scroll.setFrameShape(QFrame.Shape.NoFrame)
+        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        scroll.setWidget(Columns(self._groups))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 10, 14, 10)
+        layout.setSpacing(10)
+        layout.addLayout(top)
+        layout.addWidget(self._none)
+        layout.addWidget(scroll, 1)
+        self._none.hide()
+
+
+class Columns(QWidget):
+    """Places parts in as many columns as there is room for, each part into the shortest column so far."""
+
+    def __init__(self, parts: Sequence[QWidget]) -> None:
+        super().__init__()
+        self._parts = tuple(parts)
+        for part in parts:
+            part.setParent(self)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Place the parts."""
+        super().resizeEvent(event)
+        self._arrange()
+
+    def event(self, event: QEvent) -> bool:
+        """Place the parts again when one has changed its size, or was shown or hidden."""
+        if event.type() in {QEvent.Type.LayoutRequest, QEvent.Type.Show}:
+            self._arrange()
+        return super().event(event)
+
+    def _arrange(self) -> None:
+        shown = [part for part in self._parts if not part.isHidden()]
+        least = COLUMN * self.fontMetrics().averageCharWidth()
+        count = max(1, min((self.width() + GAP_PX) // (least + GAP_PX), len(shown)))
+        width = min((self.width() - GAP_PX * (count - 1)) // count, 2 * least)
+        ends = [0] * count
+        for part in shown:
+            column = ends.index(min(ends))
+            height = part.sizeHint().height()
+            part.setGeometry(column * (width + GAP_PX), ends[column], width, height)
+            ends[column] += height + GAP_PX // 2
+        self.setMinimumHeight(max(ends))
+
+
+def _button(name: str, text: str, tip: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setObjectName(name)
+    button.setProperty("compact", True)
+    button.setToolTip(verbatim(tip))
+    button.setAutoDefault(False)
+    return button

@@ -1,0 +1,105 @@
+"""All settings: one sheet over the plots, a search, marks at what was changed, and a line that lists it."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
+
+from gui.panels.setup.setup_panel import SetupPanel
+from gui.style.theme import DARK
+
+
+@pytest.fixture
+def setup(qtbot):
+    """The training card beside the part of a window that its sheet covers."""
+    window = QWidget()
+    window.resize(1400, 800)
+    panel, ground = SetupPanel(DARK), QWidget(window)
+    panel.setParent(window)
+    panel.setGeometry(0, 0, 340, 600)
+    ground.setGeometry(360, 40, 830, 560)
+    panel.sheet.cover(ground, window)
+    qtbot.addWidget(window)
+    window.show()
+    yield panel
+    window.close()
+
+
+def named(setup, kind, name):
+    return setup.window().findChild(kind, name)
+
+
+def label_of(field: QWidget) -> QLabel:
+    return next(each for each in field.window().findChildren(QLabel) if each.buddy() is field)
+
+
+def test_sheet_covers_the_plots_with_groups_side_by_side_and_follows_them(setup, qtbot):
+    assert not setup.sheet.isVisible()
+    qtbot.mouseClick(named(setup, QPushButton, "allSettingsButton"), Qt.MouseButton.LeftButton)
+    ground = setup.sheet._ground
+    assert setup.sheet.geometry() == ground.geometry()
+    assert setup.sheet.search.hasFocus()
+    seed, schedule = named(setup, QSpinBox, "seedBox"), named(setup, QComboBox, "scheduleBox")
+    assert seed.isVisible()
+    groups = {each.mapTo(setup.sheet, each.rect().topLeft()).x() for each in (seed, schedule)}
+    assert len(groups) == 2
+    ground.resize(400, 500)
+    assert setup.sheet.width() == 400
+    assert seed.mapTo(setup.sheet, seed.rect().topRight()).x() < 400
+    qtbot.keyClick(setup.sheet.search, Qt.Key.Key_Escape)
+    assert not setup.sheet.isVisible()
+    assert named(setup, QPushButton, "allSettingsButton").hasFocus()
+
+
+def test_search_shows_only_what_has_the_words(setup):
+    setup.sheet.toggle()
+    setup.sheet.search.setText("learning rate rises")  # the explanation of the warm-up
+    assert named(setup, QSpinBox, "warmupBox").isVisible()
+    assert not named(setup, QComboBox, "scheduleBox").isVisible()
+    assert not named(setup, QSpinBox, "seedBox").isVisible()
+    setup.sheet.search.setText("nothing has this")
+    assert not named(setup, QSpinBox, "warmupBox").isVisible()
+    setup.sheet.search.clear()
+    assert named(setup, QSpinBox, "seedBox").isVisible()
+    assert not named(setup, QLineEdit, "expressionEdit").isVisible()  # scripts alone have it
+
+
+def test_changed_settings_are_marked_and_listed_and_can_be_reset(setup):
+    line = named(setup, QLabel, "changedSettings")
+    assert line.text() == "Other settings have their defaults"
+    seed, dropout = named(setup, QSpinBox, "seedBox"), named(setup, QLineEdit, "setting-dropout")
+    seed.setValue(3)
+    dropout.setText("0.2")
+    named(setup, QCheckBox, "checkpointBestBox").setChecked(False)
+    named(setup, QLineEdit, "decayEdit").setText("0")
+    assert line.text() == "Changed: dropout 0.2, Weight decay 0, Seed 3, Keep the best off"
+    assert label_of(seed).text() == "• Seed"
+    assert label_of(seed).property("tone") == "accent"
+    assert label_of(named(setup, QSpinBox, "warmupBox")).text() == "Warm-up steps"
+    named(setup, QPushButton, "resetSettings").click()
+    assert line.text() == "Other settings have their defaults"
+    assert (seed.value(), dropout.text()) == (0, "0.0")
+    assert label_of(seed).text() == "Seed"
+
+
+def test_sheet_edits_the_very_choices_that_start_a_run(setup):
+    named(setup, QSpinBox, "seedBox").setValue(7)
+    named(setup, QLineEdit, "setting-momentum").setText("0.5")
+    named(setup, QLineEdit, "releaseWaitEdit").clear()  # empty means the default
+    choices = setup.choices()
+    assert choices.training["seed"] == 7
+    assert choices.settings["momentum"] == "0.5"
+    assert choices.release["wait_s"] == 60.0
+    other = SetupPanel(DARK)
+    other.restore(setup.remember())
+    assert other.choices().training["seed"] == 7
+    other.deleteLater()
+
+
+def test_new_default_is_taken_by_fields_that_had_the_old_one(setup):
+    setup.release.set_defaults({"tolerance_mb": 128, "wait_s": 60.0})
+    assert setup.choices().release["tolerance_mb"] == 128
+    named(setup, QSpinBox, "releaseToleranceBox").setValue(200)
+    setup.release.set_defaults({"tolerance_mb": 256})
+    assert setup.choices().release["tolerance_mb"] == 200
