@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAction, QIcon
-from PySide6.QtWidgets import QApplication, QMainWindow, QMenu
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
 
 from core.runs.states import state_info
 from gui.controllers.device_controller import DeviceController
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QShowEvent
+    from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QHideEvent, QKeyEvent, QShowEvent
 
 TITLE = "Trainyard"
 
@@ -169,6 +169,15 @@ class MainWindow(QMainWindow):
         reset.triggered.connect(self.controllers.layout.reset)
         menu.addAction(reset)
         return menu
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Show this machine when Escape is pressed and nothing else uses it; in a field, leave the field."""
+        if event.key() != Qt.Key.Key_Escape or event.modifiers():
+            super().keyPressEvent(event)
+        elif isinstance(self.focusWidget(), QLineEdit | QAbstractSpinBox | QComboBox):
+            self.setFocus()
+        else:
+            self.controllers.run.show_machine()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 (Qt's name)
         """Accept Python files, and folders that run as programs."""

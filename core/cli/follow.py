@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from core.catalog.frameworks import framework_title
 from core.language import tr
 from core.metrics.common.reading import IN_EPOCH
+from core.runs.start_phases import start_words
 from core.runs.states import state_info
 from core.runs.verdicts import Verdict
 from core.schema.settings import StopTimeouts, escalation_steps
@@ -120,6 +123,13 @@ class _Progress:
         self._notices = 0
         self._shown: set[str] = set()
 
+    @functools.cached_property
+    def _framework(self) -> str:
+        try:
+            return framework_title(self._run.spec().framework)
+        except ValueError:  # of another version
+            return ""
+
     def fold(self, events: list[dict[str, object]]) -> None:
         for event in events:
             values = event.get("values")
@@ -158,7 +168,9 @@ class _Progress:
     def _line(self) -> str:
         facts = self._run.facts
         parts = [REQUEST_WORDS.get(facts.asked) or state_info(facts.state).label.lower()]
-        if facts.plan is not None:
+        if starting := start_words(facts, self._framework, time.time()):
+            parts.append(starting)
+        elif facts.plan is not None:
             epoch = min(facts.plan.epochs, facts.step // facts.plan.steps_per_epoch + 1)
             parts += [
                 tr("epoch {epoch}/{epochs}", epoch=epoch, epochs=facts.plan.epochs),

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
+from core.config.presets import secret_names, without_values
 from core.devices.nvidia.preflight import BY_BUS, ORDER, VISIBLE
 from core.launchers.loopback import ALLOW
 from core.schema.settings import CUDA_IDS, Checkpoints, ReleaseWatch, Training
@@ -24,6 +25,29 @@ def shell_line(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> str:
     """
     words = _script_words(spec, cores) if spec.script else _recipe_words(spec)
     return f"cd {shlex.quote(spec.working_dir)} && {shlex.join(words)}"
+
+
+def repeat_line(spec: RunSpec) -> str:
+    """Return a POSIX shell command that starts the same run with Trainyard, under the same Python.
+
+    Values of variables that look like secrets are left out: `--env NAME` takes them from the environment.
+    """
+    words = _own_script_words(spec) if spec.script else [*_recipe_words(spec), "--python", spec.python]
+    return f"cd {shlex.quote(spec.working_dir)} && {shlex.join(words)}"
+
+
+def _own_script_words(spec: RunSpec) -> list[str]:
+    """Return `trainyard run --script ...`."""
+    script = without_values(spec, secret_names(spec)).script
+    assert script is not None
+    words = ["trainyard", "run", *(["--module", script.module] if script.module else ["--script", script.path])]
+    words += ["--devices", ",".join(spec.devices), "--name", spec.name, "--launch", spec.strategy]
+    words += ["--python", spec.python]
+    for variable in (*(f"{name}={value}" for name, value in script.environment.items()), *script.inherited):
+        words += ["--env", variable]
+    words += ["--expression", script.expression] if script.expression else []
+    words += [*_release_words(spec.release), *_cuda_words(spec)]
+    return [*words, "--", *script.arguments] if script.arguments else words
 
 
 def _script_words(spec: RunSpec, cores: Mapping[str, Sequence[int]]) -> list[str]:

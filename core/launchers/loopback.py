@@ -24,8 +24,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.language import tr
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -69,6 +67,8 @@ class LoopbackNetwork:
         self.descriptors: tuple[int, ...] = tuple(found)
         """Descriptors of the namespaces, for the `pass_fds` of a process that enters them."""
         if answer != MADE:
+            from core.language import tr  # imported here: the program below runs without our packages
+
             self.close()
             raise NoLoopbackNetworkError(answer.decode(errors="replace") or tr("the program that makes it was ended"))
 
@@ -97,6 +97,8 @@ def obstacle(strategy: str) -> str:
 
 def refusal(strategy: str, why: NoLoopbackNetworkError) -> str:
     """Return the sentences that refuse a strategy which opens ports."""
+    from core.language import tr  # imported here: the program below runs without our packages
+
     return tr(
         "Strategy {strategy} opens network ports without a password: other users of this machine and of its network "
         "could read and write your files through them. Trainyard runs it in a network of its own, but this machine "
@@ -109,6 +111,8 @@ def refusal(strategy: str, why: NoLoopbackNetworkError) -> str:
 
 def open_ports(addresses: Sequence[str]) -> str:
     """Return the notice on a run whose ports are open to others."""
+    from core.language import tr  # imported here: the program below runs without our packages
+
     *others, last = (address.rpartition(":")[2] for address in addresses)
     ports = (
         tr("Ports {others} and {last} are", others=", ".join(others), last=last)
@@ -214,7 +218,7 @@ def _why(error: OSError) -> str:
     for name, value in FORBIDDING:
         with contextlib.suppress(OSError):  # this kernel does not have it
             if Path("/proc/sys", name).read_text(encoding="ascii").strip() == value:
-                return tr("{text}; {name} is {value}", text=text, name=name.replace("/", "."), value=value)
+                return f"{text}; {name.replace('/', '.')} is {value}"
     return text
 
 
@@ -235,7 +239,7 @@ def _main() -> None:
         enter([int(each) for each in text.split(",")])
         os.execv(command[0], command)  # noqa: S606 (no shell is needed)
     except OSError as error:
-        print(tr("{command} cannot be started: {error}", command=command[0], error=error), file=sys.stderr)  # noqa: T201 (into the run's log)
+        print(f"{command[0]} cannot be started: {error}", file=sys.stderr)  # noqa: T201 (into the run's log)
         sys.exit(CANNOT_START)
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from core.runs.software import read_software, read_source
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.runs.verdicts import read_release
 from core.system.process_info import read_ended, whole_or_none
@@ -15,6 +16,7 @@ from core.text import MAX_NAMES, first_names, join_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from core.runs.software import Software, Source
     from core.runs.verdicts import Release
     from core.schema.events import Event
     from core.system.process_info import TerminatedProcess
@@ -110,6 +112,10 @@ class RunFacts:
 
     state: RunState = RunState.CREATED
     history: tuple[tuple[float, RunState], ...] = ()
+    software: Software | None = None
+    """None also for runs of earlier versions."""
+    source: Source | None = None
+    """None if the workload is in no repository, too."""
     supervisor: ProcessId | None = None
     guard: ProcessId | None = None
     """None also for runs of earlier versions."""
@@ -383,6 +389,14 @@ def _with_notice(facts: RunFacts, text: str) -> RunFacts:
     return facts if text in facts.notices else replace(facts, notices=(*facts.notices, text))
 
 
+def _software(facts: RunFacts, event: Event) -> RunFacts:
+    return replace(facts, software=read_software(event))
+
+
+def _source(facts: RunFacts, event: Event) -> RunFacts:
+    return replace(facts, source=read_source(event))
+
+
 def _process(event: Event) -> ProcessId:
     return ProcessId(pid=int(event["pid"]), created=float(event["created"]))
 
@@ -408,6 +422,8 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "slowed": _slowed,
     "release": _release,
     "ended": _ended,
+    "software": _software,
+    "source": _source,
 }
 _COLLECTED = frozenset({
     "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "slowed", "release",

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.runs.states import RunState
 
 if TYPE_CHECKING:
     from core.runs.facts import RunFacts
 
 SENTENCES = {
-    "devices": "checking the devices {seconds}",
-    "processes": "starting {count} processes {seconds}",
-    "process": "starting Python {seconds}",
-    "framework": "loading {framework} {seconds}",
-    "download": "waiting for downloads {seconds}",
-    "recipe": "loading the recipe {seconds}",
-    "data": "reading data {seconds}",
-    "model": "building the model {seconds}",
-    "join": "joining {count} processes {seconds}",
-    "checkpoint": "loading the checkpoint {seconds}",
-    "compile": "compiling {seconds}",
-    "step": "first step {seconds}",
+    "devices": tr_noop("checking the devices {seconds}"),
+    "processes": tr_noop("starting {count} processes {seconds}"),
+    "process": tr_noop("starting Python {seconds}"),
+    "framework": tr_noop("loading {framework} {seconds}"),
+    "download": tr_noop("waiting for downloads {seconds}"),
+    "recipe": tr_noop("loading the recipe {seconds}"),
+    "data": tr_noop("reading data {seconds}"),
+    "model": tr_noop("building the model {seconds}"),
+    "join": tr_noop("joining {count} processes {seconds}"),
+    "checkpoint": tr_noop("loading the checkpoint {seconds}"),
+    "compile": tr_noop("compiling {seconds}"),
+    "step": tr_noop("first step {seconds}"),
 }
 """By phase; see `core.worker.context.Context.enter_phase`. The first three are known from the supervisor."""
 SHOWN_AFTER_S = 1.0
@@ -37,8 +38,9 @@ def start_words(facts: RunFacts, framework: str, now: float) -> str:
     if found is None or not framework:
         return ""
     name, since = found
-    seconds = f"{now - since:.0f} s" if now - since >= SHOWN_AFTER_S else ""
-    return SENTENCES[name].format(framework=framework, count=len(facts.workers), seconds=seconds).rstrip()
+    seconds = tr("{seconds} s", seconds=int(now - since)) if now - since >= SHOWN_AFTER_S else ""
+    count = sum(worker.role != "fetch" for worker in facts.workers.values())
+    return tr(SENTENCES[name], framework=framework, count=count, seconds=seconds).rstrip()
 
 
 def _phase(facts: RunFacts) -> tuple[str, float] | None:
@@ -47,7 +49,7 @@ def _phase(facts: RunFacts) -> tuple[str, float] | None:
         return None
     if facts.phase is not None and facts.phase.name in SENTENCES:
         return facts.phase.name, facts.phase.since
-    if facts.state is RunState.RUNNING:
+    if facts.state is RunState.RUNNING or facts.plan is not None:  # the first step is done
         return None
     since = facts.history[-1][0]
     if not facts.workers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,8 @@ def document(run: Run) -> Json:
         "stalled": facts.stalled,
         "stopped_processes": facts.stopped_processes,
         "notices": list(facts.notices),
+        "software": asdict(facts.software) if facts.software else None,
+        "source": asdict(facts.source) if facts.source else None,
     }
 
 

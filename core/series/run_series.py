@@ -199,6 +199,11 @@ class RunSeries:
         for name, batches in metrics.items():
             batches.move_to(self.metrics.setdefault(name, Series()))
 
+    @property
+    def has_readings(self) -> bool:
+        """Whether there is any reading of a device."""
+        return any(each.min is not None for each in (*self.utilisation.values(), *self.memory.values()))
+
     def replace_by(self, other: RunSeries) -> None:
         """Take the place of `other`, which is not used any more: those that draw this one draw the other then."""
         version = max(self.version, other.version) + 1

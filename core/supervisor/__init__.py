@@ -5,7 +5,7 @@
 - `workers`, `jobs`: the processes of the run; what recipes and scripts do differently
 - `stop_escalation`: stop workers step by step
 - `guard`: the process that terminates what is left if the supervisor dies
-- `device_log`: record the readings of the devices
+- `device_log`, `software_record`: record the readings of the devices; the Python, its packages and the commit
 - `monitor`, `stall`, `unticked_devices`, `disk_watch`: watch memory, missing progress, devices that were not ticked,
   and a full disk
 """

@@ -27,6 +27,7 @@ from core.schema.paths import EVENTS, RENDEZVOUS, RESERVE, SUPERVISOR_EVENTS
 from core.schema.settings import escalation_steps
 from core.supervisor.device_log import DeviceLog
 from core.supervisor.disk_watch import DiskWatch
+from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
@@ -84,6 +85,7 @@ class Supervisor:
         self._workers = WorkerGroup(run_dir)
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
+        self._software = SoftwareRecord(self._events.write)
         self._has_stepped = False
         self._done_since = time.monotonic()
         self._escalation = StopEscalation(escalation_steps(spec.ladder), send=self._send, record=self._record_step)
@@ -142,6 +144,7 @@ class Supervisor:
             for assignment in processes_to_start:
                 self._add(assignment)
             self._readings.watch(self._workers.pids_by_device())
+            self._software.start(self._spec)  # after the workers, which it must not delay
         finally:
             self._start_monitor(devices, before)  # also for workers that started before one that could not
 
@@ -176,6 +179,7 @@ class Supervisor:
             if not self._run_dir.is_dir():
                 raise RunError(_folder_is_gone(self._run_dir, self._folder))
             self._poll_workers()
+            self._software.poll()
             self._answer_requests()
             self._stop_stragglers()
             if self._workers.only_servers_left:
@@ -205,6 +209,7 @@ class Supervisor:
     def _have_ended(self) -> bool:
         """Record new exits; return True if no worker is still running, stuck ones excepted."""
         self._record_exits(self._workers.poll())
+        self._software.poll()
         return not self._workers.working
 
     @property
@@ -257,6 +262,7 @@ class Supervisor:
         self._requests.take_back("force")  # it was meant for the stop; from now on it means not to wait for memory
         self._enter(RunState.RELEASING)
         self._release()
+        self._software.poll()
         if (trouble := self._job.settle()) is not None:
             self._events.write("notice", text=trouble)
         culprit = self._workers.culprit()
@@ -319,6 +325,7 @@ class Supervisor:
 
     def _tidy(self) -> None:
         self._workers.close()
+        self._software.close()
         self._job.close()
         _wait_until(lambda: not self._workers.poll() and not self._workers.working, KILLED_S)
         for name in (f"{EVENTS}/{RESERVE}", RENDEZVOUS):

@@ -14,6 +14,7 @@ from gui.panels.failure_card import FailureCard
 from gui.panels.memory.leftovers_strip import LeftoversStrip
 from gui.panels.menu_bar import MenuBar
 from gui.panels.runs.header import HeaderPanel
+from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_list import RunList
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea
@@ -38,6 +39,7 @@ class MainPanels:
         self.leftovers = LeftoversStrip(theme)
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
+        self.machine = MachineEntry()
         self.runs = RunList(theme)
         self.details = DetailTabs(theme)
         self.plots = PlotArea(theme)
@@ -117,7 +119,7 @@ class DockLayout(QObject):
         self.docks = (
             Dock("devicesDock", "Devices", panels.devices, theme, beside=panels.devices.tick_bar),
             Dock("trainingDock", "Training", panels.setup, theme),
-            Dock("runsDock", "Runs", panels.runs, theme),
+            Dock("runsDock", "Runs", _stacked(panels.machine, panels.runs), theme),
             Dock("logDock", "Log", panels.details, theme, heading=panels.details.heading),
         )
         for dock in self.docks:

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtGui import QGuiApplication
 
 from core.config import presets
-from core.config.shell_command import shell_line
+from core.config.shell_command import repeat_line, shell_line
 from core.runs.ownership import owner_of_file, owner_of_run
 from core.runs.run import Run
 from core.schema.paths import SUPERVISOR_EVENTS
@@ -44,6 +44,9 @@ class ReuseController(QObject):
             menu.keep_asked.connect(lambda run_dir: self._use_run(run_dir, "Save", self._ask_name))
         panels.failure.again_asked.connect(lambda: self._use_shown("Start", start.start_again))
         panels.failure.smaller_asked.connect(lambda smaller: self._use_shown("Use", lambda _: self._fill(smaller)))
+        settings = panels.details.settings
+        settings.copy_asked.connect(self._copy_text)
+        settings.command_asked.connect(lambda: self._use_shown("Copy", self._copy_own_command))
         preset_button = panels.setup.presets
         preset_button.fill_asked.connect(lambda path: self._attempt(lambda: self._load(Path(path))))
         preset_button.remove_asked.connect(lambda path: self._ask_to_remove(Path(path)))
@@ -93,6 +96,14 @@ class ReuseController(QObject):
         cores = {name: tuple(device.get("cores") or ()) for name, device in run.facts.devices.items()}
         QGuiApplication.clipboard().setText(shell_line(spec, cores))
         self._message.show_passing(f"Copied the shell command that starts {spec.name} with the same settings.")
+
+    def _copy_own_command(self, spec: RunSpec) -> None:
+        QGuiApplication.clipboard().setText(repeat_line(spec))
+        self._message.show_passing(f"Copied the command that starts {spec.name} with the same settings.")
+
+    def _copy_text(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self._message.show_passing("Copied the settings of the run as text.")
 
     def _keep_choices(self) -> None:
         check = self._start.current_check

@@ -41,8 +41,10 @@ class RunController(QObject):
         session.read_on.connect(self._show_reading)
         self._run_list.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
+        panels.machine.clicked.connect(self.show_machine)
         panels.run_message.details_asked.connect(panels.details.raise_error)
         panels.failure.log_asked.connect(panels.details.raise_log)
+        panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(lambda: self._attempt(session.stop))
         buttons.force_asked.connect(lambda: self._attempt(session.force))
         buttons.pause_asked.connect(lambda: self._attempt(session.pause))
@@ -65,9 +67,18 @@ class RunController(QObject):
         if live is not None and self._session.run is None:
             self._attempt(lambda: self._session.attach_to(live))
 
+    def show_machine(self) -> None:
+        """Show the devices of this machine, and no run."""
+        self._panels.machine.show_chosen(chosen=True)  # a click on it has unchecked it
+        if self._session.run is not None:
+            self._panels.message.show_message(self._start.folder_problem, "bad")  # others were about the run
+            self._session.show_none()
+            QTimer.singleShot(0, self._panels.plots, self._panels.plots.redraw)
+
     def show_run(self) -> None:
         """Show another run, or none."""
         run_dir = self._session.run.dir if self._session.run else None
+        self._panels.machine.show_chosen(chosen=run_dir is None)
         self._panels.details.log.show_run(run_dir)
         if self._session.run is not None:
             self._panels.details.show_kind(is_script=self._session.is_script)
@@ -89,13 +100,23 @@ class RunController(QObject):
         present, spec = self._monitor.survey.devices, self._session.spec
         colours = device_colours(present, spec.devices if spec else (), self._panels.theme)
         labels = device_labels(present, self._session.facts)
-        self._panels.plots.show_series(self._session.run_series, self._monitor.series, colours, labels)
+        self._panels.plots.show_series(
+            self._session.run_series, self._monitor.series, colours, labels, live_devices=self._shows_live_devices
+        )
+
+    @property
+    def _shows_live_devices(self) -> bool:
+        """Whether the plots of the devices show the present: without a run, or if it ended before any reading."""
+        run_series = self._session.run_series
+        return run_series is None or (state_info(self._session.facts.state).over and not run_series.has_readings)
 
     def show_facts(self) -> None:
         """Show the state of the run and what went wrong in it."""
         session, facts, panels = self._session, self._session.facts, self._panels
         over = session.run is not None and state_info(facts.state).over
         self.show_head()
+        if panels.plots.live_devices is not self._shows_live_devices:
+            self.show_curves()
         panels.details.events.show_timeline(session.timeline)
         panels.details.log.show_over(over=over)
         message = run_message(facts, session.spec_problem, time.time())
@@ -107,13 +128,29 @@ class RunController(QObject):
         panels.plots.show_facts(facts)
         error = (session.spec_problem, facts.error, facts.traceback) if facts.error else ()
         panels.details.show_error("\n\n".join(text for text in error if text))
+        self._show_settings()
         if over:
             self._run_list.poll(now=True)
+
+    def _show_settings(self) -> None:
+        """Show what the run was trained with, if that tab is chosen."""
+        session, view = self._session, self._panels.details.settings
+        if not self._panels.details.shows_settings:
+            return
+        if session.run is None or session.spec is None:
+            view.show_settings(None, session.spec_problem or "No run is shown. The settings of a run appear here.")
+            return
+        from gui.viewmodels.run.settings_rows import run_settings  # imported here, since few look at it
+
+        labels = device_labels(self._monitor.survey.devices, session.facts)
+        view.show_settings(run_settings(session.spec, session.facts, labels, str(session.run.dir)), "")
 
     def show_head(self) -> None:
         """Show its name, its state and its progress."""
         resuming = self._start.is_resuming(self._session.run)
-        self._panels.header.show_header(run_header(self._session.snapshot(), resuming=resuming))
+        header = run_header(self._session.snapshot(), resuming=resuming)
+        self._panels.header.show_header(header)
+        self._panels.plots.show_start(header.starting)
 
     def _show_list(self) -> None:
         self._panels.runs.show_rows(run_rows(self._run_list.summaries, time.time()))

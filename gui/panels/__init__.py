@@ -1,6 +1,7 @@
 """The panels of the window. Each subpackage is one card.
 
 - `details`: the tabs about a run
+- `settings_view`: the tab about what a run was trained with
 - `failure_card`: the card about a failed run, over the plots
 - `menu_bar`: the actions of the window by name, with their keys
 - `event_list`: the tab Events

@@ -1,4 +1,4 @@
-"""The tabs about a run: events, log, memory, processes, and the traceback of its error."""
+"""The tabs about a run: events, log, memory, processes, settings, and the traceback of its error."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from gui.panels.event_list import EventList
 from gui.panels.log.log_page import LogPage
 from gui.panels.memory.memory_tab import MemoryTab
 from gui.panels.memory.processes_tab import ProcessesTab
+from gui.panels.settings_view import SettingsView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gui.style.theme import Theme
 
-EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, ERROR_TAB = range(5)
-TAB_NAMES = ("events", "log", "memory", "processes", "error")
+EVENTS_TAB, LOG_TAB, MEMORY_TAB, PROCESSES_TAB, SETTINGS_TAB, ERROR_TAB = range(6)
+TAB_NAMES = ("events", "log", "memory", "processes", "settings", "error")
 """What the settings file calls the tabs."""
 RECIPE, SCRIPT = "recipe", "script"
 FIRST_TABS = {RECIPE: EVENTS_TAB, SCRIPT: LOG_TAB}
@@ -33,16 +34,17 @@ class DetailTabs(QStackedWidget):
         self.log = LogPage(theme)
         self.memory = MemoryTab(theme)
         self.processes = ProcessesTab(theme)
+        self.settings = SettingsView()
         self.error = QPlainTextEdit()
         self.error.setObjectName("errorView")
         self.error.setAccessibleName("Error of the run")
         self.error.setReadOnly(True)
         self.error.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
         self.tabs = QTabBar()
-        self.tabs.setAccessibleName("Events, log, memory, processes")
+        self.tabs.setAccessibleName("Events, log, memory, processes, settings")
         for title, page in (
             ("Events", self.events), ("Log", self.log), ("Memory", self.memory), ("Processes", self.processes),
-            ("Error", self.error),
+            ("Settings", self.settings), ("Error", self.error),
         ):  # fmt: skip
             self.tabs.addTab(title)
             self.addWidget(page)
@@ -58,7 +60,9 @@ class DetailTabs(QStackedWidget):
         self.tabs.tabBarClicked.connect(self._choose)
         self.tabs.currentChanged.connect(self._on_changed)
         self._shown_by_us = False
-        self.heading = _heading(self.tabs, self.log.controls)
+        self.tabs.currentChanged.connect(lambda tab: self.settings.controls.setVisible(tab == SETTINGS_TAB))
+        self.settings.controls.hide()
+        self.heading = _heading(self.tabs, self.log.controls, self.settings.controls)
 
     def show_kind(self, *, is_script: bool) -> None:
         """Show the tab that the user last chose for such runs, unless a run of this kind was shown before."""
@@ -98,6 +102,11 @@ class DetailTabs(QStackedWidget):
         is_visible = self.isVisible() and not self.window().isMinimized()
         return is_visible and self.currentIndex() in {MEMORY_TAB, PROCESSES_TAB}
 
+    @property
+    def shows_settings(self) -> bool:
+        """True if the tab Settings is chosen."""
+        return self.currentIndex() == SETTINGS_TAB
+
     def raise_processes(self) -> None:
         """Show the tab Processes."""
         self._show(PROCESSES_TAB)
@@ -135,8 +144,8 @@ class DetailTabs(QStackedWidget):
         self.processes.set_theme(theme)
 
 
-def _heading(tabs: QTabBar, controls: QWidget) -> QWidget:
-    """Return the tabs at the left and the controls of the log at the right."""
+def _heading(tabs: QTabBar, *controls: QWidget) -> QWidget:
+    """Return the tabs at the left, and at the right the controls of pages, of which one is visible."""
     heading = QWidget()
     grows = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
     grows.setHorizontalStretch(100)
@@ -145,5 +154,6 @@ def _heading(tabs: QTabBar, controls: QWidget) -> QWidget:
     layout.setContentsMargins(0, 0, 0, 0)
     layout.addWidget(tabs)
     layout.addStretch(1)
-    layout.addWidget(controls)
+    for each in controls:
+        layout.addWidget(each)
     return heading

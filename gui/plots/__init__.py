@@ -4,7 +4,7 @@
 - `picture`: a plot as a picture and as text
 - `plot_area`: all plots, with linked time axes
 - `base`: the base class of all plots
-- `loss`, `loss_controls`, `smoothing`, `ranks`, `y_range`: the plot of a metric, its controls, its band over ranks, and
-  its range
+- `loss`, `loss_controls`, `smoothing`: the plot of a metric, and its controls
+- `family`, `ranks`, `y_range`: a metric with its validation, its band over ranks, and its range
 - `device_plots`: utilisation and memory
 """

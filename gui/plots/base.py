@@ -78,6 +78,7 @@ class Plot(QFrame):
         """True while the y axis stays as the user moved it."""
         self.min_s = 0.0
         """Minimum seconds between two drawings of new readings."""
+        self._start_text = ""
         self._drawn: tuple[object, ...] | None = None
         self._drawn_at = 0.0
         self.canvas = Canvas(y_by_hand=self.y_by_hand)
@@ -284,9 +285,18 @@ class Plot(QFrame):
         self.empty.setText(self._empty_text())
         self._stack.setCurrentWidget(self.empty)
 
+    def show_start(self, text: str) -> None:
+        """Say what the run does while there are no measurements; the empty string: it does not start."""
+        if text != self._start_text:
+            self._start_text = text
+            if self._stack.currentWidget() is self.empty:
+                self.empty.setText(self._empty_text())
+
     def _empty_text(self) -> str:
         if self.run_series is None:
             return self.no_run
+        if self._start_text:
+            return f"{self._start_text[0].upper()}{self._start_text[1:]}"
         return self.no_data_yet.removesuffix(" yet") if self.run_series.training_ended else self.no_data_yet
 
     def _follow_x(self, run_series: RunSeries) -> None:

@@ -18,8 +18,9 @@ from gui.plots.items.value_marks import Crosses, EdgeArrows, EndLabel
 from gui.style.formatting import clock, number
 
 from .base import Plot
+from .family import VALIDATION, Family, families
 from .loss_controls import LossControls
-from .ranks import at_step, combine, mean_of, of_ranks, own_name
+from .ranks import at_step, combine, mean_of, own_name
 from .y_range import fitting_range
 
 if TYPE_CHECKING:
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
 
     from .base import OpenSpan, Span
 
-VALIDATION = "val_"
 RANKS_MEAN = "train, mean of ranks"
 NOW, LAST = "now {value}", "last {value}"
 """Labels at the end of the line: while the run trains, and after its end."""
+BECAME = "{name} became {value} at step {step}"
+BECAME_ON_ONE_RANK = "{name} of one rank became {value} at step {step}"
 END_ROOM_SHARE = 0.01
 """Room to the right of the last measurement, for the dot that marks it."""
 MARK_REACH_PX = 8
@@ -85,49 +87,33 @@ class LossPlot(Plot):
 
     def time_at(self, x: float) -> float | None:
         """Return the unix time at which the step at a position was measured; None beyond the first and the last."""
-        if self.run_series is None or not any(lines := self._train_and_validation(self.run_series)):
-            return None
-        axis, guide = self.axis(self.run_series), _guide(*lines)
-        if axis.column == "step":
-            return _between(axis.locate(x), guide.steps, guide.times)
-        return _between(axis.locate(x), guide.times, guide.times)
+        run_series = self.run_series
+        return None if run_series is None else self._family(run_series).time_at(self.axis(run_series), x)
 
     def place_time(self, time: float) -> float | None:
         """Return the position of the step measured at a unix time; None before the first and after the last."""
-        if self.run_series is None or not any(lines := self._train_and_validation(self.run_series)):
-            return None
-        axis, guide = self.axis(self.run_series), _guide(*lines)
-        column = _between(time, guide.times, guide.steps if axis.column == "step" else guide.times)
-        return None if column is None else float(axis.place(np.array([column]))[0])
+        run_series = self.run_series
+        return None if run_series is None else self._family(run_series).place_time(self.axis(run_series), time)
 
     def show_times(self, times: OpenSpan) -> None:
         """Show the steps measured in this range of unix times; keep what is shown if there are none."""
-        if self.run_series is not None and any(lines := self._train_and_validation(self.run_series)):
-            first, last = _guide(*lines).times[[0, -1]]
-            if (times[0] is None or times[0] < last) and (times[1] is None or times[1] > first):
-                super().show_times(times)
+        if self.run_series is not None and self._family(self.run_series).measured_in(*times):
+            super().show_times(times)
 
     def reading_at(self, x: float) -> HoverReading | None:
-        """Return the nearest step with its epoch, time and value, and the nearest validation."""
+        """Return the nearest step with its epoch, time and value, the nearest validation, and what marks mean there."""
         if self.run_series is None:
             return None
-        axis = self.axis(self.run_series)
-        train, validation = self._train_and_validation(self.run_series)
-        if not train and not validation:
+        axis, family = self.axis(self.run_series), self._family(self.run_series)
+        lines = [(ranks, *self._nearest(ranks, axis, x)) for ranks in (family.train, family.validation) if ranks]
+        if not lines:
             return None
-        found = [(ranks is train, ranks, self._nearest(ranks, axis, x)) for ranks in (train, validation) if ranks]
-        step, time = found[0][2]
+        _, step, time = lines[0]
         place = axis.place(np.array([step if axis.column == "step" else time]))
-        rows = [row for is_train, ranks, (near, _) in found for row in self._rows(is_train, ranks, near)]
-        return HoverReading(
-            x=float(place[0]),
-            rows=(
-                HoverRow(label=self._position_text(step, time)),
-                *rows,
-                *self._outside_rows(x),
-                *self._break_rows(train, axis, x),
-            ),
-        )
+        rows = [row for ranks, near, _ in lines for row in self._rows(ranks is family.train, ranks, near)]
+        position = HoverRow(label=self._position_text(step, time))
+        marks = [*self._outside_rows(x), *self._break_rows(family, axis, x)]
+        return HoverReading(x=float(place[0]), rows=(position, *rows, *marks))
 
     def _nearest(self, ranks: list[Series], axis: Axis, x: float) -> tuple[int, float]:
         """Return the nearest step and the time at which a rank reached it, in unix seconds."""
@@ -165,17 +151,19 @@ class LossPlot(Plot):
         where = "above the plot" if farthest > top else "below the plot"
         return [HoverRow(label=where, value=f"{value:.5g}", colour=self.theme.muted)]
 
-    def _break_rows(self, ranks: list[Series], axis: Axis, x: float) -> list[HoverRow]:
+    def _break_rows(self, family: Family, axis: Axis, x: float) -> list[HoverRow]:
         """Return what became of the metric at the cross near this position, if there is one."""
         reach = MARK_REACH_PX * self.canvas.pixel_size[0]
-        rows, name = [], self.controls.family.replace("_", " ")
-        for series in ranks:
-            for index in series.breaks(axis, x - reach, x + reach)[:1]:
-                became = "NaN" if np.isnan(series.values[index]) else "infinite"
-                which = name if len(ranks) == 1 else f"{name} of one rank"
-                text = f"{which} became {became} at step {number(float(series.steps[index]), 1)}"
-                rows.append(HoverRow(label=text, colour=self.theme.bad))
-        return rows[:1]
+        for ranks, name in ((family.train, family.name), (family.validation, VALIDATION + family.name)):
+            for series in ranks:
+                for index in series.breaks(axis, x - reach, x + reach)[:1]:
+                    text = (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK).format(
+                        name=name.replace("_", " "),
+                        value=_value_text(series.values[index], 1),
+                        step=number(float(series.steps[index]), 1),
+                    )
+                    return [HoverRow(label=text, colour=self.theme.bad)]
+        return []
 
     def _position_text(self, step: int, time: float) -> str:
         assert self.run_series is not None
@@ -190,48 +178,30 @@ class LossPlot(Plot):
         shown = {family, VALIDATION + family}
         return {name: series for name, series in metrics.items() if own_name(name, metrics) in shown}
 
-    def _train_and_validation(self, run_series: RunSeries) -> tuple[list[Series], list[Series]]:
-        """Return the training series and the validation series of each rank."""
-        family = self.controls.family
-        return of_ranks(run_series.metrics, family), of_ranks(run_series.metrics, VALIDATION + family)
+    def _family(self, run_series: RunSeries) -> Family:
+        return Family.of(run_series, self.controls.family)
 
     def _has_data(self, run_series: RunSeries) -> bool:
-        families = _families(run_series)
-        self.controls.offer_families(families)
-        self.title.setVisible(families == ["loss"])
+        names = families(run_series)
+        self.controls.offer_families(names)
+        self.title.setVisible(names == ["loss"])
         self.controls.offer_epochs("epoch" in run_series.axes)
-        return self.axis_name() in run_series.axes and any(
-            series.min is not None for ranks in self._train_and_validation(run_series) for series in ranks
-        )
+        return self.axis_name() in run_series.axes and self._family(run_series).has_number
 
     def _empty_text(self) -> str:
-        measured = self.run_series is not None and any(self._train_and_validation(self.run_series))
+        measured = self.run_series is not None and self._family(self.run_series).every
         if self.run_series is None or not measured or self.axis_name() not in self.run_series.axes:
             return super()._empty_text()
         name = self.controls.family.replace("_", " ")
         return f"All {name} values {'of this run' if self.run_series.training_ended else 'so far'} are NaN or infinite"
 
     def _whole_span(self, run_series: RunSeries) -> Span:
-        lo, hi = self._training_span(run_series)
+        lo, hi = self._family(run_series).span(self.axis(run_series))
         return lo, hi + END_ROOM_SHARE * (hi - lo)
 
-    def _training_span(self, run_series: RunSeries) -> Span:
-        """Return the range from the beginning of training to its last measurement."""
-        axis, every = (
-            self.axis(run_series),
-            [series for ranks in self._train_and_validation(run_series) for series in ranks],
-        )
-        if axis.column == "time":
-            first, last = axis.origin, max(float(series.times[-1]) for series in every)
-            lo, hi = axis.place(np.array([first, last]))
-            return float(lo), float(hi) or 1.0
-        last = max(float(series.steps[-1]) for series in every)
-        lo, hi = axis.place(np.array([0.0, max(last, 1.0)]))
-        return float(lo), float(hi)
-
     def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        train, validation = self._train_and_validation(run_series)
-        smoothing = self.controls.smoothing
+        family, smoothing = self._family(run_series), self.controls.smoothing
+        train, validation = family.train, family.validation
         if len(train) > 1:
             self._every.clear()
             self._draw_ranks(train, self._mean, self._spread, run_series=run_series, span=span, pixels=pixels)
@@ -282,56 +252,36 @@ class LossPlot(Plot):
         return [(x, np.log10(y)) for x, y in every] if self.controls.logarithmic else every
 
     def _place_marks(self, run_series: RunSeries) -> None:
-        train, _ = self._train_and_validation(run_series)
-        axis = self.axis(run_series)
-        self.arrows.show(self._heights(*self.canvas.x_range))
-        self.crosses.show(*self._breaks(train, axis))
-        self._place_newest(train, axis, over=run_series.training_ended is not None)
+        family, axis, visible = self._family(run_series), self.axis(run_series), self.canvas.x_range
+        self.arrows.show(self._heights(*visible))
+        x, before = family.breaks(axis, *visible)
+        self.crosses.show(x, self._height(before))
+        self._place_newest(family, axis, over=run_series.training_ended is not None)
         self.interruptions.show(run_series.interruptions if axis.column == "time" else (), axis)
 
-    def _breaks(self, ranks: list[Series], axis: Axis) -> tuple[Floats, Floats]:
-        """Return where values become NaN or infinite, and the heights of the values before, shape (n,) each."""
-        x, heights = [np.empty(0)], [np.empty(0)]
-        for series in ranks:
-            at = series.breaks(axis, *self.canvas.x_range)
-            x.append(axis.place((series.steps if axis.column == "step" else series.times)[at]))
-            heights.append(np.where(at > 0, series.values[at - 1], np.nan))
-        height = np.concatenate(heights)
-        if self.controls.logarithmic:
-            height = np.log10(np.where(height > 0, height, np.nan))
-        return np.concatenate(x), height
-
-    def _place_newest(self, ranks: list[Series], axis: Axis, *, over: bool) -> None:
+    def _place_newest(self, family: Family, axis: Axis, *, over: bool) -> None:
         """Label the end of the line: the mean if it is drawn, else the last value."""
-        newest = mean_of(self._newest(ranks))
-        if not np.isfinite(newest) or (self.controls.logarithmic and newest <= 0):
+        newest, _ = family.newest(self.controls.smoothing)
+        if not np.isfinite(newest):
             self.newest.hide()
             return
-        guide = _guide(ranks)
-        last = (guide.steps if axis.column == "step" else guide.times)[-1:]
-        height = np.log10(newest) if self.controls.logarithmic else newest
-        text = LAST.format(value=f"{newest:.3g}") if over else NOW.format(value=f"{newest:.3g}")
-        self.newest.show(float(axis.place(last)[0]), float(height), text)
+        end = max(float(series.steps[-1] if axis.column == "step" else series.times[-1]) for series in family.train)
+        text = (LAST if over else NOW).format(value=f"{newest:.3g}")
+        x, height = axis.place(np.array([end])), self._height(np.array([newest]))
+        self.newest.show(float(x[0]), float(height[0]), text)
 
-    def _newest(self, ranks: list[Series]) -> list[float]:
-        """Return the mean, or without smoothing the value, of the last step of each rank."""
-        weight = self.controls.smoothing
-        found = (series.mean_at(int(series.steps[-1]), weight) if weight else series.last for series in ranks)
-        return [value for value in found if value is not None]
+    def _height(self, values: Floats) -> Floats:
+        """Return the heights of values, shape (n,); NaN for what a logarithmic scale does not show."""
+        return np.log10(np.where(values > 0, values, np.nan)) if self.controls.logarithmic else values
 
     def _readout(self, run_series: RunSeries) -> list[HoverRow]:
-        train, validation = self._train_and_validation(run_series)
-        rows = []
-        newest = self._newest(train)
-        if newest:
-            is_mean = self.controls.smoothing > 0 or len(train) > 1
-            value = mean_of(newest) if len(newest) > 1 else newest[0]
-            if not np.isfinite(value):
-                is_mean, value = False, train[0].last or value
+        family, rows = self._family(run_series), []
+        if family.train:
+            value, is_mean = family.newest(self.controls.smoothing)
             label = "train mean" if is_mean else "train"
             rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=self.theme.train))
-        last = [series.last for series in validation if series.last is not None]
-        if last:
+        if family.validation:
+            last = [float(series.values[-1]) for series in family.validation]
             value = last[0] if len(last) == 1 else mean_of(last)
             rows.append(HoverRow(label="validation", value=_value_text(value, 4), colour=self.theme.validation))
         return rows
@@ -358,24 +308,6 @@ class LossPlot(Plot):
             self._shown_of = shown_of
             self.set_follow(True)
         self.invalidate()
-
-
-def _families(run_series: RunSeries) -> list[str]:
-    """Return the metrics without validation twins and other ranks: the loss first, then other losses."""
-    names = {own_name(name, run_series.metrics).removeprefix(VALIDATION): None for name in run_series.metrics}
-    if not names.keys() - {"learning_rate"}:
-        names = {"loss": None, **names}
-    return sorted(names, key=lambda name: (name != "loss", "loss" not in name, name == "learning_rate"))
-
-
-def _guide(*lines: list[Series]) -> Series:
-    """Return the series that has come farthest."""
-    return max((series for ranks in lines for series in ranks), key=lambda series: float(series.steps[-1]))
-
-
-def _between(at: float, known: Floats, wanted: Floats) -> float | None:
-    """Interpolate `wanted`, shape (n,), at a place among `known`, which does not decrease; None outside it."""
-    return float(np.interp(at, known, wanted)) if known[0] <= at <= known[-1] else None
 
 
 def _value_text(value: float, digits: int) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SHARES = (17, 10, 10)
 """Shares of the height from top to bottom; further plots get the last share."""
 MIN_HEIGHT_PX = 110
+LIVE_NOTE = "this machine now: the run has no readings"
 IDLE_S = 4.0
 """Seconds between two drawings while no run is shown: one pixel is then about a second."""
 
@@ -42,6 +43,10 @@ class PlotArea(QSplitter):
         self.setHandleWidth(8)
         self._theme = theme
         self.plots: dict[str, Plot] = {}
+        self.live_devices = True
+        """Whether the plots of the devices show the present, not the run."""
+        self._live_noted = False
+        """Whether they say so."""
 
     def create_plots(self) -> None:
         """Create the plots, once.
@@ -73,17 +78,28 @@ class PlotArea(QSplitter):
         menu.popup(plot.mapToGlobal(at))
 
     def show_series(
-        self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str]
-    ) -> None:
-        """Draw the run, or the present readings of the devices (`live`) if there is no run."""
+        self, run: RunSeries | None, live: RunSeries, colours: Mapping[str, str], labels: Mapping[str, str],
+        *, live_devices: bool,
+    ) -> None:  # fmt: skip
+        """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead."""
+        self.live_devices = live_devices
         for name, plot in self.plots.items():
-            plot.min_s = IDLE_S if run is None else 0.0
-            plot.show_series(run if run is not None or name == "lossPlot" else live, colours, labels)
+            is_live = live_devices and name != "lossPlot"
+            plot.min_s = IDLE_S if is_live or run is None else 0.0
+            plot.show_series(live if is_live else run, colours, labels)
+            if is_live and (run is not None or self._live_noted):
+                plot.set_note(LIVE_NOTE if run is not None else "")
+        self._live_noted = live_devices and run is not None
 
     def show_memory_note(self, text: str, tone: str) -> None:
         """Show the memory verdict in the head of the memory plot; the empty string removes it."""
-        if self.plots:
+        if self.plots and not self.live_devices:
             self.plots["memoryPlot"].set_note(text, tone)
+
+    def show_start(self, text: str) -> None:
+        """Say in the plot of the loss what the run does before its first step; the empty string: nothing."""
+        if self.plots:
+            self._loss.show_start(text)
 
     def show_facts(self, facts: RunFacts) -> None:
         """Mark how training ended."""

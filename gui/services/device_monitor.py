@@ -1,4 +1,4 @@
-"""The latest readings of the devices, and their history of the last minutes."""
+"""The latest readings of the devices, and their history of the last hour."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from core.devices.device import Sample
 
-KEPT_S = 600.0
-SLACK_S = 60.0
+KEPT_S = 3600.0
+"""Seconds of the history, which goes on while a run is shown: some megabytes for 8 GPUs."""
+SLACK_S = 120.0
 """Seconds by which the history may be longer than `KEPT_S` before it is cut."""
 WATCHED_PERIOD_S = 0.5
 UNWATCHED_PERIOD_S = 1.0
@@ -38,7 +39,7 @@ class DeviceMonitor:
         self.sampler = sampler or Sampler(period_s=UNWATCHED_PERIOD_S)
         self.survey = Survey()
         self.series = RunSeries()
-        """The readings of the last ten minutes or so."""
+        """The readings of the last hour or so."""
         self.stale_age_s: dict[str, int] = {}
         """By device id, the age in seconds of readings that are out of date."""
         self._period_s, self._processes_s = UNWATCHED_PERIOD_S, PROCESSES_S

@@ -10,6 +10,8 @@ import pytest
 from core.catalog import strategies
 from core.config import validation
 from core.runs.states import RunState
+from core.schema.events import Tail
+from core.schema.paths import EVENTS, worker_events
 from tests.support.listening import beyond_loopback
 from tests.support.running import CAME_UP, Followed, train
 from tests.support.strategy_runs import EPOCHS, LISTENERS, STEPS, TWO, spec_of
@@ -82,6 +84,20 @@ def test_every_synchronous_strategy_matches_the_single_device_curve(
     followed = strategy_runs[strategy.framework, strategy.name, accumulation]
     check_whole(followed)
     check_curve(followed, strategy_runs[strategy.framework, "single", 1], TOLERANCE[strategy.framework])
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("strategy", SYNCHRONOUS, ids=name)
+def test_workers_report_what_they_do_before_the_first_step(strategy: Strategy, strategy_runs: StrategyRuns) -> None:
+    run_dir = strategy_runs[strategy.framework, strategy.name, 1].run.dir
+    events = Tail(run_dir / EVENTS / worker_events(0)).read()
+    phases = [event["name"] for event in events if event["kind"] == "phase"]
+    assert [phases[0], phases[-1]] == ["framework", "step"]
+    assert [each for each in phases if each in {"recipe", "data"}] == ["recipe", "data"]
+    assert "model" in phases
+    assert ("join" in phases) == (strategy.name in {*MEETING, "multi_worker_mirrored"})
+    until = next(number for number, event in enumerate(events) if event["kind"] == "metrics")
+    assert all(event["kind"] != "phase" for event in events[until:])
 
 
 @pytest.mark.e2e

@@ -15,6 +15,8 @@ from core.runs.directory import launch_supervisor
 from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.runs.states import RunState
+from core.schema.events import Tail
+from core.schema.paths import EVENTS
 from core.schema.settings import StopTimeouts
 from core.system import processes
 from tests.support.acting import played
@@ -138,6 +140,13 @@ def loss():
     assert again.run.facts.error is None
     assert again.run.facts.traceback is None
     assert again.run_series.metrics["loss"].steps.tolist() == list(range(1, 61))
+    start = ["framework", "recipe", "model", "data"]  # the fake worker makes the model first
+    assert phases_of(again.run.dir) == [*start, "step", *start, "checkpoint", "step"]
+
+
+def phases_of(run_dir: Path) -> list[str]:
+    """Return what the first worker did before its first step, at each start."""
+    return [event["name"] for event in Tail(run_dir / EVENTS / "worker-0.jsonl").read() if event["kind"] == "phase"]
 
 
 def test_running_or_finished_run_cannot_be_resumed(runs_root: Path, tmp_path: Path) -> None:

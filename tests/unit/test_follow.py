@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,9 +11,20 @@ from core.cli import follow as following
 from core.cli.follow import LINE_EVERY_S, follow
 from core.runs.facts import RunFacts
 from core.runs.states import RunState
+from tests.support.running import make_spec
+
+if TYPE_CHECKING:
+    from core.schema.spec import RunSpec
 
 
-class Interrupted:
+class Recipe:
+    """What is asked of a run on a recipe."""
+
+    def spec(self) -> RunSpec:
+        return make_spec("digits_mlp")
+
+
+class Interrupted(Recipe):
     """A run in a given state; Ctrl-C is pressed once, then the run is stopped."""
 
     def __init__(self, state: RunState) -> None:
@@ -47,7 +59,7 @@ def test_ctrl_c_request_depends_on_the_run_state(state: RunState, asked: str, pr
     assert printed in out.getvalue().splitlines()
 
 
-class Training:
+class Training(Recipe):
     """A run that trains for `polls` polls; each loss is the number of the poll."""
 
     def __init__(self, polls: int) -> None:
@@ -69,6 +81,9 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+
+    def time(self) -> float:
+        return self.now
 
     def monotonic(self) -> float:
         return self.now

@@ -15,8 +15,9 @@ import pytest
 from core.cli import __main__, options, parse_choices
 from core.config import presets
 from core.config.build_spec import compose
-from core.config.choices import RecipeChoices
-from core.config.shell_command import shell_line
+from core.config.choices import RecipeChoices, ScriptChoices
+from core.config.script_check import ScriptCheckRequest, check_script, fill_in
+from core.config.shell_command import repeat_line, shell_line
 from core.devices.cpu import cpu_devices
 from core.schema.settings import ReleaseWatch
 from tests.support.running import make_spec, script_spec
@@ -107,6 +108,29 @@ def test_shell_command_of_a_recipe_parses_back_to_the_same_spec(tmp_path: Path) 
     choices = parse_choices.choices(parser.parse_args(words[2:], Namespace(arguments=[])))
     assert isinstance(choices, RecipeChoices)
     assert compose(choices, cpu_devices()) == spec
+
+
+def test_command_that_repeats_a_run_parses_back_to_the_same_spec(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print(1)\n")
+    recipe = make_spec("digits_cnn", devices="cpu:0,cpu:1", strategy="ddp", epochs=3, settings={"dropout": 0.5})
+    script = script_spec(
+        tmp_path / "train.py", "--data", "a b", cwd=tmp_path, environment={"LEVEL": "7 8"}, inherited=("HOME",),
+        expression="(?P<loss>\\S+)", release={"wait_s": 5.0}, name="it's",
+    )  # fmt: skip
+    for spec in (recipe, script):
+        cd, line = repeat_line(spec).split(" && ")
+        words = shlex.split(line)
+        before, _, after = "\0".join(words[2:]).partition("\0--\0")
+        parser = options.Parser()
+        options.add_run_options(parser)
+        arguments = Namespace(arguments=after.split("\0") if after else [])
+        choices = parse_choices.choices(parser.parse_args(before.split("\0"), arguments))
+        if isinstance(choices, ScriptChoices):
+            chosen = replace(choices, working_dir=shlex.split(cd)[1])
+            assert fill_in(check_script(ScriptCheckRequest.of(chosen)), chosen, cpu_devices()) == spec
+        else:
+            assert isinstance(choices, RecipeChoices)
+            assert compose(choices, cpu_devices()) == spec
 
 
 def test_shell_command_with_several_ranks_uses_torchrun(script: Path) -> None:

@@ -16,6 +16,7 @@ from core.schema.settings import Recipe, Script
 from core.schema.spec import RunSpec
 from core.series.run_series import RunSeries
 from gui.services.run_session import RunSession
+from gui.viewmodels.run.progress import progress_view
 from gui.viewmodels.run.run_header import RunSnapshot, run_header
 
 NOW = 1_700_000_000.0
@@ -64,6 +65,54 @@ def header(monkeypatch):
 )
 def test_header_names_how_the_script_was_started(header, spec, what):
     assert (header(at=1, spec=spec).name, header(at=1, spec=spec).what) == ("train", what)
+
+
+def test_header_of_a_starting_run_says_what_it_does(monkeypatch):
+    events = [
+        {"t": NOW, "kind": "supervisor", "pid": 7, "created": 3.5},
+        {"t": NOW, "kind": "state", "state": "starting"},
+        {"t": NOW, "kind": "worker", "rank": 0, "pid": 8, "created": 3.6, "devices": ["cpu:0"]},
+        {"t": NOW + 1, "kind": "phase", "rank": 0, "name": "framework"},
+    ]  # fmt: skip
+    monkeypatch.setattr(time, "time", lambda: NOW + 4.2)
+    starting = run_header(snapshot(fold(RunFacts(), events)))
+    assert (starting.label, starting.epoch, starting.fraction, starting.detail) == (
+        "Starting", "", None, "loading PyTorch 3 s"
+    )  # fmt: skip
+    assert starting.starting == starting.detail
+    stopping = fold(RunFacts(), [*events, {"t": NOW + 2, "kind": "state", "state": "stopping"}])
+    assert run_header(snapshot(stopping)).starting == ""
+
+
+@pytest.mark.parametrize(("saved", "where", "share"), [(True, "from step 7", 0.7), (False, "from the beginning", 0.0)])
+def test_resumed_run_keeps_its_bar_and_says_from_where_it_goes_on(monkeypatch, saved, where, share):
+    checkpoint = {"t": NOW, "kind": "checkpoint", "step": 7, "name": "step-7", "reason": "pause"}
+    losses = {"t": NOW, "kind": "metrics", "first": 1, "values": {"loss": [0.5] * 8}}
+    plan = {"t": NOW, "kind": "plan", "epochs": 5, "steps_per_epoch": 2, "samples_per_epoch": 64}
+    events = [
+        {"t": NOW, "kind": "supervisor", "pid": 7, "created": 3.5},
+        *({"t": NOW, "kind": "state", "state": state} for state in ("starting", "running")),
+        plan, losses, *([checkpoint] if saved else []),
+        *({"t": NOW, "kind": "state", "state": state} for state in ("releasing", "failed")),
+        {"t": NOW, "kind": "supervisor", "pid": 9, "created": 4.5},
+        {"t": NOW, "kind": "state", "state": "starting"},
+        {"t": NOW, "kind": "phase", "rank": 0, "name": "framework"},
+    ]  # fmt: skip
+    monkeypatch.setattr(time, "time", lambda: NOW + 3)
+    header = run_header(snapshot(fold(RunFacts(), events)))
+    assert (header.label, header.epoch, header.fraction, header.detail) == (
+        "Resuming", where, share, "loading PyTorch 3 s"
+    )  # fmt: skip
+    again = [{"t": NOW, "kind": "rewind", "step": 7}, plan, {"t": NOW, "kind": "phase", "rank": 0, "name": "step"}]
+    running = fold(RunFacts(), [*events, *again, {"t": NOW, "kind": "state", "state": "running"}])
+    assert (run_header(snapshot(running)).epoch, run_header(snapshot(running)).detail) == (
+        "epoch 4 of 5",
+        "first step 3 s",
+    )
+
+
+def snapshot(facts: RunFacts) -> RunSnapshot:
+    return RunSnapshot(id="a-run", facts=facts, spec=RECIPE_RUN, progress=progress_view(facts, None, time.time()))
 
 
 RECIPE_RUN = replace(

@@ -18,7 +18,7 @@ from gui.panels.devices.device_panel import MAX_CHARACTERS, digest
 from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.progress import ProgressLine
 from gui.panels.runs.run_list import RunList
-from gui.services.device_monitor import KEPT_S, DeviceMonitor
+from gui.services.device_monitor import KEPT_S, SLACK_S, DeviceMonitor
 from gui.style import formatting
 from gui.style.theme import DARK
 from gui.viewmodels.devices.device_rows import DeviceRows, OnDevices, short_name
@@ -239,13 +239,13 @@ class FakeSampler:
         return fresh
 
 
-def test_live_history_keeps_last_minutes():
+def test_live_history_keeps_last_hour():
     sampler = FakeSampler()
     monitor = DeviceMonitor(sampler)
-    for second in range(3000):
+    for second in range(0, 9000, 2):
         sampler.samples = [Sample(device_id="cpu:0", time=1000.0 + second, utilisation_percent=second % 100)]
         monitor.poll()
     series = monitor.series.utilisation["cpu:0"]
-    assert KEPT_S <= monitor.series.duration_s <= KEPT_S + 61
-    assert series.last == 2999 % 100
-    assert len(series) == pytest.approx(monitor.series.duration_s, abs=2)
+    assert KEPT_S - 2 <= monitor.series.duration_s <= KEPT_S + SLACK_S + 2
+    assert series.last == 8998 % 100
+    assert len(series) == pytest.approx(monitor.series.duration_s / 2, abs=2)

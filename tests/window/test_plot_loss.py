@@ -213,6 +213,10 @@ def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -
     assert loss.empty.text() == "All loss values of this run are NaN or infinite"
     draw(RunSeries(), loss)
     assert loss.empty.text() == "No measurements yet"
+    loss.show_start("loading PyTorch 3 s")
+    assert loss.empty.text() == "Loading PyTorch 3 s"
+    loss.show_start("")
+    assert loss.empty.text() == "No measurements yet"
 
 
 def test_metric_box_is_as_wide_as_its_text(plots, run_series) -> None:

@@ -5,4 +5,5 @@
 - `failure_view`: the card about a failure
 - `event_rows`: the tab Events
 - `run_rows`, `run_actions`: the list of runs, and what can be done with one
+- `settings_rows`: what a run was trained with
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,6 +84,8 @@ def progress_view(
     facts: RunFacts, losses: Series | None, now: float, script: ScriptProgress | None = None
 ) -> ProgressView | None:
     """Return the progress of a run at `now` (unix seconds); None while the total is unknown."""
+    if facts.plan is None and facts.earlier_plan is not None:  # it is being resumed
+        facts = replace(facts, plan=facts.earlier_plan, step=facts.checkpoint.step if facts.checkpoint else 0)
     if facts.plan is not None and facts.plan.steps > 0:
         return _plan_progress(facts, facts.plan, losses, now)
     if facts.progress is not None and facts.progress.total > 0:

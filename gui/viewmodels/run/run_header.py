@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from core.catalog import frameworks, strategies
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.requests import unanswered
+from core.runs.start_phases import start_words
 from core.runs.states import RunState, state_info
 from core.schema.settings import StopTimeouts, escalation_steps
 from gui.style.formatting import DASH, duration, number, rate, step_rate
@@ -59,8 +60,11 @@ class RunHeader:
     epoch: str = ""
     """The current epoch or step and their total."""
     fraction: float | None = None
+    starting: str = ""
+    """What the run does before its first step: `loading PyTorch 3 s`."""
     detail: str = ""
-    """Speed and time left; while stopping, the steps of the stop; after saving, the step saved."""
+    """Speed and time left; before the first step, what the run does; while stopping, the steps of the stop; after
+    saving, the step saved."""
     released: str = ""
     """The memory verdict once the run is over."""
     released_tone: str = ""
@@ -113,17 +117,19 @@ def run_header(run: RunSnapshot | None, *, resuming: bool = False) -> RunHeader:
     since_asked = time.monotonic() - run.stop_asked if run.stop_asked is not None else None
     forcing = _forcing(facts, now, asked=since_asked is not None)
     released, released_tone = released_words(facts)
+    starting = start_words(facts, frameworks.framework_title(run.spec.framework), now) if run.spec else ""
     return RunHeader(
-        label=state.label,
+        label="Resuming" if _is_resumed(facts) else state.label,
         tone=state.colour,
         mark=STATE_MARKS[facts.state],
         sentence=_sentence(run),
         name=run.spec.name if run.spec else run.id,
         owner=run.owner,
         what=_description(run.spec) if run.spec else "",
-        epoch=_position(progress) if progress else "",
+        epoch=_resumed_words(facts) if _is_resumed(facts) else _position(progress) if progress else "",
         fraction=progress.fraction if progress else None,
-        detail="resuming …" if resuming else _detail(run, now),
+        starting=starting,
+        detail="resuming …" if resuming else _detail(run, now, starting),
         released="" if resuming else released,
         released_tone=released_tone,
         saved=saved_words(facts.checkpoint, now),
@@ -185,7 +191,19 @@ def _position(progress: ProgressView) -> str:
     return f"{progress.unit.removesuffix('s')} {done} of {total}".lstrip()
 
 
-def _detail(run: RunSnapshot, now: float) -> str:
+def _is_resumed(facts: RunFacts) -> bool:
+    """Return whether it loads what it needs to go on after a pause, a stop or a failure."""
+    return facts.state is RunState.STARTING and facts.starts > 1
+
+
+def _resumed_words(facts: RunFacts) -> str:
+    """Return where it goes on, beside the state Resuming."""
+    if facts.checkpoint is None:
+        return "from the beginning"
+    return f"from step {number(facts.checkpoint.step, 1)}"
+
+
+def _detail(run: RunSnapshot, now: float, starting: str) -> str:
     facts, progress = run.facts, run.progress
     if facts.state is RunState.STOPPING and facts.stop_steps:
         return stop_progress(facts, now)
@@ -193,6 +211,8 @@ def _detail(run: RunSnapshot, now: float) -> str:
         return "saving …"
     if _shows_checkpoint(facts, now):
         return saved_words(facts.checkpoint, now)
+    if starting:
+        return starting
     if progress is not None:
         return _pace(facts, progress)
     took = took_s(facts) if run.spec and run.spec.script and state_info(facts.state).over else None

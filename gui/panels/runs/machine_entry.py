@@ -1,0 +1,27 @@
+"""The entry above the runs: this machine, with no run shown."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QPushButton, QWidget
+
+TITLE = "This machine"
+TIP = "Show the devices of this machine and what they did in the last hour, without a run (Esc)"
+
+
+class MachineEntry(QPushButton):
+    """Checked while no run is shown. A click leaves the shown run; pressing it again changes nothing."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(TITLE, parent)
+        self.setObjectName("machineEntry")
+        self.setProperty("role", "segment")
+        self.setStyleSheet("QPushButton { text-align: left; }")
+        self.setCheckable(True)
+        self.setChecked(True)
+        self.setToolTip(TIP)
+        self.setAccessibleDescription(TIP)
+        self.setAutoDefault(False)
+
+    def show_chosen(self, *, chosen: bool) -> None:
+        """Mark that no run is shown."""
+        self.setChecked(chosen)

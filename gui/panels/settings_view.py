@@ -1,0 +1,160 @@
+"""The tab Settings: what the shown run was trained with, in columns, with the command that repeats it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFontDatabase
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from gui.style.theme import mark
+from gui.widgets.forms.fields import row_of
+from gui.widgets.plain_text import PlainLabel
+from gui.widgets.table import empty_label
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QResizeEvent
+
+    from gui.viewmodels.run.settings_rows import RunSettings, SettingGroup, SettingRow
+
+LETTERS_PER_COLUMN = 36
+MAX_COLUMNS = 4
+
+
+class SettingsView(QScrollArea):
+    """Shows the settings of one run. `controls` is laid out in the heading of the card."""
+
+    copy_asked = Signal(str)
+    """This text is to be copied."""
+    command_asked = Signal()
+    """The command is to be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("settingsView")
+        self.setAccessibleName("Settings of the run")
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._shown: RunSettings | None = None
+        self._columns = 0
+        self._empty = ""
+        self.copy_button = _button("settingsCopyButton", "Copy all")
+        self.copy_button.setToolTip("Copy all settings as text")
+        self.command_button = _button("settingsCommandButton", "Copy command")
+        self.command_button.setToolTip("Copy the shell command that starts the same run")
+        self.controls = row_of(self.copy_button, self.command_button, spacing_px=8)
+        self.copy_button.clicked.connect(self._copy)
+        self.command_button.clicked.connect(self.command_asked)
+        self._fill()
+
+    def show_settings(self, settings: RunSettings | None, empty: str) -> None:
+        """Show these settings; None shows the sentence `empty` instead."""
+        if (settings, empty) != (self._shown, self._empty):
+            self._shown, self._empty = settings, empty
+            self._fill()
+        for button in (self.copy_button, self.command_button):
+            button.setEnabled(settings is not None)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Use as many columns as there is room for."""
+        super().resizeEvent(event)
+        if self._column_count() != self._columns:
+            self._fill()
+
+    def _copy(self) -> None:
+        if self._shown is not None:
+            self.copy_asked.emit(self._shown.text)
+
+    def _column_count(self) -> int:
+        column_px = LETTERS_PER_COLUMN * self.fontMetrics().averageCharWidth()
+        return max(1, min(self.viewport().width() // column_px, MAX_COLUMNS))
+
+    def _fill(self) -> None:
+        self._columns = self._column_count()
+        content = QWidget()
+        layout = QVBoxLayout(content)
+        layout.setContentsMargins(9, 6, 9, 6)
+        layout.setSpacing(10)
+        if self._shown is None:
+            layout.addWidget(empty_label(self._empty))
+        else:
+            narrow = [group for group in self._shown.groups if not group.is_wide]
+            wide = [group for group in self._shown.groups if group.is_wide]
+            layout.addLayout(_in_columns(narrow, self._columns))
+            layout.addLayout(_in_columns(wide, 1))
+            layout.addWidget(_command(self._shown.command))
+        layout.addStretch(1)
+        self.setWidget(content)
+
+
+def _in_columns(groups: list[SettingGroup], count: int) -> QHBoxLayout:
+    """Lay out groups in columns of about the same height, in their order."""
+    row = QHBoxLayout()
+    row.setSpacing(24)
+    heights = [len(group.rows) + 2 for group in groups]
+    share = sum(heights) / max(count, 1)
+    columns: list[list[SettingGroup]] = [[] for _ in range(count)]
+    filled = 0.0
+    for group, height in zip(groups, heights, strict=True):
+        columns[min(int((filled + height / 2) / share), count - 1)].append(group)
+        filled += height
+    for column in columns:
+        box = QVBoxLayout()
+        box.setSpacing(10)
+        for group in column:
+            box.addWidget(_group(group))
+        box.addStretch(1)
+        row.addLayout(box, 1)
+    return row
+
+
+def _group(group: SettingGroup) -> QWidget:
+    widget = QWidget()
+    grid = QGridLayout(widget)
+    grid.setContentsMargins(0, 0, 0, 0)
+    grid.setHorizontalSpacing(14)
+    grid.setVerticalSpacing(3)
+    grid.setColumnStretch(1, 1)
+    heading = PlainLabel(group.title)
+    heading.setProperty("role", "heading")
+    grid.addWidget(heading, 0, 0, 1, 2)
+    for number, row in enumerate(group.rows, 1):
+        label = PlainLabel(row.label)
+        label.setProperty("role", "muted")
+        label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+        grid.addWidget(label, number, 0)
+        grid.addWidget(_value(row), number, 1)
+    return widget
+
+
+def _value(row: SettingRow) -> PlainLabel:
+    value = PlainLabel(f"{row.value}  (default {row.usual})" if row.usual else row.value)
+    value.setAccessibleName(f"{row.label}: {value.text()}")
+    value.setWordWrap(True)
+    value.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+    value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    if row.usual:
+        mark(value, tone="accent")
+    return value
+
+
+def _command(command: str) -> PlainLabel:
+    label = PlainLabel(command)
+    label.setObjectName("settingsCommand")
+    label.setAccessibleName("Command that starts the same run")
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+    label.setStyleSheet(f'font-family: "{monospace}";')
+    return label
+
+
+def _button(name: str, text: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setObjectName(name)
+    button.setProperty("role", "flat")
+    button.setProperty("compact", True)
+    button.setAutoDefault(False)
+    return button

@@ -1,0 +1,232 @@
+"""What a run was trained with, in groups of named values: those that differ from the defaults first."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.catalog import recipes
+from core.catalog.frameworks import framework
+from core.catalog.strategies import strategy_of
+from core.config.choices import INTERRUPT_S
+from core.config.presets import secret_names
+from core.config.shell_command import repeat_line
+from core.schema.settings import Checkpoints, ReleaseWatch, StopTimeouts, Training
+from core.text import join_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from core.catalog.recipes import RecipeFile
+    from core.runs.facts import RunFacts
+    from core.runs.software import Source
+    from core.schema.spec import RunSpec
+
+HIDDEN = "hidden"
+"""In the place of a value that looks like a secret."""
+FROM_RECIPE, OFF = "from the recipe", "off"
+TRAINING = {
+    "epochs": "Epochs", "batch_size": "Global batch", "learning_rate": "Learning rate", "schedule": "Schedule",
+    "warmup_steps": "Warm-up steps", "weight_decay": "Weight decay", "gradient_clip": "Gradient clipping",
+    "patience": "Stop early after", "stop_on_nan": "Stop on NaN", "precision": "Precision",
+    "accumulation": "Accumulation", "micro_batches": "Micro-batches", "loader_workers": "Data-loader workers",
+    "seed": "Seed", "compile": "Compile",
+}  # fmt: skip
+CHECKPOINTS = {"unit": "Save", "every": "Every", "keep": "Keep latest", "best": "Keep best"}
+RELEASE = {"tolerance_mb": "Memory tolerance in MB", "wait_s": "Memory wait in s"}
+STOPPING = {"ask_s": "Stop request in s", "interrupt_s": "SIGINT in s", "terminate_s": "SIGTERM in s"}
+NONE = {"learning_rate": FROM_RECIPE, "weight_decay": FROM_RECIPE, "gradient_clip": OFF, "patience": OFF}
+"""What None means, by field."""
+SCRIPT_PACKAGES = ("torch", "tensorflow", "keras", "jax", "numpy", "lightning", "transformers", "accelerate")
+"""Packages whose versions are shown if they are installed: of a recipe's framework too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """One value."""
+
+    label: str
+    value: str
+    usual: str = ""
+    """The default, where the value differs from it; else the empty string."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingGroup:
+    """Values that belong together."""
+
+    title: str
+    rows: tuple[SettingRow, ...]
+    is_wide: bool = False
+    """Whether the values are long, such as paths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """All groups, and the command that starts the same run."""
+
+    groups: tuple[SettingGroup, ...]
+    command: str
+
+    @property
+    def text(self) -> str:
+        """Everything as plain text."""
+        lines = []
+        for group in self.groups:
+            lines.append(group.title)
+            lines += [f"  {row.label}: {row.value}{_default(row)}" for row in group.rows]
+            lines.append("")
+        return "\n".join([*lines, "Command", f"  {self.command}", ""])
+
+
+def run_settings(spec: RunSpec, facts: RunFacts, labels: Mapping[str, str], run_dir: str) -> RunSettings:
+    """Return what a run was trained with. `labels`: names of devices by id."""
+    named = [*_training_groups(spec)] if spec.script is None else [*_script_groups(spec)]
+    named += [
+        ("After training", [*_rows(spec.release, ReleaseWatch(), RELEASE), *_stop_rows(spec)]),
+    ]
+    changed = [row for _, rows in named for row in rows if row.usual]
+    groups = [
+        SettingGroup(title="Changed from the defaults", rows=tuple(changed)),
+        SettingGroup(title="Where", rows=tuple(_where(spec, labels))),
+        SettingGroup(title="Software", rows=tuple(_software(facts))),
+        *(SettingGroup(title=title, rows=tuple(row for row in rows if not row.usual)) for title, rows in named),
+        SettingGroup(title="Folders", rows=tuple(_folders(spec, run_dir)), is_wide=True),
+    ]
+    return RunSettings(groups=tuple(group for group in groups if group.rows), command=repeat_line(spec))
+
+
+def _default(row: SettingRow) -> str:
+    return f" (default: {row.usual})" if row.usual else ""
+
+
+def _rows(values: object, usual: object, labels: Mapping[str, str]) -> list[SettingRow]:
+    """Return the fields of a dataclass as rows, with the default where they differ."""
+    known = {item.name for item in fields(values)}  # type: ignore[arg-type]  # always one of our dataclasses
+    return [
+        SettingRow(
+            label=label,
+            value=_text(name, getattr(values, name)),
+            usual=_text(name, getattr(usual, name)) if getattr(values, name) != getattr(usual, name) else "",
+        )
+        for name, label in labels.items()
+        if name in known
+    ]
+
+
+def _text(name: str, value: object) -> str:
+    if value is None:
+        return NONE.get(name, "none")
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if name == "patience":
+        return f"{value} epochs" if value != 1 else "1 epoch"
+    return str(value) or "(empty)"
+
+
+def _training_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
+    left_out = {
+        *(() if spec.strategy == "pipeline" else ("micro_batches",)),
+        *(() if spec.framework == "pytorch" else ("loader_workers",)),
+    }
+    shown = {name: label for name, label in TRAINING.items() if name not in left_out}
+    recipe = _recipe_now(spec)
+    rate = recipe.learning_rate if recipe is not None else None  # a run keeps the rate that it found in the recipe
+    yield "Training", _rows(spec.training, Training(learning_rate=rate), shown)
+    yield "Recipe", _recipe_rows(spec, recipe)
+    counted = spec.checkpoints.unit not in {"auto", "never"}
+    labels = {name: label for name, label in CHECKPOINTS.items() if name != "every" or counted}
+    yield "Checkpoints", _rows(spec.checkpoints, Checkpoints(), labels)
+
+
+def _recipe_now(spec: RunSpec) -> RecipeFile | None:
+    """Return the recipe's file as it is now; None if it cannot be read any more."""
+    try:
+        return recipes.read(Path(spec.own_recipe.path))
+    except ValueError:
+        return None
+
+
+def _recipe_rows(spec: RunSpec, recipe: RecipeFile | None) -> list[SettingRow]:
+    """Return the recipe's own settings, with the defaults of its file if that can be read."""
+    usual = {each.name: each.default for each in recipe.settings} if recipe is not None else {}
+    return [
+        SettingRow(
+            label=name,
+            value=_text(name, value),
+            usual=_text(name, usual[name]) if name in usual and usual[name] != value else "",
+        )
+        for name, value in spec.own_recipe.settings.items()
+    ]
+
+
+def _script_groups(spec: RunSpec) -> Iterator[tuple[str, list[SettingRow]]]:
+    script = spec.script
+    assert script is not None
+    arguments = shlex.join(script.arguments)
+    rows = [SettingRow(label="Arguments", value=arguments or "none")]
+    if script.expression:
+        rows.append(SettingRow(label="Log pattern", value=script.expression))
+    yield "Script", rows
+    secret = set(secret_names(spec))
+    variables = [
+        SettingRow(label=name, value=HIDDEN if name in secret else value or "(empty)")
+        for name, value in script.environment.items()
+    ]
+    variables += [SettingRow(label=name, value="from the environment at the start") for name in script.inherited]
+    yield "Variables", variables
+
+
+def _stop_rows(spec: RunSpec) -> list[SettingRow]:
+    usual = StopTimeouts() if spec.script is None else StopTimeouts(interrupt_s=INTERRUPT_S)
+    return _rows(spec.ladder, usual, STOPPING)
+
+
+def _where(spec: RunSpec, labels: Mapping[str, str]) -> Iterator[SettingRow]:
+    try:
+        strategy = strategy_of(spec).title
+        title = "" if spec.script else framework(spec.framework).title
+    except ValueError:  # of a newer version
+        strategy, title = spec.strategy, spec.framework
+    if title:
+        yield SettingRow(label="Framework", value=title)
+    yield SettingRow(label="Strategy", value=strategy)
+    yield SettingRow(label="Devices", value=join_names(labels.get(each, each) for each in spec.devices))
+    if any(not each.startswith("cpu:") for each in spec.devices):
+        yield SettingRow(label="GPU names", value="by UUID" if spec.cuda_ids == "uuid" else "by number")
+    if spec.allow_open_ports:
+        yield SettingRow(label="Open ports", value="allowed")
+
+
+def _software(facts: RunFacts) -> Iterator[SettingRow]:
+    software = facts.software
+    if software is not None:
+        yield SettingRow(label="Python", value=software.version)
+        installed = {name.lower().replace("_", "-"): version for name, version in software.packages.items()}
+        for name in SCRIPT_PACKAGES:
+            if name in installed:
+                yield SettingRow(label=name, value=installed[name])
+        if software.trainyard:
+            yield SettingRow(label="Trainyard", value=software.trainyard)
+        yield SettingRow(label="Packages", value=f"{len(software.packages)} installed")
+    if facts.source is not None:
+        yield SettingRow(label="Git commit", value=_commit(facts.source))
+
+
+def _commit(source: Source) -> str:
+    parts = [source.commit[:12] or "no commit yet"]
+    parts += [f"branch {source.branch}"] if source.branch else []
+    parts += ["with uncommitted changes"] if source.changed else ["nothing uncommitted"]
+    return ", ".join(parts)
+
+
+def _folders(spec: RunSpec, run_dir: str) -> Iterator[SettingRow]:
+    workload = spec.own_recipe.path if spec.script is None else spec.script.path or f"python -m {spec.script.module}"
+    yield SettingRow(label="Recipe" if spec.script is None else "Script", value=workload)
+    yield SettingRow(label="Python", value=spec.python)
+    yield SettingRow(label="Working folder", value=spec.working_dir)
+    yield SettingRow(label="Run folder", value=run_dir)

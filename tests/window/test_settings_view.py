@@ -1,0 +1,95 @@
+"""The tab Settings: what differs from the defaults first, software, folders, and a command that repeats the run."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from itertools import pairwise
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea
+
+from core.runs.facts import RunFacts
+from core.runs.software import Software, Source
+from gui.panels.settings_view import SettingsView
+from gui.viewmodels.run.settings_rows import run_settings
+from tests.support.recorded import recorded
+from tests.support.running import make_spec, script_spec
+
+
+def test_tab_shows_settings_of_the_run_and_copies_them(drive, runs_root):
+    run_dir = recorded(runs_root, more=[
+        {"kind": "software", "version": "3.12.9", "packages": {"torch": "2.13.0"}, "trainyard": "0.1.0"},
+        {"kind": "source", "folder": "/r", "commit": "5b1f" * 10, "branch": "topic", "changed": True},
+    ])  # fmt: skip
+    panel = drive()
+    view = panel.window.findChild(QScrollArea, "settingsView")
+    panel.open_tab("Settings")
+    assert view.isVisible()
+    assert view.findChild(QLabel).text() == "No run is shown. The settings of a run appear here."
+    panel.until(lambda: panel.runs.count() == 1)
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until_state("Finished")
+    texts = [label.text() for label in view.findChildren(QLabel)]
+    assert {"2.13.0", "5b1f5b1f5b1f, branch topic, with uncommitted changes", str(run_dir)} <= set(texts)
+    assert "3.12.9" in texts
+    copy = panel.window.findChild(QPushButton, "settingsCopyButton")
+    assert copy.isVisible()
+    panel.qtbot.mouseClick(copy, Qt.MouseButton.LeftButton)
+    assert "torch: 2.13.0" in QGuiApplication.clipboard().text()
+    panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "settingsCommandButton"), Qt.MouseButton.LeftButton)
+    assert "trainyard run " in QGuiApplication.clipboard().text()
+    panel.open_tab("Log")
+    assert not copy.isVisible()
+
+
+def test_changed_values_come_first_with_their_defaults():
+    spec = make_spec("digits_mlp", epochs=3, gradient_clip=0.5)
+    first, *others = run_settings(spec, RunFacts(), {"cpu:0": "CPU 0"}, "/runs/a").groups
+    assert first.title == "Changed from the defaults"
+    assert [(row.label, row.value, row.usual) for row in first.rows] == [
+        ("Epochs", "3", "10"), ("Gradient clipping", "0.5", "off"),
+    ]  # fmt: skip
+    rows = {row.label: row.value for group in others for row in group.rows}
+    assert not {"Epochs", "Micro-batches"} & rows.keys()
+    assert (rows["Global batch"], rows["Devices"], rows["Run folder"]) == ("64", "CPU 0", "/runs/a")
+
+
+def test_secrets_of_a_script_stay_hidden(tmp_path):
+    (tmp_path / "train.py").write_text("print(1)\n")
+    spec = script_spec(tmp_path / "train.py", cwd=tmp_path)
+    assert spec.script is not None
+    variables = {"API_KEY": "sesame", "LEVEL": "7", "PROXY": "http://me:sesame@host/"}
+    spec = replace(spec, script=replace(spec.script, environment=variables, inherited=("TOKEN",)))
+    shown = run_settings(spec, RunFacts(), {}, "/runs/a")
+    assert "sesame" not in shown.text
+    assert "LEVEL: 7" in shown.text
+    words = shlex.split(shown.command.partition(" && ")[2])
+    assert [word for before, word in pairwise(words) if before == "--env"] == [
+        "LEVEL=7", "TOKEN", "API_KEY", "PROXY",
+    ]  # fmt: skip
+
+
+def test_run_without_records_says_only_what_is_known():
+    shown = run_settings(make_spec("digits_mlp"), RunFacts(), {}, "/runs/a")
+    assert "Git commit" not in shown.text
+    assert "installed" not in shown.text
+
+
+def test_view_uses_the_room_that_it_has(qtbot):
+    spec = make_spec("digits_mlp", epochs=3)
+    facts = RunFacts(software=Software(version="3", packages={"torch": "2"}),
+                     source=Source(folder="/r", commit="", branch="", changed=False))  # fmt: skip
+    view = SettingsView()
+    qtbot.addWidget(view)
+    view.show_settings(run_settings(spec, facts, {}, "/runs/a"), "")
+    view.show()
+    lefts = []
+    for width in (1600, 420):
+        view.resize(width, 300)
+        labels = {label.text(): label for label in view.findChildren(QLabel)}
+        qtbot.waitUntil(lambda labels=labels: labels["Epochs"].isVisible(), timeout=5000)
+        lefts.append(labels["Training"].mapTo(view, labels["Training"].rect().topLeft()).x())
+        assert view.widget().width() <= view.viewport().width()
+    assert lefts[0] > lefts[1]
