@@ -141,7 +141,7 @@ class _Progress:
             self.say(text)
         self._notices = len(facts.notices)
         not_released = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
-        for sentence in (facts.stopped_processes, facts.stalled, facts.waiting, *not_released):
+        for sentence in (facts.stopped_processes, facts.stalled, *facts.slowed.values(), facts.waiting, *not_released):
             if sentence and sentence not in self._shown:
                 self._shown.add(sentence)
                 self.say(sentence)

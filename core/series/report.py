@@ -71,6 +71,7 @@ def document(run: Run) -> Json:
         "ended": facts.ended,
         "error": facts.error,
         "stalled": facts.stalled,
+        "slowed": dict(facts.slowed),
         "stopped_processes": facts.stopped_processes,
         "notices": list(facts.notices),
         "software": asdict(facts.software) if facts.software else None,

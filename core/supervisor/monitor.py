@@ -1,4 +1,4 @@
-"""What a supervisor watches besides its workers: device memory, use of unticked devices, and steps that stay away.
+"""What a supervisor watches besides its workers: memory and heat of devices, use of unticked ones, and missing steps.
 
 Loaded after the processes of the run have been started, so that a user's program does not wait for this import.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from core.catalog.strategies import strategy_of
 from core.memory_watch.verdict import enumerated
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.facts import ALL_ENDED
 from core.runs.verdicts import release_fields
+from core.supervisor.slowdown import SlowdownWatch
 from core.supervisor.stall import StallWatch
 from core.supervisor.unticked_devices import UntickedDeviceWatch
 from core.system.process_info import ended_fields
@@ -51,6 +53,7 @@ class RunMonitor:
         self._watch.begin(before)
         self._unticked = UntickedDeviceWatch(spec.devices, lambda: [each.pid for each in own.find()])
         self._stall = StallWatch(spec.devices)
+        self._slowdown = SlowdownWatch(spec.devices, waits=_ranks_wait(spec))
 
     def poll(self, step: int | None, *, trains: bool) -> None:
         """Take new readings and record what they show. `step`: see `StallWatch.poll`. Raises `RecordError`."""
@@ -58,6 +61,8 @@ class RunMonitor:
         now, survey = time.monotonic(), self._readings.survey
         for use in self._unticked.poll(survey, now):
             self._write("stray", **use.to_event())
+        for slowdown in self._slowdown.poll(survey, now) if trains else ():
+            self._write("slowed", **slowdown.to_event())
         # A stall is only reported: a validation or a download may take as long.
         if trains and (text := self._stall.poll(step, survey, now)) is not None:
             self._write("stall", text=text)
@@ -83,6 +88,11 @@ class RunMonitor:
     def leaves_processes(self) -> bool:
         """Whether processes of the run are left that a signal may still end."""
         return any(not each.stuck for each in self._watch.survivors)
+
+
+def _ranks_wait(spec: RunSpec) -> bool:
+    """Return whether the devices of the run wait for each other in every step, as far as that is known."""
+    return spec.script is None and strategy_of(spec).processes != "parameter_server"
 
 
 def watch_release(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from core.devices.device import Device, Sample, Survey
-from core.runs.facts import EscalationStep, Plan, RunFacts
+from core.runs.facts import EscalationStep, Plan, RunFacts, fold
 from core.runs.index import RunSummary
 from core.runs.states import RunState
 from core.series.run_series import RunSeries
@@ -25,7 +25,7 @@ from gui.viewmodels.devices.device_rows import DeviceRows, OnDevices, short_name
 from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.progress import progress_view
 from gui.viewmodels.run.run_header import RunHeader, stop_progress
-from gui.viewmodels.run.run_messages import run_message
+from gui.viewmodels.run.run_messages import Message, run_message
 from gui.viewmodels.run.run_rows import RunRow, run_rows
 
 PLAN = Plan(epochs=10, steps_per_epoch=100, samples_per_epoch=6400)
@@ -175,6 +175,15 @@ def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
 
 
 # -- messages ------------------------------------------------------------------------------------
+
+
+def test_slow_device_is_in_the_strip_as_long_as_it_is_slow():
+    hot = {"t": 2.0, "kind": "slowed", "device": "GPU-2", "text": "GPU 2 is slowed down: 91 °C."}
+    running = fold(RunFacts(), [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")])
+    slow = fold(running, [hot])
+    assert run_message(slow, None, 0) == Message(text=hot["text"], tone="warn", details=False)
+    assert run_message(fold(slow, [{**hot, "text": ""}]), None, 0).text == ""
+    assert run_message(fold(slow, [{"t": 3.0, "kind": "state", "state": "releasing"}]), None, 0).text == ""
 
 
 def test_unusable_spec_is_reported_in_strip_and_the_failure_of_a_run_in_its_card():

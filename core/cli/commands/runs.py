@@ -113,7 +113,15 @@ def show(options: Namespace) -> int:
     for line in release_lines(run.facts):
         say(f"  {line}")
     facts, log = run.facts, log_of(run) if run.facts.error else None
-    for sentence in (facts.error, facts.stopped_processes, facts.stalled, *facts.notices, log, lost_remedy(run)):
+    for sentence in (
+        facts.error,
+        facts.stopped_processes,
+        facts.stalled,
+        *facts.slowed.values(),
+        *facts.notices,
+        log,
+        lost_remedy(run),
+    ):
         if sentence:
             say(f"  {sentence}".replace("\n", "\n    "), lines=True)
     return 0

@@ -34,7 +34,7 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
     seen = seen_words(facts, now)
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # the run may have ended long ago
     unticked = [use.sentence for use in facts.unticked_device_uses]
-    stalled = [each for each in (facts.stopped_processes, facts.stalled) if each]
+    stalled = [each for each in (facts.stopped_processes, facts.stalled) if each] + list(facts.slowed.values())
     notices = [] if facts.error or spec_problem else [*stalled, *facts.notices]
     bad = bool(spec_problem or unticked or held_tone == "bad")
     texts = [*([spec_problem] if spec_problem else []), *unticked, *since, *held, *notices]
