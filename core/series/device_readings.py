@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.devices.device import SLOWDOWNS
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.series.min_max_tree import Floats
     from core.series.series import Series
 
-HEAT = ("temperature", "power", "clock", "slowed")
+HEAT = ("temperature", "power", "clock")
 """The readings that few users look at, in the order of `Heat`."""
 Heat = tuple[float | None, float | None, float | None, Collection[str]]
 """A reading: degrees Celsius, watts, megahertz of the multiprocessors, and words of `SLOWDOWNS`. None: no reading."""
@@ -65,25 +63,29 @@ class HeatReadings:
         """Keep what is pending as one block of numbers: a row of times, and one for each of `HEAT`."""
         if self._pending:
             times, readings = zip(*self._pending, strict=True)
-            *columns, slowdowns = zip(*readings, strict=True)
-            slowed = [slowdown_number(words) for words in slowdowns] if any(slowdowns) else np.zeros(len(times))
-            self._blocks.append(np.array([times, *columns, slowed], dtype=np.float64))
+            temperatures, powers, clocks, _ = zip(*readings, strict=True)
+            self._blocks.append(np.array([times, temperatures, powers, clocks], dtype=np.float64))
             self._pending.clear()
 
 
-def slowdown_number(words: Collection[str]) -> float:
-    """Return one number for reasons in words: one bit each, and one bit if there are only words of newer versions."""
-    if not words:
-        return 0.0
-    known = sum(1 << place for place, word in enumerate(SLOWDOWNS) if word in words)
-    return float(known or 1 << len(SLOWDOWNS))
+@dataclass(slots=True, kw_only=True)
+class Slowdown:
+    """A time in which a device was slowed down. Times are unix seconds of readings."""
+
+    since: float
+    until: float
+    words: tuple[str, ...]
+    """The reasons: see `core.devices.device.SLOWDOWNS`."""
+    over: bool = False
 
 
-def slowdown_words(number: float) -> tuple[str, ...]:
-    """Return the reasons of a number of `slowdown_number`; none for 0 and NaN."""
-    bits = int(number) if number > 0 else 0
-    found = tuple(word for place, word in enumerate(SLOWDOWNS) if bits >> place & 1)
-    return found or (("slowed down",) if bits else ())
+def note_slowdown(known: list[Slowdown], at: float, words: tuple[str, ...]) -> None:
+    """Add what a reading said about slowdowns; no words: the device is not slowed down, or there was no reading."""
+    last = known[-1] if known and not known[-1].over else None
+    if last is not None:
+        last.until, last.over = max(at, last.until), last.words != words
+    if words and (last is None or last.over):
+        known.append(Slowdown(since=at, until=at, words=words))
 
 
 def _floats(numbers: Sequence[float | None]) -> Floats:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings
+from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings, note_slowdown
 from core.series.series import STEP, Axis, Series
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from core.series.device_readings import Heat
+    from core.series.device_readings import Heat, Slowdown
     from core.series.min_max_tree import Floats
 
 MAX_SERIES = 2000
@@ -52,6 +52,8 @@ class RunSeries:
         self._heat: dict[str, dict[str, Series]] = {name: {} for name in HEAT}
         self._heat_readings: dict[str, HeatReadings] = {}
         """Likewise. Most windows never show them, and no window does so at first."""
+        self.slowdowns: dict[str, list[Slowdown]] = {}
+        """By device id, in order of time."""
         self.steps_per_epoch: int | None = None
         self.started: float | None = None
         """Unix time of the first event."""
@@ -96,11 +98,6 @@ class RunSeries:
     def clock(self) -> dict[str, Series]:
         """Megahertz of the multiprocessors by device id, like `temperature`."""
         return self._heat_series("clock")
-
-    @property
-    def slowed(self) -> dict[str, Series]:
-        """Why a device was slowed down, by device id: numbers for `slowdown_words`, 0 if it was not."""
-        return self._heat_series("slowed")
 
     @property
     def trained(self) -> list[tuple[float, float]]:
@@ -245,6 +242,8 @@ class RunSeries:
         readings.times.append(at)
         readings.utilisation.append(utilisation_percent)
         readings.memory.append(memory_used_bytes)
+        if heat[3] or device_id in self.slowdowns:
+            note_slowdown(self.slowdowns.setdefault(device_id, []), float(at), tuple(map(str, heat[3])))
         kept = self._heat_readings.get(device_id)
         if kept is None:
             if heat == NO_HEAT and device_id not in self._heat["temperature"]:

@@ -56,4 +56,5 @@ class DeviceController(QObject):
 
     def _pass_on_ticks(self) -> None:
         ticked = self._panel.table.ticked()
+        self._panels.plots.show_ticks(ticked)
         self._panels.setup.show_devices([each for each in self._monitor.survey.devices if each.id in ticked])

@@ -25,7 +25,7 @@ from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import ColouredLabel, PlainLabel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from PySide6.QtGui import QPaintEvent
 
@@ -194,6 +194,9 @@ class Plot(QFrame):
             self.set_note("")
             self.show_crosshair(None)
             self.set_follow(True)
+
+    def emphasise(self, devices: Collection[str] | None) -> None:
+        """Draw the other devices faintly; None, or no device, draws all alike. A plot without devices ignores this."""
 
     def set_note(self, text: str, tone: str = "") -> None:
         """Show a text instead of the read-out (`tone`: good, warn, bad); the empty string removes it."""

@@ -1,4 +1,4 @@
-"""Plots with one line per device: utilisation and memory."""
+"""Plots with one line per device: what they share, and the memory."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.units import BYTES_PER_GB
+from gui.plots.items.canvas import TOP_MARGIN_PX
 from gui.plots.items.end_mark import HEIGHT_PX
 from gui.plots.items.hover import HoverReading, HoverRow
+from gui.plots.items.margin_labels import MarginLabel, MarginLabels
 from gui.plots.items.multi_line import LineData, MultiLineItem
-from gui.style.formatting import clock
+from gui.style.device_colours import faint
+from gui.style.formatting import DASH, clock
 
 from .base import Plot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from core.series.run_series import RunSeries
     from core.series.series import Series
@@ -25,10 +28,15 @@ if TYPE_CHECKING:
 
 READOUTS_UP_TO = 4
 """Maximum number of devices whose newest values fit beside the title."""
+CPU_PREFIX = "cpu:"
 
 
 class DevicePlot(Plot):
-    """Readings of the devices over the time of the run, one colour per device."""
+    """Readings of the devices over the time of the run, one colour per device, with its name at the end of its line.
+
+    While the present readings are shown, devices that are not ticked are faint, and CPU devices beside GPUs are left
+    out.
+    """
 
     no_data_yet = "No readings yet"
     scale = 1.0
@@ -36,7 +44,10 @@ class DevicePlot(Plot):
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
         super().__init__(name=name, title=title, theme=theme)
+        self._ticked: frozenset[str] | None = None
         self._multi_line = MultiLineItem(self.canvas.getPlotItem())
+        self.margin = MarginLabels(self.canvas)
+        self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.margin.width_px, 0)
         self.set_theme(theme)
 
     def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
@@ -47,37 +58,52 @@ class DevicePlot(Plot):
         """Return a scaled reading with its unit."""
         raise NotImplementedError
 
+    def emphasise(self, devices: Collection[str] | None) -> None:
+        """Draw the other devices faintly; None, or no device, draws all alike. None also draws CPU devices always."""
+        ticked = None if devices is None else frozenset(devices)
+        if ticked != self._ticked:
+            self._ticked = ticked
+            self._apply_theme(self.theme)
+            self.invalidate()
+
     def lines(self) -> dict[str, LineData]:
         """Return the lines by device id."""
         return self._multi_line.lines
 
-    def reading_at(self, x: float) -> HoverReading | None:
-        """Return the time and the nearest reading of each device."""
-        if self.run_series is None or not self._has_data(self.run_series):
-            return None
-        axis = self.axis(self.run_series)
-        points = {device: series.nearest(axis, x) for device, series in self._ordered(self.run_series).items()}
-        found = {device: point for device, point in points.items() if point is not None}
-        times = [point.time - axis.origin for point in found.values()]
-        at = min(times, key=lambda time: abs(time - x))
-        rows = (self._row(device, point.value) for device, point in found.items())
-        return HoverReading(x=at, rows=(HoverRow(label=clock(at)), *rows))
-
-    def _ordered(self, run_series: RunSeries) -> dict[str, Series]:
+    def shown(self, run_series: RunSeries) -> dict[str, Series]:
         """Return the readings in the order of the device list, those of devices that are not in it last."""
         readings = self.readings(run_series)
         listed = [device for device in self.colours if device in readings]
-        return {device: readings[device] for device in [*listed, *(each for each in readings if each not in listed)]}
+        ordered = [*listed, *(device for device in readings if device not in self.colours)]
+        if self._ticked is not None and any(not device.startswith(CPU_PREFIX) for device in ordered):
+            ordered = [each for each in ordered if not each.startswith(CPU_PREFIX) or each in self._ticked]
+        return {device: readings[device] for device in ordered}
+
+    def is_faint(self, device: str) -> bool:
+        """Return whether other devices are ticked and this one is not."""
+        return bool(self._ticked) and device not in (self._ticked or ())
+
+    def reading_at(self, x: float) -> HoverReading | None:
+        """Return the time and the nearest reading of each device, those that are not faint first."""
+        if self.run_series is None or not self._has_data(self.run_series):
+            return None
+        axis = self.axis(self.run_series)
+        points = {device: series.nearest(axis, x) for device, series in self.shown(self.run_series).items()}
+        found = {device: point for device, point in points.items() if point is not None}
+        times = [point.time - axis.origin for point in found.values()]
+        at = min(times, key=lambda time: abs(time - x))
+        rows = (self._row(device, found[device].value) for device in sorted(found, key=self.is_faint))
+        return HoverReading(x=at, rows=(HoverRow(label=clock(at)), *rows))
 
     def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return the readings of each device, by its label and id."""
         return {f"{self.labels.get(each, each)} {each}": series for each, series in self.readings(run_series).items()}
 
     def _has_data(self, run_series: RunSeries) -> bool:
-        return any(series.min is not None for series in self.readings(run_series).values())
+        return any(series.min is not None for series in self.shown(run_series).values())
 
     def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
-        shown = self._ordered(run_series)
+        shown = self.shown(run_series)
         self._match_lines(shown)
         axis = self.axis(run_series)
         for device, series in shown.items():
@@ -93,47 +119,45 @@ class DevicePlot(Plot):
         for device in shown:
             if device not in lines:
                 lines[device] = LineData()
-                lines[device].paint_in(self._colour(device))
+                self._paint(device, lines[device])
 
-    def _apply_theme(self, theme: Theme) -> None:  # noqa: ARG002 (`_colour` reads self.theme)
+    def _place_marks(self, run_series: RunSeries) -> None:
+        _, right = self.canvas.x_range
+        ends = {device: line.value_before(right) for device, line in self.lines().items()}
+        order = [device for device in sorted(self.shown(run_series), key=self.is_faint) if device in ends]
+        labels = [self._label(device, value) for device in order if (value := ends[device]) is not None]
+        self.margin.show_labels((), labels if len(labels) > 1 else (), leaders=True)
+
+    def _label(self, device: str, y: float) -> MarginLabel:
+        name, colour = self.labels.get(device, device), self._colour(device)
+        return MarginLabel(y=y, text=name, colour=colour, strong=not self.is_faint(device))
+
+    def _apply_theme(self, theme: Theme) -> None:
+        self.margin.set_theme(theme)
         for device, line in self.lines().items():
-            line.paint_in(self._colour(device))
+            self._paint(device, line)
         self._multi_line.refresh()
 
+    def _paint(self, device: str, line: LineData) -> None:
+        line.faint = self.is_faint(device)
+        line.paint_in(self._colour(device))
+
     def _colour(self, device: str) -> str:
-        place = (
-            list(self.readings(self.run_series)).index(device)
-            if self.run_series and device in self.readings(self.run_series)
-            else 0
-        )
-        return self.colours.get(device) or self.theme.device_colour(place)
+        colour = self.colours.get(device)
+        if colour is None:
+            known = list(self.readings(self.run_series)) if self.run_series else []
+            colour = self.theme.device_colour(known.index(device) if device in known else 0)
+        return faint(colour, self.theme.panel) if self.is_faint(device) else colour
 
     def _row(self, device: str, value: float | None) -> HoverRow:
-        reading = self.format_reading(value / self.scale) if value is not None and np.isfinite(value) else "\u2013"
+        reading = self.format_reading(value / self.scale) if value is not None and np.isfinite(value) else DASH
         return HoverRow(label=self.labels.get(device, device), value=reading, colour=self._colour(device))
 
     def _readout(self, run_series: RunSeries) -> list[HoverRow]:
-        shown = self._ordered(run_series)
+        shown = self.shown(run_series)
         if len(shown) > READOUTS_UP_TO:
             return []
         return [self._row(device, series.last) for device, series in shown.items()]
-
-
-class UtilisationPlot(DevicePlot):
-    """Percent over time. The y axis always shows 0 to 100, so that an idle device looks idle."""
-
-    unit = "%"
-
-    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
-        """Return percent by device id."""
-        return run_series.utilisation
-
-    def format_reading(self, value: float) -> str:
-        """Return `82 %`."""
-        return f"{value:.0f}\u2009%"
-
-    def _y_span(self) -> Span:
-        return -2.0, 104.0  # so that a line at 0 or at 100 is fully visible
 
 
 class MemoryPlot(DevicePlot):

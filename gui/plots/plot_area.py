@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSplitter
 from core.runs.states import RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from PySide6.QtCore import QPoint
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .base import Plot
     from .loss import LossPlot
+    from .utilisation import UtilisationPlot
 
 SHARES = (17, 10, 10)
 """Shares of the height from top to bottom; further plots get the last share."""
@@ -47,6 +48,7 @@ class PlotArea(QSplitter):
         """Whether the plots of the devices show the present, not the run."""
         self._live_noted = False
         """Whether they say so."""
+        self._ticked: frozenset[str] = frozenset()
 
     def create_plots(self) -> None:
         """Create the plots, once.
@@ -83,6 +85,7 @@ class PlotArea(QSplitter):
     ) -> None:  # fmt: skip
         """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead."""
         self.live_devices = live_devices
+        self._emphasise()
         for name, plot in self.plots.items():
             is_live = live_devices and name != "lossPlot"
             plot.min_s = IDLE_S if is_live or run is None else 0.0
@@ -90,6 +93,15 @@ class PlotArea(QSplitter):
             if is_live and (run is not None or self._live_noted):
                 plot.set_note(LIVE_NOTE if run is not None else "")
         self._live_noted = live_devices and run is not None
+
+    def show_ticks(self, devices: Collection[str]) -> None:
+        """Draw these devices stronger than the others while the present readings are shown."""
+        self._ticked = frozenset(devices)
+        self._emphasise()
+
+    def _emphasise(self) -> None:
+        for plot in self.plots.values():
+            plot.emphasise(self._ticked if self.live_devices else None)
 
     def show_memory_note(self, text: str, tone: str) -> None:
         """Show the memory verdict in the head of the memory plot; the empty string removes it."""
@@ -118,16 +130,21 @@ class PlotArea(QSplitter):
             plot.set_theme(theme)
 
     def remember(self) -> dict[str, Any]:
-        """Return how the loss is drawn, for the settings file."""
-        return self._loss.controls.remember()
+        """Return how the plots are drawn, for the settings file."""
+        return {**self._loss.controls.remember(), "utilisation": self._utilisation.chosen}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Restore how the loss is drawn; invalid values are ignored."""
+        """Restore how the plots are drawn; invalid values are ignored."""
         self._loss.controls.restore(kept)
+        self._utilisation.choose(kept.get("utilisation"))
 
     @property
     def _loss(self) -> LossPlot:
         return self.plots["lossPlot"]  # type: ignore[return-value]  # as the registry has it
+
+    @property
+    def _utilisation(self) -> UtilisationPlot:
+        return self.plots["utilisationPlot"]  # type: ignore[return-value]  # likewise
 
 
 class PlotLink:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .device_plots import MemoryPlot, UtilisationPlot
+from .device_plots import MemoryPlot
 from .loss import LossPlot
+from .utilisation import UtilisationPlot
 
 if TYPE_CHECKING:
     from gui.style.theme import Theme

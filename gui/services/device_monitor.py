@@ -105,6 +105,8 @@ def trim(run_series: RunSeries, since: float) -> None:
                 readings[device] = kept
             else:
                 del readings[device]
+    for device, slowdowns in run_series.slowdowns.items():
+        run_series.slowdowns[device] = [each for each in slowdowns if each.until >= since]
     run_series.started = since
     run_series.version += 1
 

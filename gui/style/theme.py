@@ -53,6 +53,10 @@ class Theme:
     train_faint: str
     """The unsmoothed values of a training metric."""
     validation: str
+    idle: str
+    """A strip at 0 %, apart from the panel."""
+    busy: str
+    """A strip at 100 %."""
     devices: tuple[str, ...]
     """Computed so that they can be told apart by people who see no red or no green, too."""
 
@@ -92,6 +96,8 @@ DARK = Theme(
     train="#4d9bff",
     train_faint="#3b6fb1",
     validation="#ff9f45",
+    idle="#323a46",
+    busy="#b9d4f5",
     devices=(
         "#4d9bff",
         "#ff9f45",
@@ -134,6 +140,8 @@ LIGHT = Theme(
     train="#1f6fd6",
     train_faint="#5592e0",
     validation="#d36a00",
+    idle="#dfe5ec",
+    busy="#1c4f8f",
     devices=(
         "#1f6fd6",
         "#d36a00",

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from core.schema.events import metrics_line
-from core.series.device_readings import slowdown_number, slowdown_words
 from core.series.run_series import RunSeries
 from core.series.series import Series
 
@@ -185,20 +184,26 @@ def test_heat_has_series_only_of_devices_that_report_it():
         sample(2, "cpu:0", 80.0, 5),
         {**sample(3, "gpu", None, None), "lost": "It is gone."},
     ])  # fmt: skip
-    assert run_series.temperature.keys() == run_series.slowed.keys() == {"gpu"}
+    assert run_series.temperature.keys() == run_series.clock.keys() == {"gpu"}
     np.testing.assert_array_equal(run_series.temperature["gpu"].values, [60, 91, np.nan])
     np.testing.assert_array_equal(run_series.power["gpu"].values, [500, 402.5, np.nan])
     np.testing.assert_array_equal(run_series.clock["gpu"].values, [np.nan, 1200, np.nan])
-    assert [slowdown_words(number) for number in run_series.slowed["gpu"].values] == [(), ("far too hot",), ()]
     run_series.fold([{**sample(4, "gpu", 1.0, 1), **hot}, sample(5, "gpu", None, None)])
     assert run_series.temperature["gpu"].times.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_slowdowns_keep_their_words():
-    for words in ((), ("too hot",), ("hardware slowdown", "power supply")):
-        assert slowdown_words(slowdown_number(words)) == words
-    assert slowdown_words(slowdown_number(["a reason of a newer version"])) == ("slowed down",)
-    assert slowdown_words(np.nan) == ()
+def test_slowdowns_last_from_the_first_to_the_last_reading_with_these_words():
+    run_series = RunSeries()
+    said = [(), ("too hot",), ("too hot",), ("far too hot",), (), None, ("too hot",), ("too hot",)]
+    run_series.fold(
+        {**sample(second, "gpu", 80.0, 5), **({} if words is None else {"slowdowns": list(words)})}
+        for second, words in enumerate(said)
+    )
+    found = [(each.since, each.until, *each.words, each.over) for each in run_series.slowdowns["gpu"]]
+    assert found == [(1, 3, "too hot", True), (3, 4, "far too hot", True), (6, 7, "too hot", False)]
+    run_series.fold([sample(8, "gpu", None, None)])
+    assert (run_series.slowdowns["gpu"][-1].until, run_series.slowdowns["gpu"][-1].over) == (8, True)
+    assert sample(9, "cpu:0", 1.0, 1)["device"] not in run_series.slowdowns
 
 
 def test_training_lasts_from_the_first_measurement_to_its_end_without_pauses():

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtGui import QImage, QTextDocument, QTextTable
 from PySide6.QtWidgets import QWidget
 
 from core.series.run_series import RunSeries
 from gui.plots.items.hover import columns_for
+from gui.plots.items.margin_labels import spread
 from gui.plots.items.multi_line import drop_constant_points
+from gui.plots.plot_area import PlotArea
 from gui.plots.registry import PLOTS
 from gui.style.theme import DARK
+from tests.support.colour_vision import contrast
 from tests.window.plotted import COLOURS, LABELS, START, draw, events
 
 if TYPE_CHECKING:
@@ -212,3 +216,192 @@ def test_drop_constant_points_keeps_ends_bends_and_gaps() -> None:
     np.testing.assert_array_equal(kept, y[[0, 2, 3, 6, 7, 8, 9, 11, 12]])
     for few in (y[:0], y[:1], y[:2]):
         np.testing.assert_array_equal(drop_constant_points(np.arange(float(len(few))), few)[1], few)
+
+
+# -- labels at the ends of lines
+
+
+def test_each_line_is_labelled_at_its_end_without_overlap(plots) -> None:
+    plot = plots["memoryPlot"]
+    series = RunSeries()
+    for second in range(5):
+        for number in range(6):
+            series.add_reading(f"gpu-{number}", START + second, 50.0, 2**30)  # all lines are one
+    plot.show_series(series, {}, {f"gpu-{number}": f"GPU {number}" for number in range(6)})
+    plot.redraw()
+    assert [label.text for label in plot.margin.right] == [f"GPU {number}" for number in range(6)]
+    assert {label.y for label in plot.margin.right} == {1.0}
+    drawn = [place for place in spread([50.0] * 6, 0, 100, 12) if place is not None]
+    assert min(np.diff(sorted(drawn))) >= 12
+    assert 0 <= min(drawn) <= max(drawn) <= 100
+    assert spread([50.0] * 6, 0, 30, 12).count(None) == 4, "there is room for two"
+    assert spread([10.0, 90.0], 0, 100, 12) == [10, 90], "labels stay beside their lines"
+
+
+def test_single_line_needs_no_label(plots) -> None:
+    plot = plots["utilisationPlot"]
+    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9}), plot)
+    assert plot.margin.right == ()
+
+
+# -- strips
+
+
+def busy_run(devices: int, *, until: int = 100) -> RunSeries:
+    """Return a run that trains from second 20 to 80 at 90 %, and is idle before and after; one reading a second."""
+    found: list[dict] = [
+        {"t": START + 20.5, "kind": "metrics", "since": START + 20, "first": 1, "values": {"loss": [1.0, 1.0]}},
+        {"t": START + 80, "kind": "state", "state": "releasing"},
+    ]
+    for second in range(until):
+        found += (
+            {"t": START + second, "kind": "sample", "device": f"gpu-{number}",
+             "utilisation_percent": None if 40 <= second < 50 else 90.0 if 20 <= second < 80 else 0.0}
+            for number in range(devices)
+        )  # fmt: skip
+    series = RunSeries()
+    series.fold(sorted(found, key=lambda event: event["t"]))
+    return series
+
+
+def show(plot: Plot, series: RunSeries, devices: int) -> None:
+    ids = [f"gpu-{number}" for number in range(devices)]
+    plot.show_series(series, dict(zip(ids, DARK.devices, strict=False)), {each: each.upper() for each in ids})
+    plot.redraw()
+
+
+def test_more_than_four_devices_are_drawn_as_strips(plots) -> None:
+    plot = plots["utilisationPlot"]
+    show(plot, busy_run(4), 4)
+    assert plot.form == "lines"
+    show(plot, busy_run(5), 5)
+    assert plot.form == "strips"
+    assert plot.curves() == {}
+    assert [label.text for label in plot.margin.left] == [f"GPU-{number}" for number in range(5)]
+    show(plot, busy_run(2), 2)
+    assert plot.form == "lines"
+    assert set(plot.curves()) == {"gpu-0", "gpu-1"}
+    assert plot.strips.rows == []
+
+
+def test_hours_are_drawn_as_strips(plots) -> None:
+    series = RunSeries()
+    for at in (0.0, 10.0, 3700.0):
+        series.add_reading("gpu-0", START + at, 50.0, None)
+    show(plots["utilisationPlot"], series, 1)
+    assert plots["utilisationPlot"].form == "strips"
+
+
+def test_mean_beside_a_strip_counts_the_training_only(plots) -> None:
+    plot = plots["utilisationPlot"]
+    show(plot, busy_run(5), 5)
+    assert [label.text for label in plot.margin.right] == ["90\u2009%"] * 5
+    assert "mean while training" in plot._values.text()
+    untrained = RunSeries()
+    for number in range(5):
+        untrained.add_reading(f"gpu-{number}", START, 3.0, None)
+    show(plot, untrained, 5)
+    assert [label.text for label in plot.margin.right] == ["\u2013"] * 5, "it has not trained yet"
+
+
+def test_missing_reading_is_a_gap_in_a_strip_and_zero_is_none(plots) -> None:
+    plot = plots["utilisationPlot"]
+    show(plot, busy_run(5), 5)
+    image = plot.canvas.grab().toImage()
+    view = plot.canvas.view
+    row = 4.5
+
+    def colour_at(second: float) -> str:
+        point = plot.canvas.mapFromScene(view.mapViewToScene(pg.Point(second, row)))
+        return image.pixelColor(point).name()
+
+    assert colour_at(10) == DARK.idle
+    assert colour_at(47) == DARK.panel, "there was no reading"
+    assert colour_at(60) not in {DARK.idle, DARK.panel}
+
+
+def test_new_reading_folds_only_the_last_columns(plots) -> None:
+    plot = plots["utilisationPlot"]
+    series = busy_run(5)
+    show(plot, series, 5)
+    columns = plot.folds["gpu-0"].folded
+    assert columns > 100
+    for second in range(100, 103):
+        for number in range(5):
+            series.add_reading(f"gpu-{number}", START + second, 0.0, None)
+        plot.redraw()
+        assert plot.folds["gpu-0"].folded <= columns // 10
+    x = plot.strips.rows[0].percent
+    plot.folds.clear()
+    plot.invalidate()
+    plot.redraw()
+    np.testing.assert_array_equal(plot.strips.rows[0].percent, x, "as if all were folded at once")
+
+
+def test_lines_are_one_click_away_and_remembered(qtbot) -> None:
+    area = PlotArea(DARK)
+    qtbot.addWidget(area)
+    area.create_plots()
+    plot = area.plots["utilisationPlot"]
+    show(plot, busy_run(5), 5)
+    plot.form_button.click()
+    assert plot.form == "lines"
+    assert set(plot.curves()) == {f"gpu-{number}" for number in range(5)}
+    kept = area.remember()
+    plot.form_button.click()
+    assert plot.form == "strips"
+    assert area.remember()["utilisation"] is None, "what suits the run is no choice"
+    area.restore(kept)
+    assert plot.form == "lines"
+    area.restore({"utilisation": ["garbage"]})
+    assert plot.form == "strips"
+
+
+def test_slowdown_is_marked_on_its_strip(plots) -> None:
+    plot = plots["utilisationPlot"]
+    series = busy_run(5)
+    hot = {"kind": "sample", "device": "gpu-3", "utilisation_percent": 90.0, "slowdowns": ["too hot"]}
+    series.fold([{"t": START + 100, **hot}, {"t": START + 105, **hot}])
+    show(plot, series, 5)
+    assert [list(row.marked) for row in plot.strips.rows] == [[], [], [], [(100.0, 105.0)], []]
+    place = plot.canvas.view.mapViewToScene(pg.Point(102, 1.5))
+    image = plot.canvas.grab().toImage()
+    below = [image.pixelColor(round(place.x()), round(place.y()) + down).name() for down in range(20)]
+    assert DARK.bad in below
+
+
+# -- while no run is shown
+
+
+def test_unticked_devices_are_faint_and_cpu_devices_are_left_out_beside_gpus(plots) -> None:
+    plot = plots["memoryPlot"]
+    series = RunSeries()
+    for device in ("gpu-1", "cpu:0", "gpu-0"):
+        series.add_reading(device, START, 50.0, 2**30)
+        series.add_reading(device, START + 1, 50.0, 2**30)
+    colours = {"gpu-0": "#ff0000", "gpu-1": "#00ff00", "cpu:0": "#0000ff"}
+    plot.show_series(series, colours, {})
+    plot.emphasise([])
+    plot.redraw()
+    assert set(plot.lines()) == {"gpu-0", "gpu-1"}
+    assert not any(line.faint for line in plot.lines().values()), "nothing is ticked"
+    plot.emphasise(["gpu-1"])
+    plot.redraw()
+    assert {device: line.faint for device, line in plot.lines().items()} == {"gpu-0": True, "gpu-1": False}
+    assert plot.lines()["gpu-1"].pen.color().name() == "#00ff00"
+    assert contrast(plot.lines()["gpu-0"].pen.color().name(), DARK.panel) < contrast("#ff0000", DARK.panel)
+    assert [row.label for row in plot.reading_at(0.0).rows[1:]] == ["gpu-1", "gpu-0"], "ticked devices come first"
+    plot.emphasise(["cpu:0"])
+    plot.redraw()
+    assert set(plot.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
+    plot.emphasise(None)
+    plot.redraw()
+    assert set(plot.lines()) == {"gpu-0", "gpu-1", "cpu:0"}
+    assert not any(line.faint for line in plot.lines().values())
+
+
+def test_cpu_devices_are_drawn_where_there_are_no_gpus(plots) -> None:
+    plot = plots["utilisationPlot"]
+    plot.emphasise([])
+    draw_in_pure_colours(readings({"cpu:0": [20.0] * 9, "cpu:1": [30.0] * 9}), plot)
+    assert set(plot.curves()) == {"cpu:0", "cpu:1"}

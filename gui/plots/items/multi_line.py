@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from core.series.min_max_tree import Floats
 
+Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 FEW = 8
 """Up to this many points, adding points one by one is faster than building a path from an array."""
 
@@ -31,16 +32,20 @@ class LineData:
         self.highest: float | None = None
         """The largest finite value; None if there is none."""
         self.pen = pg.mkPen("w")
+        self.faint = False
+        """True if it is painted below the others."""
+        self._marked: Flags | None = None
         self._path: QPainterPath | None = None
-        self._finite: np.ndarray[tuple[int], np.dtype[np.bool_]] = np.empty(0, dtype=np.bool_)
+        self._finite: Flags = np.empty(0, dtype=np.bool_)
 
     def paint_in(self, colour: str) -> None:
         """Set the colour, `#rrggbb`."""
         self.pen = pg.mkPen(colour, width=1)
 
-    def show(self, x: Floats, y: Floats) -> None:
-        """Draw `y` over `x` at the next painting; NaN is a gap."""
+    def show(self, x: Floats, y: Floats, marked: Flags | None = None) -> None:
+        """Draw `y` over `x` at the next painting; NaN is a gap. `marked`: which points have a wide mark below them."""
         self.x, self.y, self._path = x, y, None
+        self._marked = marked if marked is not None and marked.any() else None
         self._finite = np.isfinite(y)
         self.highest = float(np.fmax.reduce(y)) if self._finite.any() else None
 
@@ -61,6 +66,24 @@ class LineData:
         return self._path
 
     @property
+    def marked_path(self) -> QPainterPath | None:
+        """The path of the marked points; None if there are none."""
+        if self._marked is None:
+            return None
+        beside = self._marked.copy()  # with the neighbours of each, so that a single point is a stretch
+        beside[1:] |= self._marked[:-1]
+        beside[:-1] |= self._marked[1:]
+        path: QPainterPath = pg.arrayToQPath(
+            self.x, np.where(beside, self.y, np.nan), connect="finite", finiteCheck=False
+        )
+        return path
+
+    def value_before(self, x: float) -> float | None:
+        """Return the last finite value up to a position; None if there is none."""
+        found = np.flatnonzero(self._finite & (self.x <= x))
+        return float(self.y[found[-1]]) if len(found) else None
+
+    @property
     def isolated(self) -> tuple[Floats, Floats]:
         """Positions and values of the markers, shape (k,) each."""
         if bool(self._finite.all()) and len(self.x) != 1:
@@ -75,6 +98,8 @@ class MultiLineItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships
     def __init__(self, plot: pg.PlotItem) -> None:
         super().__init__()
         self.lines: dict[str, LineData] = {}
+        self.mark_pen = pg.mkPen("w")
+        """For the marks below lines."""
         self._marks = pg.ScatterPlotItem(size=MARK_PX, pen=None)
         for item in (self, self._marks):
             plot.addItem(item, ignoreBounds=True)
@@ -103,8 +128,12 @@ class MultiLineItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships
         option: QStyleOptionGraphicsItem,  # noqa: ARG002 (as Qt calls it)
         widget: QWidget | None = None,  # noqa: ARG002
     ) -> None:
-        """Stroke each line."""
+        """Stroke each line, the faint ones first, over its marks."""
         for line in self.lines.values():
+            if (marked := line.marked_path) is not None:
+                painter.setPen(self.mark_pen)
+                painter.drawPath(marked)
+        for line in sorted(self.lines.values(), key=lambda line: not line.faint):
             if len(line.x):
                 painter.setRenderHint(QPainter.RenderHint.Antialiasing, len(line.x) <= SMOOTH_EDGES_UP_TO)
                 painter.setPen(line.pen)

@@ -1,0 +1,183 @@
+"""Labels beside the drawing area: the names of rows on the left, what belongs to rows or ends of lines on the right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyqtgraph as pg
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
+
+    from gui.style.theme import Theme
+
+    from .canvas import Canvas
+
+SQUARE_PX, GAP_PX, LEADER_PX = 8.0, 4.0, 9.0
+LEAST_FONT_PX = 9
+WIDEST = "GPU 00"
+"""A name for which there is room on the right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarginLabel:
+    """A text beside a position of the y axis."""
+
+    y: float
+    text: str
+    colour: str = ""
+    """`#rrggbb` of its line or row; empty: it has no mark in a colour."""
+    strong: bool = True
+
+
+class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
+    """The labels of one canvas. Those that would overlap are moved apart; those without room are left out."""
+
+    def __init__(self, canvas: Canvas) -> None:
+        super().__init__(canvas.getPlotItem())
+        self._canvas = canvas
+        self._left: tuple[MarginLabel, ...] = ()
+        self._right: tuple[MarginLabel, ...] = ()
+        self._leaders = True
+        self._strong, self._weak = QColor(), QColor()
+        self.setZValue(15)
+        canvas.view.sigResized.connect(self.prepareGeometryChange)
+
+    @property
+    def width_px(self) -> float:
+        """The room that the labels on the right need."""
+        return LEADER_PX + GAP_PX + QFontMetricsF(self._font()).horizontalAdvance(WIDEST) + 2
+
+    def set_theme(self, theme: Theme) -> None:
+        """Apply a theme."""
+        self._strong, self._weak = QColor(theme.muted), QColor(theme.disabled)
+        self.update()
+
+    def show_labels(self, left: Sequence[MarginLabel], right: Sequence[MarginLabel], *, leaders: bool) -> None:
+        """Show these labels; with `leaders`, a line leads from each position to its label on the right."""
+        wanted = tuple(left), tuple(right), leaders
+        if wanted != (self._left, self._right, self._leaders):
+            self._left, self._right, self._leaders = wanted
+            self.update()
+
+    @property
+    def right(self) -> tuple[MarginLabel, ...]:
+        """The labels on the right."""
+        return self._right
+
+    @property
+    def left(self) -> tuple[MarginLabel, ...]:
+        """The labels on the left."""
+        return self._left
+
+    def boundingRect(self) -> QRectF:  # noqa: N802 (Qt's name)
+        """Return the whole plot."""
+        return QRectF(self._canvas.getPlotItem().boundingRect())
+
+    def shape(self) -> QPainterPath:
+        """Return an empty shape: labels do not react to the mouse."""
+        return QPainterPath()
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionGraphicsItem,  # noqa: ARG002 (as Qt calls it)
+        widget: QWidget | None = None,  # noqa: ARG002
+    ) -> None:
+        """Draw the labels."""
+        area = self._canvas.view.geometry()
+        if self._left:
+            self._paint_left(painter, area)
+        if self._right:
+            self._paint_right(painter, area)
+
+    def _paint_left(self, painter: QPainter, area: QRectF) -> None:
+        room = area.left() - SQUARE_PX - 2 * GAP_PX
+        font = self._font(area.height() / len(self._left))
+        widest = max(QFontMetricsF(font).horizontalAdvance(label.text) for label in self._left)
+        if widest > room:
+            font.setPixelSize(max(int(font.pixelSize() * room / widest), LEAST_FONT_PX))
+        metrics = QFontMetricsF(font)
+        painter.setFont(font)
+        places = [self._pixel(label.y, area) for label in self._left]
+        square = min(SQUARE_PX, metrics.ascent(), 0.8 * area.height() / len(self._left))
+        for label, y, text_y in zip(self._left, places, keep_apart(places, 0.8 * metrics.height()), strict=True):
+            painter.fillRect(QRectF(0, y - square / 2, square, square), QColor(label.colour))
+            if text_y is not None:
+                text = metrics.elidedText(label.text, Qt.TextElideMode.ElideRight, room)
+                self._draw(painter, QRectF(SQUARE_PX + GAP_PX, y - 20, room + GAP_PX, 40), text, label)
+
+    def _paint_right(self, painter: QPainter, area: QRectF) -> None:
+        font = self._font(0.0 if self._leaders else area.height() / max(len(self._right), 1))
+        metrics = QFontMetricsF(font)
+        painter.setFont(font)
+        places = [self._pixel(label.y, area) for label in self._right]
+        distance = 0.86 * metrics.height()
+        if self._leaders:
+            drawn = spread(places, area.top() - 4, area.bottom() + 4, distance)
+        else:
+            drawn = keep_apart(places, distance)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, self._leaders)
+        lead = LEADER_PX if self._leaders else 0.0
+        for label, y, at in zip(self._right, drawn, places, strict=True):
+            if y is None:
+                continue
+            if self._leaders:
+                painter.setPen(QPen(QColor(label.colour), 1.5))
+                begin = QPointF(area.right() + 1, min(max(at, area.top()), area.bottom()))
+                painter.drawLine(begin, QPointF(area.right() + lead, y))
+            left = area.right() + lead + GAP_PX
+            self._draw(painter, QRectF(left, y - 20, self.boundingRect().right() - left, 40), label.text, label)
+
+    def _draw(self, painter: QPainter, box: QRectF, text: str, label: MarginLabel) -> None:
+        painter.setPen(self._strong if label.strong else self._weak)
+        painter.drawText(box, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
+
+    def _pixel(self, y: float, area: QRectF) -> float:
+        bottom, top = self._canvas.y_range
+        return area.top() + (top - y) / max(top - bottom, 1e-12) * area.height()
+
+    def _font(self, row_px: float = 0.0) -> QFont:
+        """Return the font of the axes, smaller where the rows are low."""
+        font = QFont(self._canvas.left.style["tickFont"])
+        if row_px:
+            font.setPixelSize(int(max(min(row_px, font.pixelSize()), LEAST_FONT_PX)))
+        return font
+
+
+def spread(wanted: Sequence[float], top: float, bottom: float, distance: float) -> list[float | None]:
+    """Return positions at least `distance` apart and as near to the wanted ones as they can be, inside the ends.
+
+    Where there is not enough room for all, the last ones get None.
+    """
+    kept = min(len(wanted), int((bottom - top) / distance)) if bottom > top else 0
+    order = sorted(range(kept), key=lambda number: wanted[number])
+    found: list[float | None] = [None] * len(wanted)
+    at = top + distance / 2
+    for number in order:
+        at = max(at, wanted[number])
+        found[number] = at
+        at += distance
+    limit = bottom - distance / 2
+    for number in reversed(order):
+        place = found[number]
+        assert place is not None
+        found[number] = limit = min(place, limit)
+        limit -= distance
+    return found
+
+
+def keep_apart(wanted: Sequence[float], distance: float) -> list[float | None]:
+    """Return the positions, with None for those nearer than `distance` to the one kept before."""
+    found: list[float | None] = []
+    before = float("-inf")
+    for place in wanted:
+        near = place - before < distance
+        found.append(None if near else place)
+        before = before if near else place
+    return found

@@ -1,0 +1,182 @@
+"""The plot of the utilisation: lines, or strips where there are many devices or hours."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QPushButton
+
+from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, column_width_s
+from gui.plots.items.hover import HoverRow
+from gui.plots.items.margin_labels import MarginLabel
+from gui.style.formatting import DASH
+
+from .device_plots import DevicePlot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from core.series.run_series import RunSeries
+    from core.series.series import Axis, Series
+    from gui.style.theme import Theme
+
+    from .base import Span
+
+LINES, STRIPS = "lines", "strips"
+OTHER = {LINES: STRIPS, STRIPS: LINES}
+LINES_UP_TO, LINES_UP_TO_S = 4, 3600.0
+"""Devices, and seconds of a run, above which strips are drawn unless the user chose lines."""
+
+
+class UtilisationPlot(DevicePlot):
+    """Percent over time.
+
+    Lines: the y axis always shows 0 to 100, so that an idle device looks idle. Strips: one row a device, with its mean
+    while it trained at the right, or its newest reading while no run is shown.
+    """
+
+    unit = "%"
+
+    def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        self.form = LINES
+        """What is drawn now: `LINES` or `STRIPS`."""
+        self.chosen: str | None = None
+        """The form that the user chose; None: by the number of devices and the length of the run."""
+        self.folds: dict[str, StripFold] = {}
+        """By device id."""
+        self.strips: HeatStripsItem | None = None
+        """Created when it is first drawn."""
+        super().__init__(name=name, title=title, theme=theme)
+        self.form_button = QPushButton()
+        self.form_button.setObjectName("stripsButton")
+        self.form_button.setProperty("role", "flat")
+        self.form_button.setProperty("compact", True)
+        self.form_button.clicked.connect(self._choose_other)
+        self.form_button.hide()
+        self.header.insertWidget(1, self.form_button)
+
+    def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
+        """Return percent by device id."""
+        return run_series.utilisation
+
+    def format_reading(self, value: float) -> str:
+        """Return `82 %`."""
+        return f"{value:.0f}\u2009%"
+
+    def choose(self, form: object) -> None:
+        """Always draw `LINES` or `STRIPS`; anything else: what suits the devices and the run."""
+        self.chosen = form if isinstance(form, str) and form in OTHER else None
+        self.invalidate()
+        self.redraw()
+
+    def usual_form(self, run_series: RunSeries) -> str:
+        """Return the form that suits the devices and the length of the run."""
+        many = len(self.shown(run_series)) > LINES_UP_TO or run_series.duration_s > LINES_UP_TO_S
+        return STRIPS if many else LINES
+
+    def means(self, run_series: RunSeries) -> dict[str, float | None]:
+        """Return the mean of each shown device while the run trained; None without a reading in that time."""
+        trained = run_series.trained
+        return {device: series.mean_during(trained) for device, series in self.shown(run_series).items()}
+
+    def _choose_other(self) -> None:
+        wanted = OTHER[self.form]
+        usual = self.usual_form(self.run_series) if self.run_series else LINES
+        self.choose(None if wanted == usual else wanted)
+
+    def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
+        self._set_form(self.chosen or self.usual_form(run_series))
+        if self.form == LINES:
+            if self.strips is not None:
+                self.strips.clear()
+            super()._draw(run_series, span, pixels)
+            return
+        if self.strips is None:
+            self.strips = HeatStripsItem(self.canvas.getPlotItem())
+            self.strips.set_theme(self.theme)
+        self._match_lines({})
+        self._multi_line.refresh()
+        self._draw_strips(self.strips, run_series, span, pixels)
+
+    def _draw_strips(self, strips: HeatStripsItem, run_series: RunSeries, span: Span, pixels: int) -> None:
+        axis, shown = self.axis(run_series), self.shown(run_series)
+        for gone in self.folds.keys() - shown.keys():
+            del self.folds[gone]
+        begin, end = axis.locate(span[0]), axis.locate(span[1])
+        width = column_width_s(end - begin, pixels)
+        first = int(begin // width)
+        count = int(end // width) + 1 - first
+        rows = [
+            StripRow(
+                percent=self.folds.setdefault(device, StripFold()).fold(series, width, first, count),
+                marked=_slowed(run_series, device, axis),
+                faint=self.is_faint(device),
+            )
+            for device, series in shown.items()
+        ]
+        strips.show_rows(rows, first * width - axis.origin, width)
+
+    def _set_form(self, form: str) -> None:
+        self.form_button.show()
+        if form == self.form and self.form_button.text():
+            return
+        self.form = form
+        is_lines = form == LINES
+        self.form_button.setText("Strips" if is_lines else "Lines")
+        tip = "Draw one strip for each device" if is_lines else "Draw one line for each device"
+        self.form_button.setToolTip(tip)
+        self.form_button.setAccessibleName(tip)
+        self.canvas.left.setStyle(showValues=is_lines)
+        self.canvas.left.setGrid(255 if is_lines else False)
+
+    def _show_empty(self) -> None:
+        if self.strips is not None:
+            self.strips.clear()
+        self.form_button.hide()
+        super()._show_empty()
+
+    def _place_marks(self, run_series: RunSeries) -> None:
+        if self.form == LINES:
+            super()._place_marks(run_series)
+            return
+        values = self._strip_values(run_series)
+        places = {device: len(values) - number - 0.5 for number, device in enumerate(values)}
+        numbers = [
+            MarginLabel(y=places[device], text=self._said(value), strong=not self.is_faint(device))
+            for device, value in values.items()
+        ]
+        names = [self._label(device, y) for device, y in places.items()]
+        self.margin.show_labels(names, numbers, leaders=False)
+
+    def _strip_values(self, run_series: RunSeries) -> dict[str, float | None]:
+        if self._ticked is None:
+            return self.means(run_series)
+        return {device: series.last for device, series in self.shown(run_series).items()}
+
+    def _said(self, value: float | None) -> str:
+        return self.format_reading(value) if value is not None and math.isfinite(value) else DASH
+
+    def _readout(self, run_series: RunSeries) -> list[HoverRow]:
+        if self.form == LINES:
+            return super()._readout(run_series)
+        if self._ticked is not None:
+            return [HoverRow(label="now")]
+        found = [mean for mean in self.means(run_series).values() if mean is not None]
+        return [HoverRow(label="mean while training", value=self._said(sum(found) / len(found) if found else None))]
+
+    def _apply_theme(self, theme: Theme) -> None:
+        super()._apply_theme(theme)
+        if self.strips is not None:
+            self.strips.set_theme(theme)
+
+    def _y_span(self) -> Span:
+        if self.form == STRIPS and self.strips is not None:
+            return 0.0, float(max(len(self.strips.rows), 1))
+        return -2.0, 104.0  # so that a line at 0 or at 100 is fully visible
+
+
+def _slowed(run_series: RunSeries, device: str, axis: Axis) -> list[tuple[float, float]]:
+    """Return the positions between which a device was slowed down."""
+    spans = run_series.slowdowns.get(device, ())
+    return [(each.since - axis.origin, each.until - axis.origin) for each in spans]
