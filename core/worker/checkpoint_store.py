@@ -63,7 +63,7 @@ class CheckpointStore:
                 continue
             if faults:
                 self._context.notice(
-                    f"Skipped broken checkpoints: {', '.join(faults)}. Training goes on from step {position.step}."
+                    f"Skipped broken checkpoints: {', '.join(faults)}. Training went on from step {position.step}."
                 )
             return at
         raise ValueError(
@@ -166,7 +166,7 @@ class CheckpointStore:
         if fault is not None and (requested or not self._failing):
             self._context.notice(
                 f"The checkpoint at step {position.step} could not be written to {self._run_dir / paths.CHECKPOINTS}: "
-                f"{fault.strerror or fault}. Training goes on, and the next checkpoint is tried when it is due. "
+                f"{fault.strerror or fault}. The next checkpoint is tried when it is due. "
                 "Earlier checkpoints are kept."
             )
         self._failing = fault is not None

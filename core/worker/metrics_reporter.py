@@ -195,13 +195,16 @@ class MetricsReporter:
         at, loss = next(((at, loss) for at, loss in enumerate(losses) if not math.isfinite(loss)), (0, 0.0))
         if math.isfinite(loss):
             return  # only the sum is too large for a float
-        what = f"The loss is {loss} at step {first + at}."
-        advice = "A lower learning rate, warm-up or gradient clipping may help. Check the data for such values, too."
+        step = first + at
+        rate = self.rate_of_step(step) if self.rate_of_step is not None else self._learning_rate
+        became = "NaN" if math.isnan(loss) else "infinite"
+        what = f"The loss became {became} at step {step}{f' (learning rate {rate:g})' if rate else ''}."
+        advice = "Try a lower rate, warm-up or gradient clipping, and check the data for NaN."
         if self._context.training.stop_on_nan:
-            raise NotFiniteError(f"{what} Training ends there, as the settings require. {advice}")
+            raise NotFiniteError(f"{what} The run ended there, as its setting “Stop on NaN” says. {advice}")
         if not self._reported_nan:
             self._reported_nan = True
-            self._context.notice(f"{what} Training goes on. {advice}")
+            self._context.notice(f"{what} {advice}")
 
 
 class RankedMetricsReporter(MetricsReporter):

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QTimer
 from core.errors import RunError
 from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
+from gui.viewmodels.run.empty_states import Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.memory_verdicts import note
 from gui.viewmodels.run.run_header import run_header
@@ -118,7 +119,7 @@ class RunController(QObject):
         if panels.plots.live_devices is not self._shows_live_devices:
             self.show_curves()
         panels.details.events.show_timeline(session.timeline)
-        panels.details.log.show_over(over=over)
+        self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
         panels.run_message.show_message(message.text, message.tone, details=message.details)
         labels = device_labels(self._monitor.survey.devices, facts)
@@ -132,13 +133,28 @@ class RunController(QObject):
         if over:
             self._run_list.poll(now=True)
 
+    def _show_empty_words(self) -> None:
+        """Set what stands where there is nothing to show."""
+        session, details = self._session, self._panels.details
+        situation = situation_of(session.facts, is_shown=session.run is not None)
+        live, survey = self._shows_live_devices, self._monitor.survey
+        details.events.show_empty_words(empty_words(Place.EVENTS, situation))
+        details.log.show_empty_words(empty_words(Place.LOG, situation))
+        self._panels.plots.show_empty_words(
+            lambda name: plot_words(
+                name, Situation.MACHINE if live and name != "lossPlot" else situation,
+                is_script=session.is_script, is_cpu_only=all(device.kind == "cpu" for device in survey.devices),
+            )
+        )  # fmt: skip
+
     def _show_settings(self) -> None:
         """Show what the run was trained with, if that tab is chosen."""
         session, view = self._session, self._panels.details.settings
         if not self._panels.details.shows_settings:
             return
         if session.run is None or session.spec is None:
-            view.show_settings(None, session.spec_problem or "No run is shown. The settings of a run appear here.")
+            situation = situation_of(session.facts, is_shown=session.run is not None)
+            view.show_settings(None, session.spec_problem or empty_words(Place.SETTINGS, situation))
             return
         from gui.viewmodels.run.settings_rows import run_settings  # imported here, since few look at it
 

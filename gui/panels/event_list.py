@@ -29,7 +29,6 @@ SIGN_SHARE = 0.85
 """Size of the sign over the height of the text."""
 SIGNS = {"warn": "warning", "bad": "failed"}
 """The icons that mark rows, besides their colour."""
-EMPTY = "What happens in a run appears here."
 
 
 class EventModel(QAbstractListModel):
@@ -99,7 +98,7 @@ class EventList(QListView):
         self.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
-        self._theme = theme
+        self._theme, self._empty_words = theme, ""
         self._delegate = EventDelegate(theme, self)
         self.setItemDelegate(self._delegate)
         self._events = EventModel(self)
@@ -117,6 +116,12 @@ class EventList(QListView):
         if self._events.show_timeline(timeline) and follows:
             self._follows = True
             self._to_end()
+
+    def show_empty_words(self, text: str) -> None:
+        """Set the text of an empty list."""
+        if text != self._empty_words:
+            self._empty_words = text
+            self.viewport().update()
 
     def copy(self) -> None:
         """Copy the selected rows."""
@@ -138,7 +143,7 @@ class EventList(QListView):
             painter = QPainter(self.viewport())
             painter.setPen(self._theme.muted)
             area = QRect(self.viewport().rect()).adjusted(SIDE_PX, ABOVE_PX, -SIDE_PX, -ABOVE_PX)
-            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, EMPTY)
+            painter.drawText(area, Qt.TextFlag.TextWordWrap | Qt.AlignmentFlag.AlignTop, self._empty_words)
             painter.end()
         return handled
 

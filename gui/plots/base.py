@@ -56,8 +56,6 @@ class Plot(QFrame):
     follow_changed = Signal(bool)
 
     unit: ClassVar[str] = ""
-    no_data_yet: ClassVar[str] = "No measurements yet"
-    no_run: ClassVar[str] = "Start a run or select one"
     y_by_hand: ClassVar[bool] = False
     """True if the mouse also moves the y axis, on its labels."""
     labels_end: ClassVar[bool] = False
@@ -73,6 +71,7 @@ class Plot(QFrame):
         self.colours: Mapping[str, str] = {}
         self.labels: Mapping[str, str] = {}
         self._follow = True
+        self._empty_words = ""
         self._followed: Span | None = None
         self._y_held = False
         """True while the y axis stays as the user moved it."""
@@ -198,6 +197,12 @@ class Plot(QFrame):
     def emphasise(self, devices: Collection[str] | None) -> None:
         """Draw the other devices faintly; None, or no device, draws all alike. A plot without devices ignores this."""
 
+    def show_empty_words(self, text: str) -> None:
+        """Set the sentence to show while there are no measurements."""
+        if text != self._empty_words:
+            self._empty_words = text
+            self.invalidate()
+
     def set_note(self, text: str, tone: str = "") -> None:
         """Show a text instead of the read-out (`tone`: good, warn, bad); the empty string removes it."""
         self._note.setText(text)
@@ -296,11 +301,9 @@ class Plot(QFrame):
                 self.empty.setText(self._empty_text())
 
     def _empty_text(self) -> str:
-        if self.run_series is None:
-            return self.no_run
-        if self._start_text:
+        if self._start_text and self.run_series is not None:
             return f"{self._start_text[0].upper()}{self._start_text[1:]}"
-        return self.no_data_yet.removesuffix(" yet") if self.run_series.training_ended else self.no_data_yet
+        return self._empty_words
 
     def _follow_x(self, run_series: RunSeries) -> None:
         span = self._whole_span(run_series)
@@ -340,7 +343,7 @@ class Plot(QFrame):
             side_label.setProperty("role", "muted")
             side_label.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self._note.hide()
-        self.empty = PlainLabel(self.no_run)
+        self.empty = PlainLabel()
         self.empty.setProperty("role", "empty")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()

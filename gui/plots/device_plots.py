@@ -38,7 +38,6 @@ class DevicePlot(Plot):
     out.
     """
 
-    no_data_yet = "No readings yet"
     scale = 1.0
     """Divisor of a reading."""
 
@@ -163,7 +162,6 @@ class DevicePlot(Plot):
 class MemoryPlot(DevicePlot):
     """Gigabytes over time, from 0. A label marks the end of training, after which the memory is released."""
 
-    no_data_yet = "No readings yet (CPU devices are read while a run uses them)"
     unit = "GB"
     labels_end = True
     scale = float(BYTES_PER_GB)

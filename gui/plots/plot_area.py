@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSplitter
 from core.runs.states import RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from PySide6.QtCore import QPoint
 
@@ -112,6 +112,11 @@ class PlotArea(QSplitter):
         """Say in the plot of the loss what the run does before its first step; the empty string: nothing."""
         if self.plots:
             self._loss.show_start(text)
+
+    def show_empty_words(self, words: Callable[[str], str]) -> None:
+        """Set what stands in plots without measurements. `words`: returns the sentence for a plot by its name."""
+        for name, plot in self.plots.items():
+            plot.show_empty_words(words(name))
 
     def show_facts(self, facts: RunFacts) -> None:
         """Mark how training ended."""

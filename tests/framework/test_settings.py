@@ -128,9 +128,9 @@ def test_nan_loss_is_reported_with_its_step(runs_root: Path, tmp_path: Path) -> 
         make_spec(recipe, **common), make_spec(recipe, **common, stop_on_nan=True, devices="cpu:1"), runs_root
     )
     assert warned.state is RunState.FINISHED
-    assert warned.run.facts.notices[0].startswith("The loss is nan at step 4. Training goes on. A lower learning rate")
+    assert warned.run.facts.notices[0].startswith("The loss became NaN at step 4 (learning rate ")
     assert stopped.state is RunState.FAILED
-    assert "The loss is nan at step 4. Training ends there, as the settings require." in str(stopped.run.facts.error)
+    assert "The run ended there, as its setting “Stop on NaN” says." in str(stopped.run.facts.error)
     assert math.isnan(stopped.losses()[3])
 
 

@@ -70,3 +70,25 @@ def test_closed_card_stays_closed_until_another_run_is_looked_at(qtbot):
     card.show_failure(None)
     card.show_failure(VIEW)
     assert card.isVisible()
+
+
+def test_empty_parts_speak_of_the_state_of_the_run(drive, runs_root):
+    run_dir = recorded(runs_root)
+    for name in ("worker-0", "devices"):
+        (run_dir / "events" / f"{name}.jsonl").write_text("")
+    fail(run_dir, "It could not be started.")
+    path = run_dir / "events" / "supervisor.jsonl"
+    kept = [line for line in path.read_text().splitlines() if '"running"' not in line and '"releasing"' not in line]
+    path.write_text("\n".join(kept) + "\n")
+    panel = drive()
+
+    def words() -> tuple[str, ...]:
+        return panel.plot("lossPlot").empty.text(), panel.log.placeholderText()
+
+    panel.until(lambda: panel.runs.count() == 1 and panel.window.panels.plots.plots, "the run and the plots")
+    panel.until(lambda: words()[0].startswith("The loss of a run appears here"), "the words without a run")
+    assert words()[1] == "The output of a run appears here."
+    panel.runs.itemActivated.emit(panel.runs.item(0))
+    panel.until_state("Failed")
+    early = ("The run ended before its first step.", "The run ended without any output.")
+    panel.until(lambda: words() == early, "the words of a run that failed early")

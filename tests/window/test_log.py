@@ -300,15 +300,6 @@ def test_view_shows_text_after_binary_data_and_endless_line(qtbot, tmp_path, vie
     assert max(len(line) for line in view.toPlainText().split("\n")) <= MAX_LINE + len(CUT) + len(str(path)) + 99
 
 
-def test_placeholder_depends_on_run_state(tmp_path, view):
-    view.show_over(over=False)
-    assert view.placeholderText() == "The output of a run appears here."
-    view.show_file(tmp_path / "log.txt")
-    assert view.placeholderText() == "No output yet."
-    view.show_over(over=True)
-    assert view.placeholderText() == "The run printed no output."
-
-
 # -- the page ------------------------------------------------------------------------------------
 
 
@@ -398,7 +389,7 @@ def test_log_of_each_rank_can_be_selected(qtbot, tmp_path, page):
     assert page.view.toPlainText() == "from rank 0\n"
     page.rank_box.setCurrentIndex(1)
     assert page.view.toPlainText() == "from rank 1\n"
-    page.show_over(over=True)
+    page.show_empty_words("The run printed no output.")
     page.rank_box.setCurrentIndex(2)
     assert page.view.placeholderText() == "The run printed no output."
     (tmp_path / "other").mkdir()

@@ -211,12 +211,13 @@ def test_loss_without_numbers_shows_message_instead_of_plot(plots, run_series) -
     no_numbers.fold([{"t": START + 1, "kind": "state", "state": "releasing"}])
     loss.redraw()
     assert loss.empty.text() == "All loss values of this run are NaN or infinite"
+    loss.show_empty_words("Nothing was measured.")
     draw(RunSeries(), loss)
-    assert loss.empty.text() == "No measurements yet"
+    assert loss.empty.text() == "Nothing was measured."
     loss.show_start("loading PyTorch 3 s")
     assert loss.empty.text() == "Loading PyTorch 3 s"
     loss.show_start("")
-    assert loss.empty.text() == "No measurements yet"
+    assert loss.empty.text() == "Nothing was measured."
 
 
 def test_metric_box_is_as_wide_as_its_text(plots, run_series) -> None:

@@ -78,10 +78,12 @@ def test_newest_values_are_shown_beside_title(plots, run_series) -> None:
 def test_plot_without_data_shows_message(plots, run_series, nothing) -> None:
     draw(run_series, *plots.values())
     assert all(plot.canvas.isVisible() for plot in plots.values())
+    for plot in plots.values():
+        plot.show_empty_words("Nothing was measured.")
     draw(nothing, *plots.values())
     for plot in plots.values():
         assert plot.empty.isVisible()
-        assert plot.empty.text()
+        assert plot.empty.text() == "Nothing was measured."
         assert not plot.canvas.isVisible()
         assert plot.curves() == {}
 

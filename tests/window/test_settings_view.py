@@ -27,7 +27,7 @@ def test_tab_shows_settings_of_the_run_and_copies_them(drive, runs_root):
     view = panel.window.findChild(QScrollArea, "settingsView")
     panel.open_tab("Settings")
     assert view.isVisible()
-    assert view.findChild(QLabel).text() == "No run is shown. The settings of a run appear here."
+    assert view.findChild(QLabel).text() == "The settings of a run appear here. Select one in the list."
     panel.until(lambda: panel.runs.count() == 1)
     panel.runs.itemActivated.emit(panel.runs.item(0))
     panel.until_state("Finished")

@@ -37,7 +37,6 @@ class LogPage(QWidget):
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
         self._run_dir: Path | None = None
         self._ranks = 1
-        self._over = False
         self._counted: tuple[int, float] = (-1, 0.0)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -49,14 +48,12 @@ class LogPage(QWidget):
     def show_run(self, run_dir: Path | None) -> None:
         """Show the log of another run, rank 0 first; None shows nothing."""
         self._run_dir = run_dir
-        self._over = False
         self._offer_ranks(1)
         self._show_rank()
 
-    def show_over(self, *, over: bool) -> None:
-        """Set the text of an empty log; `over`: the run will print no more."""
-        self._over = over
-        self.view.show_over(over=over)
+    def show_empty_words(self, text: str) -> None:
+        """Set the text of an empty log."""
+        self.view.setPlaceholderText(text)
 
     def show_line(self, rank: int, sought: str) -> None:
         """Select the last line of a rank's log that contains a text; go to the end of the log if there is none."""
@@ -100,7 +97,6 @@ class LogPage(QWidget):
     def _show_rank(self) -> None:
         rank = max(self.rank_box.currentIndex(), 0)
         self.view.show_file(log_of_rank(self._run_dir, rank) if self._run_dir else None)
-        self.view.show_over(over=self._over)
         self.view.follow()
 
     def _look_for_ranks(self) -> None:

@@ -36,8 +36,6 @@ MAX_MARKS = 500
 """Maximum number of highlighted matches."""
 STYLE_PROPERTY = QTextCharFormat.Property.UserProperty.value + 1
 """Property of a format with the index of its style."""
-NOTHING_YET, NOTHING = "No output yet.", "The run printed no output."
-NO_RUN = "The output of a run appears here."
 
 
 class LogView(QPlainTextEdit):
@@ -78,15 +76,10 @@ class LogView(QPlainTextEdit):
         self._tail = FileTail(path) if path else None
         self._restart()
         self.set_follows(True)
-        self.show_over(over=False)
         if path:
             self._loading.start()
         else:
             self._loading.stop()
-
-    def show_over(self, *, over: bool) -> None:
-        """Set the text of an empty log; `over`: the run will print no more."""
-        self.setPlaceholderText(NO_RUN if self._tail is None else NOTHING if over else NOTHING_YET)
 
     def follow(self) -> None:
         """Read new text for up to `TURN_S` seconds."""

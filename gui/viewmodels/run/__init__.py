@@ -3,6 +3,7 @@
 - `run_header`, `pause_button`, `progress`: name, state, buttons and progress of the shown run
 - `run_messages`, `memory_verdicts`: its message, and the verdicts on memory
 - `failure_view`: the card about a failure
+- `empty_states`: what stands where there is nothing to show
 - `event_rows`: the tab Events
 - `run_rows`, `run_actions`: the list of runs, and what can be done with one
 - `settings_rows`: what a run was trained with

@@ -35,7 +35,31 @@ def run_message(facts: RunFacts, spec_problem: str | None, now: float) -> Messag
     since = [f"{seen[0].upper()}{seen[1:]}:"] if held and seen else []  # the run may have ended long ago
     unticked = [use.sentence for use in facts.unticked_device_uses]
     stalled = [each for each in (facts.stopped_processes, facts.stalled) if each] + list(facts.slowed.values())
-    notices = [] if facts.error or spec_problem else [*stalled, *facts.notices]
+    told = [past_tense(each) for each in facts.notices] if state_info(facts.state).over else facts.notices
+    notices = [] if facts.error or spec_problem else [*stalled, *told]
     bad = bool(spec_problem or unticked or held_tone == "bad")
     texts = [*([spec_problem] if spec_problem else []), *unticked, *since, *held, *notices]
     return Message(text=" ".join(texts), tone="bad" if bad else "warn", details=bool(held))
+
+
+PAST = (
+    (" Training goes on.", ""),
+    ("Training goes on from", "Training went on from"),
+    ("Training goes on, and the next checkpoint is tried when it is due.", "Training went on."),
+    (" The next checkpoint is tried when it is due.", ""),
+    ("The script continues, and its log is complete.", "The script went on, and its log is complete."),
+    ("so the curves are no longer updated.", "so the curves end there."),
+    ("are being terminated:", "were terminated:"),
+    (
+        "If they wait for each other, stop the run, and start it again with",
+        "If they waited for each other, start it with",
+    ),
+)
+"""Parts of notices that hold only while a run goes on, and what they are once it is over; also of earlier versions."""
+
+
+def past_tense(notice: str) -> str:
+    """Return a notice as it is told about a run that is over."""
+    for now, then in PAST:
+        notice = notice.replace(now, then)
+    return notice

@@ -1,0 +1,110 @@
+"""What stands where there is nothing to show: one sentence for each place, by the state and the kind of the run."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from core.runs.states import RunState, state_info
+
+if TYPE_CHECKING:
+    from core.runs.facts import RunFacts
+
+
+class Situation(Enum):
+    """What is looked at, as far as it decides the sentence."""
+
+    MACHINE = "no run"
+    STARTING = "starting"
+    RUNNING = "running"
+    EARLY = "over before its first step"
+    OVER = "over"
+
+
+class Place(Enum):
+    """A part of the window that may have nothing to show."""
+
+    LOSS = "lossPlot"
+    UTILISATION = "utilisationPlot"
+    MEMORY = "memoryPlot"
+    OTHER_READINGS = "plots of other readings"
+    EVENTS = "events"
+    LOG = "log"
+    SETTINGS = "settings"
+
+
+SCRIPT, CPU = "script", "cpu"
+"""Kinds of runs with a sentence of their own: a script, and a run on CPU devices only."""
+
+_READINGS = {
+    Situation.MACHINE: "The first reading comes in a moment.",
+    Situation.STARTING: "The first reading comes in a moment.",
+    Situation.RUNNING: "The first reading comes in a moment.",
+    Situation.EARLY: "The run ended before its devices were read.",
+    Situation.OVER: "No readings were recorded in this run.",
+}
+SENTENCES: dict[Place, dict[Situation, str]] = {
+    Place.LOSS: {
+        Situation.MACHINE: "The loss of a run appears here. Start a run, or select one in the list.",
+        Situation.STARTING: "The curve begins with the first step.",
+        Situation.RUNNING: "The curve begins with the first step.",
+        Situation.EARLY: "The run ended before its first step.",
+        Situation.OVER: "No measurements were recorded in this run.",
+    },
+    Place.UTILISATION: _READINGS,
+    Place.MEMORY: _READINGS,
+    Place.OTHER_READINGS: _READINGS,
+    Place.EVENTS: {
+        Situation.MACHINE: "What happens in a run appears here.",
+        Situation.STARTING: "The run begins in a moment.",
+        Situation.RUNNING: "No events were recorded yet.",
+        Situation.EARLY: "The run recorded nothing.",
+        Situation.OVER: "The run recorded nothing.",
+    },
+    Place.LOG: {
+        Situation.MACHINE: "The output of a run appears here.",
+        Situation.STARTING: "No output yet.",
+        Situation.RUNNING: "No output yet.",
+        Situation.EARLY: "The run ended without any output.",
+        Situation.OVER: "The run printed no output.",
+    },
+    Place.SETTINGS: {
+        Situation.MACHINE: "The settings of a run appear here. Select one in the list.",
+        **dict.fromkeys(
+            (Situation.STARTING, Situation.RUNNING, Situation.EARLY, Situation.OVER),
+            "The settings of this run cannot be read.",
+        ),
+    },
+}
+"""The sentences of all kinds of runs."""
+OF_KIND: dict[tuple[Place, Situation, str], str] = {
+    (Place.LOSS, Situation.RUNNING, SCRIPT): "No measurement was found in the output of the script so far.",
+    (Place.LOSS, Situation.OVER, SCRIPT): "No measurement was found in the output or the files of the script. "
+    "A log pattern in the form can read them.",
+    (Place.MEMORY, Situation.MACHINE, CPU): "The memory of CPU devices is read while a run is on them.",
+}
+"""The sentences that differ by kind."""
+
+
+def situation_of(facts: RunFacts, *, is_shown: bool) -> Situation:
+    """Return the situation of the run that is looked at; `is_shown`: whether there is one."""
+    if not is_shown:
+        return Situation.MACHINE
+    states = [state for _, state in facts.history]
+    trained = RunState.RUNNING in states or facts.step > 0
+    if state_info(facts.state).over:
+        return Situation.OVER if trained else Situation.EARLY
+    return Situation.STARTING if facts.state in {RunState.CREATED, RunState.STARTING} else Situation.RUNNING
+
+
+def empty_words(place: Place, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:
+    """Return the sentence for a place with nothing to show. `is_cpu_only`: there are CPU devices only."""
+    kinds = [*([SCRIPT] if is_script else []), *([CPU] if is_cpu_only else [])]
+    own = (OF_KIND[place, situation, kind] for kind in kinds if (place, situation, kind) in OF_KIND)
+    return next(own, SENTENCES[place][situation])
+
+
+def plot_words(name: str, situation: Situation, *, is_script: bool = False, is_cpu_only: bool = False) -> str:
+    """Return the sentence for a plot by its name."""
+    place = next((each for each in Place if each.value == name), Place.OTHER_READINGS)
+    return empty_words(place, situation, is_script=is_script, is_cpu_only=is_cpu_only)
