@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from core.errors import RunError, RunNotFoundError
 from core.runs.facts import Plan, RunFacts, fold
 from core.runs.ownership import owner_of_run
 from core.runs.run import Run, mark
+from core.runs.run_loss import RECENT, ValidationReader, recent_mean, run_loss
 from core.runs.states import RunState, state_info
 from core.schema.events import parse
 from core.schema.files import is_regular, open_to_read, read_json
@@ -25,6 +27,7 @@ from core.text import first_names, join_names
 
 if TYPE_CHECKING:
     from core.runs.run import Mark
+    from core.runs.run_loss import RunLoss
 
 log = logging.getLogger(__name__)
 
@@ -101,19 +104,32 @@ class RunSummary:
     """Whether it is a program of the user, which cannot be resumed."""
     owner: str | None = None
     """The user to whom it belongs if that is another one; None for a run of one's own."""
+    mean_loss: float | None = None
+    """The exponential mean of the last losses."""
+    best_validation: tuple[int, float] | None = None
+    """The step and the value of the smallest validation loss."""
+
+    @property
+    def loss(self) -> RunLoss | None:
+        """The loss by which the run is compared with others; None if it has none."""
+        return run_loss(self.best_validation, self.mean_loss, self.last_loss)
 
 
 class RunIndex:
     """The summaries of the runs below a root. Runs that are over are read once, and again when they are resumed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, patience_s: float | None = None) -> None:
+        """`patience_s`: seconds that a poll may search for validations, the next goes on; None: until all are found."""
         self.root = root
+        self._patience_s = patience_s
+        self._until: float | None = None
         self._over: dict[Path, tuple[RunSummary, Mark]] = {}
         self._live: dict[Path, _SummaryReader] = {}
 
     def poll(self) -> list[RunSummary]:
         """Return up-to-date summaries of all runs, newest first."""
         found = directories(self.root)
+        self._until = None if self._patience_s is None else time.monotonic() + self._patience_s
         for known in (self._over, self._live):
             for path in known.keys() - set(found):
                 del known[path]
@@ -150,8 +166,8 @@ class RunIndex:
         reader = self._live.get(path)
         if reader is None:
             reader = self._live[path] = _SummaryReader(path)
-        summary = reader.summary()
-        if state_info(summary.state).over:
+        summary = reader.summary(self._until)
+        if state_info(summary.state).over and reader.is_whole:
             self._over[path] = summary, before
             del self._live[path]
         return summary
@@ -164,16 +180,23 @@ class _SummaryReader:
         self._path = path
         self._run = Run(path, only=(SUPERVISOR_EVENTS,))
         self._plan: Plan | None = None
+        self._validations = ValidationReader(foreign=self._run.owner is not None)
+        self.is_whole = False
+        """Whether all validations were found that were there."""
 
-    def summary(self) -> RunSummary:
+    def summary(self, until: float | None) -> RunSummary:
+        """Return the summary now; search for validations until `until` (`time.monotonic()`)."""
         self._run.catch_up()
         facts: RunFacts = self._run.facts
-        step, loss = _last_loss(self._path)
+        step, losses = _last_losses(self._path)
+        self.is_whole = self._validations.read(_measurements_file(self._path), until)
         self._plan = self._plan or _plan(self._path)
         name, is_script = _name_and_kind(self._path)
         return RunSummary(
             dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
-            ended=facts.ended, error=facts.error, last_loss=loss, step=step, plan=self._plan, owner=self._run.owner,
+            ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
+            plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
+            best_validation=self._validations.best,
         )  # fmt: skip
 
 
@@ -203,21 +226,28 @@ def _plan(path: Path) -> Plan | None:
     return fold(RunFacts(), [event for event in events if event["kind"] == "plan"]).plan
 
 
-def _last_loss(path: Path) -> tuple[int, float | None]:
-    """Return the last step and its loss, from the last whole batch with a loss near the end of the file."""
+def _last_losses(path: Path) -> tuple[int, list[float | None]]:
+    """Return the last step, and the losses of the last steps, from the whole batches near the end of the file."""
     try:
         with open_to_read(_measurements_file(path)) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_BYTES))
             lines = file.read(TAIL_BYTES).split(b"\n")
     except OSError:
-        return 0, None
-    most = sys.maxsize
+        return 0, []
+    found: list[float | None] = []
+    most, last = sys.maxsize, None
     for line in reversed(lines):
         event = parse(line) if b'"loss":[' in line or b'"rewind"' in line else None
         if event is not None and event["kind"] == "rewind":
             most = min(most, event["step"])  # what was measured after it is void
         elif event is not None and event["kind"] == "metrics" and "loss" in event["values"] and event["first"] <= most:
             losses = event["values"]["loss"][: most - event["first"] + 1]
-            return event["first"] + len(losses) - 1, losses[-1]
-    return (0 if most == sys.maxsize else most), None
+            found[:0] = losses
+            last = event["first"] + len(losses) - 1 if last is None else last
+            most = min(most, event["first"] - 1)
+            if len(found) >= RECENT:
+                break
+    if last is None:
+        return (0 if most == sys.maxsize else most), []
+    return last, found

@@ -5,6 +5,7 @@
 - `device_readings`: readings of devices before they become series
 - `series`: one metric or device reading by step and time
 - `run_series`: all series of a run, extended as events arrive
+- `result`: the loss by which a run is compared with others
 - `sketch`: some values of a long run, to be shown while it is read
 - `report`: a run as one JSON document, and as CSV
 """

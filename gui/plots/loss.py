@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.series.result import best_validation
 from gui.plots.items.band import BandItem
 from gui.plots.items.hover import HoverReading, HoverRow
 from gui.plots.items.interruption_marks import InterruptionMarks
@@ -280,7 +281,9 @@ class LossPlot(Plot):
             value, is_mean = family.newest(self.controls.smoothing)
             label = "train mean" if is_mean else "train"
             rows.append(HoverRow(label=label, value=_value_text(value, 4), colour=self.theme.train))
-        if family.validation:
+        if self.controls.family == "loss" and (best := best_validation(run_series)) is not None:
+            rows.append(HoverRow(label="best validation", value=_value_text(best[1], 4), colour=self.theme.validation))
+        elif family.validation:
             last = [float(series.values[-1]) for series in family.validation]
             value = last[0] if len(last) == 1 else mean_of(last)
             rows.append(HoverRow(label="validation", value=_value_text(value, 4), colour=self.theme.validation))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from core.runs.index import RunSummary
 
 PERIOD_S = 1.0
+PATIENCE_S = 0.01
+"""Seconds of a poll to search for the best validations: long runs have them anywhere in megabytes."""
 
 
 class RunListService(QObject):
@@ -33,7 +35,7 @@ class RunListService(QObject):
         """Newest first."""
         self.on_devices: dict[str, tuple[RunSummary, ...]] = {}
         """By device id, the live runs that use it, the newest first."""
-        self._index = RunIndex(root)
+        self._index = RunIndex(root, patience_s=PATIENCE_S)
         self._occupancy = DeviceUsers()
         self._polled_at: float | None = None
 

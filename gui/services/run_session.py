@@ -16,9 +16,10 @@ from core.runs.run import Run
 from core.runs.states import state_info
 from core.runs.timeline import Timeline
 from core.schema.paths import SPEC_FILE
+from core.series.result import loss_of
 from core.series.run_series import RunSeries
 from core.series.sketch import events_size, sketch
-from gui.viewmodels.run.progress import ProgressView, ScriptProgress, progress_view
+from gui.viewmodels.run.progress import ProgressView, ScriptProgress, has_ended, progress_view, took_s
 from gui.viewmodels.run.run_header import RunSnapshot
 
 from .run_memory import ReadRun, RunMemory
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from core.runs.facts import Checkpoint
     from core.schema.events import Event
     from core.schema.spec import RunSpec
+    from core.series.series import Series
 
     from .run_memory import Identity
 
@@ -114,6 +116,8 @@ class RunSession(QObject):
             spec=self.spec,
             spec_problem=self.spec_problem,
             progress=self.progress(),
+            took_s=took_s(self.facts, self._losses) if has_ended(self.facts) else None,
+            loss=loss_of(self.run_series) if self.run_series is not None and has_ended(self.facts) else None,
             asked=self.asked,
             stop_asked=self.stop_asked,
         )
@@ -208,8 +212,11 @@ class RunSession(QObject):
 
     def progress(self) -> ProgressView | None:
         """Return the progress of the run; None until its plan is known."""
-        losses = self.run_series.metrics.get("loss") if self.run_series else None
-        return progress_view(self.facts, losses, time.time(), self._strides)
+        return progress_view(self.facts, self._losses, time.time(), self._strides)
+
+    @property
+    def _losses(self) -> Series | None:
+        return self.run_series.metrics.get("loss") if self.run_series else None
 
     def memory_now(self) -> dict[str, float]:
         """Return the bytes in use by device id, as the live run last read them; nothing for a run that is over."""

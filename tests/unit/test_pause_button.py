@@ -13,8 +13,9 @@ from core.devices.cpu import cpu_devices
 from core.devices.device import Sample, Survey
 from core.runs.facts import Checkpoint, Plan, RunFacts
 from core.runs.states import RunState, state_info
+from core.series.run_series import RunSeries
 from gui.viewmodels.run.pause_button import pause_button_state, saved_words
-from gui.viewmodels.run.progress import progress_view
+from gui.viewmodels.run.progress import progress_view, took_s
 from gui.viewmodels.run.run_rows import state_sentence
 from gui.viewmodels.setup.start_check import resume_problems
 from tests.window.test_panels import losses
@@ -95,13 +96,16 @@ def state_history(*moments):
     return tuple((float(when), state) for when, state in moments)
 
 
-def test_paused_time_does_not_count_as_duration():
+def test_neither_start_nor_pause_nor_watch_counts_as_training():
     history = state_history(
         (1000, RunState.STARTING), (1001, RunState.RUNNING), (1009, RunState.RELEASING), (1010, RunState.PAUSED),
-        (9000, RunState.STARTING), (9020, RunState.RELEASING), (9025, RunState.FINISHED),
+        (9000, RunState.STARTING), (9003, RunState.RUNNING), (9020, RunState.RELEASING), (9025, RunState.FINISHED),
     )  # fmt: skip
-    end = progress_view(RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history), None, now=9999)
-    assert end.took_s == 10 + 25
+    facts, run_series = RunFacts(state=RunState.FINISHED, plan=PLAN, step=1000, history=history), RunSeries()
+    assert took_s(facts, None) == 8 + 17
+    for at, step in ((1003.0, 1), (1008.0, 2), (9010.0, 3)):
+        run_series.fold([{"t": at, "kind": "metrics", "first": step, "values": {"loss": [1.0]}}])
+    assert took_s(facts, run_series.metrics["loss"]) == 6 + 10
 
 
 def test_speed_after_a_pause_is_measured_since_resuming():

@@ -151,7 +151,19 @@ def test_steps_have_a_rate_and_a_time_left(header):
     assert now.detail == "10 steps/s · 1:06 left"
     end = header(*steps, progress_event(1000, 1000, "steps", at=100), at=101, finished=True)
     assert (end.epoch, end.fraction) == ("step 1\u2009000 of 1\u2009000", 1.0)
-    assert end.detail == "10 steps/s · took 1:41"
+    assert end.detail == "took 1:41"  # nothing has a speed any more
+
+
+def test_watch_of_the_memory_has_its_own_seconds(monkeypatch):
+    history = ((NOW, RunState.STARTING), (NOW + 2, RunState.RUNNING), (NOW + 7, RunState.RELEASING))
+    facts = RunFacts(state=RunState.RELEASING, history=history)
+    monkeypatch.setattr(time, "time", lambda: NOW + 67)
+    run_series = RunSeries()
+    run_series.fold([{"t": NOW + 3, "kind": "metrics", "first": 1, "values": {"loss": [0.5]}}])
+    session = RunSession()
+    session.run = SimpleNamespace(owner=None, id="a-run", dir=Path("/x"), facts=facts)
+    session.run_series, session.spec = run_series, spec_of()
+    assert run_header(session.snapshot()).detail == "loss 0.5 · took 0:04 · memory check 1:00"
 
 
 def test_rate_is_the_recent_rate(header):

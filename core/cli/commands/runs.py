@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from core.runs.run import Run
+    from core.runs.run_loss import RunLoss
     from core.schema.spec import RunSpec
 
 SIGNS = {"warn": "!", "bad": "x"}
@@ -32,14 +33,19 @@ SIGNS = {"warn": "!", "bad": "x"}
 
 def list_runs(options: Namespace) -> int:
     """List all runs, newest first."""
-    rows = [
+    summaries = index.RunIndex(options.runs).poll()
+    rows: list[dict[str, object]] = [
         {
             "run": each.dir.name, "dir": str(each.dir), "name": each.name, "state": each.state.value,
             "started": each.started, "ended": each.ended, "step": each.step, "loss": each.last_loss,
-            "error": each.error, "owner": each.owner,
+            "error": each.error, "owner": each.owner, "mean_loss": each.mean_loss,
+            "best_validation_loss": each.best_validation[1] if each.best_validation else None,
         }
-        for each in index.RunIndex(options.runs).poll()
+        for each in summaries
     ]  # fmt: skip
+    if not options.json:  # people compare runs by it; programs get all of them
+        for row, each in zip(rows, summaries, strict=True):
+            row["loss"] = _loss_text(each.loss)
     if not rows and not options.json:
         where = tr("There are no runs in {runs}", runs=options.runs)
         warn(
@@ -51,6 +57,13 @@ def list_runs(options: Namespace) -> int:
     if any(given_name(Path(str(row["dir"]))) for row in rows):
         columns = (*columns, "name")
     return say_rows(options, rows, (*columns, "owner") if any(row["owner"] for row in rows) else columns)
+
+
+def _loss_text(loss: RunLoss | None) -> str:
+    """Return `val. 0.306` for the best validation loss; without a validation the smoothed last loss, `0.214`."""
+    if loss is None:
+        return short(None)
+    return tr("val. {loss}", loss=short(loss.value)) if loss.is_validation else short(loss.value)
 
 
 def add_events(parser: ArgumentParser) -> None:

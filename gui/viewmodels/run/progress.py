@@ -21,8 +21,6 @@ PACE_S = 5.0
 """Seconds over which to measure the throughput."""
 FORECAST_S = 60.0
 """Seconds over which to estimate the time left, long enough to include validation."""
-MIN_S = 1.0
-"""Minimum seconds of a run to state its speed: steps are reported in batches."""
 MIN_STEPS = 4
 """Minimum steps to measure a speed over, however long they take."""
 MAX_REPORTS = 600
@@ -42,8 +40,6 @@ class ProgressView:
     steps_per_s: float | None
     """Only for a script that reports steps."""
     left_s: float | None
-    took_s: float | None
-    """Only for a run that is over."""
 
 
 class ScriptProgress:
@@ -96,7 +92,7 @@ def progress_view(
 def _plan_progress(facts: RunFacts, plan: Plan, losses: Series | None, now: float) -> ProgressView:
     over = state_info(facts.state).over
     recent = _steps_since_start(facts, losses)
-    pace = recent.whole_pace() if over else recent.pace(PACE_S, now)
+    pace = None if has_ended(facts) else recent.pace(PACE_S, now)
     forecast = recent.pace(FORECAST_S, now) if facts.state is RunState.RUNNING else None
     return ProgressView(
         done=epoch_of(plan, facts.step, over=over),
@@ -106,16 +102,14 @@ def _plan_progress(facts: RunFacts, plan: Plan, losses: Series | None, now: floa
         samples_per_s=None if pace is None else pace * plan.samples_per_epoch / plan.steps_per_epoch,
         steps_per_s=None,
         left_s=max(plan.steps - facts.step, 0) / forecast if forecast else None,
-        took_s=took_s(facts) if over else None,
     )
 
 
 def _script_progress(facts: RunFacts, reported: RunProgress, recent: _Steps, now: float) -> ProgressView | None:
     """Return what the script reports. It may report a total as done when it begins its last part: no forecast then."""
-    over = state_info(facts.state).over
-    if over and reported.unit == IN_EPOCH:
+    if state_info(facts.state).over and reported.unit == IN_EPOCH:
         return None  # progress within an epoch does not describe the whole run
-    pace = recent.whole_pace() if over else recent.pace(PACE_S, now)
+    pace = None if has_ended(facts) else recent.pace(PACE_S, now)
     forecast = (
         recent.pace(FORECAST_S, now) if facts.state is RunState.RUNNING and reported.done < reported.total else None
     )
@@ -128,7 +122,6 @@ def _script_progress(facts: RunFacts, reported: RunProgress, recent: _Steps, now
         samples_per_s=None,
         steps_per_s=pace if reported.unit == "steps" else None,
         left_s=max((reported.total - reported.done) / forecast - since_s, 0.0) if forecast else None,
-        took_s=took_s(facts) if over else None,
     )
 
 
@@ -138,15 +131,43 @@ def epoch_of(plan: Plan, step: int, *, over: bool) -> int:
     return min(begun, plan.epochs)
 
 
-def took_s(facts: RunFacts) -> float | None:
-    """Return the seconds that the run was active, pauses excluded; None if unknown."""
-    took, began = 0.0, None
+def has_ended(facts: RunFacts) -> bool:
+    """Whether training has ended; the memory may still be checked."""
+    return state_info(facts.state).over or facts.state is RunState.RELEASING
+
+
+def took_s(facts: RunFacts, losses: Series | None) -> float | None:
+    """Return the seconds of training: from the first step to the end, without pauses; None if unknown.
+
+    Neither the start nor the check of the memory counts. A part without a step counts from when it ran.
+    """
+    took, began, running, ended = 0.0, None, None, None
     for time, state in facts.history:
         if state is RunState.STARTING:
-            began = time
-        elif state_info(state).over and began is not None:
-            took, began = took + time - began, None
+            began, running, ended = time, None, None
+        elif state is RunState.RUNNING:
+            running = time
+        elif state is RunState.RELEASING:
+            ended = time
+        if began is not None and (state is RunState.RELEASING or (state_info(state).over and ended is None)):
+            first = _first_step(losses, began, time)
+            took += time - (first if first is not None else running if running is not None else began)
     return took or None
+
+
+def watched_s(facts: RunFacts, now: float) -> float | None:
+    """Return the seconds for which the memory has been checked; None unless it is being checked."""
+    if facts.state is not RunState.RELEASING or not facts.history:
+        return None
+    return max(now - facts.history[-1][0], 0.0)
+
+
+def _first_step(losses: Series | None, since: float, until: float) -> float | None:
+    """Return when the first step within these unix times was done; None if there is none."""
+    if losses is None:
+        return None
+    at = int(np.searchsorted(losses.times, since))
+    return float(losses.times[at]) if at < len(losses) and losses.times[at] <= until else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +188,6 @@ class _Steps:
         if took <= 0 or now - float(times[-1]) > max(2 * window_s, 3 * took):
             return None
         return float(self.steps[-1] - self.steps[first]) / took
-
-    def whole_pace(self) -> float | None:
-        """Return steps per second over all steps; None if unknown."""
-        if len(self.times) < 2 or self.times[-1] - self.times[0] < MIN_S:
-            return None
-        return float(self.steps[-1] - self.steps[0]) / float(self.times[-1] - self.times[0])
 
 
 def _steps_since_start(facts: RunFacts, losses: Series | None) -> _Steps:

@@ -17,11 +17,12 @@ from gui.style.formatting import DASH, duration, number, rate, step_rate
 
 from .memory_verdicts import released_words
 from .pause_button import NO_RUN, PauseButtonState, pause_button_state, saved_words
-from .progress import took_s
-from .run_rows import STATE_MARKS, state_sentence
+from .progress import has_ended, watched_s
+from .run_rows import STATE_MARKS, loss_words, state_sentence
 
 if TYPE_CHECKING:
     from core.runs.facts import RunFacts
+    from core.runs.run_loss import RunLoss
     from core.schema.spec import RunSpec
 
     from .progress import ProgressView
@@ -93,6 +94,10 @@ class RunSnapshot:
     spec_problem: str | None = None
     """Why the spec cannot be read, in a sentence."""
     progress: ProgressView | None = None
+    took_s: float | None = None
+    """Seconds of training, once it has ended."""
+    loss: RunLoss | None = None
+    """The loss by which it is compared with others."""
     asked: str = ""
     """`pause` or `save` while the run has yet to answer that request; else the empty string."""
     stop_asked: float | None = None
@@ -213,10 +218,20 @@ def _detail(run: RunSnapshot, now: float, starting: str) -> str:
         return saved_words(facts.checkpoint, now)
     if starting:
         return starting
-    if progress is not None:
+    if progress is not None and not has_ended(facts):
         return _pace(facts, progress)
-    took = took_s(facts) if run.spec and run.spec.script and state_info(facts.state).over else None
-    return "" if took is None else f"took {duration(took)}"
+    return _end(run, now) if has_ended(facts) else ""
+
+
+def _end(run: RunSnapshot, now: float) -> str:
+    """Return the loss of a run whose training has ended, how long it took, and how long its memory is being checked."""
+    watched = watched_s(run.facts, now)
+    parts = (
+        loss_words(run.loss),
+        "" if run.took_s is None else f"took {duration(run.took_s)}",
+        "" if watched is None else f"memory check {duration(watched)}",
+    )
+    return " · ".join(part for part in parts if part)
 
 
 def _shows_checkpoint(facts: RunFacts, now: float) -> bool:
@@ -229,19 +244,16 @@ def _shows_checkpoint(facts: RunFacts, now: float) -> bool:
 
 
 def _pace(facts: RunFacts, progress: ProgressView) -> str:
-    has_verdict = bool(facts.releases) and progress.took_s is not None
-    speed = ""
+    """Return the speed and the time left of a run that trains."""
+    parts = []
     if progress.samples_per_s is not None:
-        speed = rate(progress.samples_per_s)
+        parts.append(rate(progress.samples_per_s))
     elif progress.steps_per_s is not None:
-        speed = step_rate(progress.steps_per_s)
-    parts = ["" if has_verdict else speed]
-    if progress.took_s is not None:
-        parts.append(f"took {duration(progress.took_s)}")
-    elif facts.state is RunState.RUNNING:
+        parts.append(step_rate(progress.steps_per_s))
+    if facts.state is RunState.RUNNING:
         left = f"{duration(progress.left_s) if progress.left_s is not None else DASH} left"
         parts.append(f"{left} {IN_EPOCH}" if progress.unit == IN_EPOCH else left)
-    return " · ".join(part for part in parts if part)
+    return " · ".join(parts)
 
 
 def stop_progress(facts: RunFacts, now: float) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.runs.index import RunSummary
+    from core.runs.run_loss import RunLoss
 
 
 SHORT_REASON = 60
@@ -71,7 +72,18 @@ def run_rows(summaries: Iterable[RunSummary], now: float) -> list[RunRow]:
 
 def _tip_lines(summary: RunSummary) -> tuple[str | None, ...]:
     belongs = f"It belongs to {summary.owner}." if summary.owner else ""
-    return summary.dir.name, belongs, _sentence(summary), summary.error, _loss_problem(summary)
+    return summary.dir.name, belongs, _sentence(summary), summary.error, _losses(summary), _loss_problem(summary)
+
+
+def _losses(summary: RunSummary) -> str:
+    """Return all losses of a run that are known; the empty string without any."""
+    best, mean, last = summary.best_validation, summary.mean_loss, summary.last_loss
+    sentences = (
+        "" if best is None else f"Best validation loss: {best[1]:.4g}, at step {best[0]}.",
+        "" if mean is None else f"Loss, smoothed: {mean:.4g}.",
+        "" if last is None else f"Loss of the last step: {last:.4g}.",
+    )
+    return "\n".join(text for text in sentences if text)
 
 
 def _sentence(summary: RunSummary) -> str:
@@ -104,7 +116,7 @@ def outcome(summary: RunSummary) -> str:
     label = state_info(summary.state).label.lower()
     match summary.state:
         case RunState.FINISHED:
-            detail = f"loss {summary.last_loss:.3g}" if summary.last_loss is not None else ""
+            detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
             detail = short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
@@ -114,6 +126,11 @@ def outcome(summary: RunSummary) -> str:
         case _:
             detail = ""
     return " · ".join(part for part in (label, detail) if part)
+
+
+def loss_words(loss: RunLoss | None) -> str:
+    """Return `val. loss 0.306` or `loss 0.214`; the empty string without a loss."""
+    return "" if loss is None else f"{loss.title} {loss.value:.3g}"
 
 
 def short_reason(sentence: str) -> str:

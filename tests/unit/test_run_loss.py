@@ -1,0 +1,130 @@
+"""A run has one loss wherever it is named: the best of validation, else a mean of the last ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from core.runs import run_loss as module
+from core.runs.index import RunIndex
+from core.runs.run import Run
+from core.runs.run_loss import RunLoss, ValidationReader, recent_mean, run_loss
+from core.schema.events import metrics_line
+from core.schema.paths import EVENTS
+from core.schema.spec import write_spec
+from core.series.exponential_mean import ExponentialMean
+from core.series.result import loss_of
+from core.series.run_series import RunSeries
+from tests.support.running import make_spec
+from tests.unit.test_run_series import metrics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def written(root: Path, *events: dict[str, object]) -> Path:
+    """A finished run with these events of its worker."""
+    run_dir = root / "20260101-000000-run-0000"
+    (run_dir / EVENTS).mkdir(parents=True)
+    states = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running", "releasing", "finished")]
+    for name, lines in (("supervisor", states), ("worker-0", events)):
+        text = "".join(
+            (
+                metrics_line(since=each["t"], until=each["t"], first_step=each["first"], values=each["values"])  # type: ignore[arg-type]
+                if each["kind"] == "metrics"
+                else json.dumps(each)
+            )
+            + "\n"
+            for each in lines
+        )
+        (run_dir / EVENTS / f"{name}.jsonl").write_text(text)
+    write_spec(run_dir, make_spec("digits_cnn"))
+    return run_dir
+
+
+def shown(run_dir: Path) -> tuple[RunLoss | None, RunLoss | None]:
+    """The loss of the run in lists, and that of its series."""
+    (summary,) = RunIndex(run_dir.parent).poll()
+    run_series = RunSeries()
+    run_series.fold(Run.attach(run_dir).catch_up())
+    return summary.loss, loss_of(run_series)
+
+
+def test_list_and_series_name_the_best_validation(tmp_path: Path) -> None:
+    values = [0.9, 0.3, 0.5, math.nan]
+    events = [metrics(2.0 + number, 10 * number + 1, loss=[1.0] * 10) for number in range(4)]
+    events += [metrics(2.5 + number, 10 * (number + 1), val_loss=[value]) for number, value in enumerate(values)]
+    listed, drawn = shown(written(tmp_path, *sorted(events, key=lambda event: float(event["t"]))))  # type: ignore[arg-type]
+    assert listed == drawn == RunLoss(value=0.3, is_validation=True, step=20)
+    assert listed is not None
+    assert listed.title == "val. loss"
+
+
+def test_without_validation_it_is_the_mean_that_the_plot_draws(tmp_path: Path) -> None:
+    losses = [2.0 / (1 + step) + 0.1 * (step % 3) for step in range(300)]
+    losses[250] = math.nan
+    events = [metrics(2.0 + first, first + 1, loss=losses[first : first + 25]) for first in range(0, 300, 25)]
+    listed, drawn = shown(written(tmp_path, *events))
+    mean = ExponentialMean(module.WEIGHT)
+    run_series = RunSeries()
+    run_series.fold(events)
+    mean.extend(run_series.metrics["loss"].values)
+    assert listed is not None
+    assert listed == drawn
+    assert listed.value == pytest.approx(mean.array[-1], rel=1e-12)
+
+
+def test_what_a_resume_made_void_does_not_count(tmp_path: Path) -> None:
+    run_dir = written(
+        tmp_path,
+        metrics(2.0, 10, val_loss=[0.5]),
+        metrics(3.0, 20, val_loss=[0.1]),
+        {"t": 4.0, "kind": "rewind", "step": 15},
+        metrics(5.0, 20, val_loss=[0.4]),
+    )
+    listed, drawn = shown(run_dir)
+    assert listed == drawn == RunLoss(value=0.4, is_validation=True, step=20)
+
+
+def test_reader_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK_BYTES", 2000)
+    path, reader = tmp_path / "worker-0.jsonl", ValidationReader(foreign=False)
+    assert reader.read(path)
+    assert reader.best is None
+    long = metrics_line(since=1, until=2, first_step=1, values={"loss": [0.123456] * 1000}) + "\n"  # several chunks
+    with path.open("w") as file:
+        for number in range(30):
+            file.write(
+                metrics_line(since=1, until=2, first_step=number, values={"val_loss": [1 / (1 + number)]}) + "\n"
+            )
+            file.write(long)
+    assert not reader.read(path, until=0.0)
+    assert reader.read(path)
+    assert reader.best == (29, pytest.approx(1 / 30))
+    with path.open("a") as file:
+        file.write(metrics_line(since=1, until=2, first_step=99, values={"val_loss": [0.01]})[:-5])
+        file.flush()
+        assert reader.read(path)
+        assert reader.best[0] == 29
+        file.write(metrics_line(since=1, until=2, first_step=99, values={"val_loss": [0.01]})[-5:] + "\n")
+    assert reader.read(path)
+    assert reader.best == (99, 0.01)
+
+
+def test_a_list_in_a_hurry_has_the_loss_of_the_last_steps_first(tmp_path: Path) -> None:
+    run_dir = written(tmp_path, metrics(2.0, 1, loss=[3.0]), metrics(3.0, 1, val_loss=[0.5]))
+    hurried = RunIndex(run_dir.parent, patience_s=-1.0)
+    assert hurried.poll()[0].loss == RunLoss(value=3.0, is_validation=False)
+    hurried._patience_s = 10.0
+    assert hurried.poll()[0].loss == RunLoss(value=0.5, is_validation=True, step=1)
+
+
+def test_run_without_a_number_has_its_last_loss() -> None:
+    assert recent_mean([None, math.nan]) is None
+    assert run_loss(None, None, None) is None
+    last = run_loss(None, None, math.inf)
+    assert last is not None
+    assert math.isinf(last.value)
