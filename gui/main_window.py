@@ -15,12 +15,15 @@ from gui.controllers.export_controller import ExportController
 from gui.controllers.help_controller import HelpController
 from gui.controllers.memory_controller import MemoryController
 from gui.controllers.menu_controller import MenuController
+from gui.controllers.preferences_controller import PreferencesController
 from gui.controllers.removal_controller import RemovalController
 from gui.controllers.reuse_controller import ReuseController
 from gui.controllers.run_controller import RunController
 from gui.controllers.start_controller import StartController
 from gui.controllers.window_state import WindowState
+from gui.services.preferences import PreferencesFile
 from gui.services.services import Services
+from gui.services.settings_file import SettingsFile
 from gui.style.theme import Theme, apply, set_palette
 from gui.widgets.file_drop import dropped_program, pass_drops_to_window
 from gui.widgets.notice_window import NoticeWindow, notice_sentence
@@ -38,9 +41,11 @@ TITLE = "Trainyard"
 class Controllers:
     """The controllers of one window, made once: each serves one use case with the panels and the services."""
 
-    def __init__(self, window: QMainWindow, panels: MainPanels, services: Services, runs_root: Path) -> None:
+    def __init__(
+        self, window: QMainWindow, panels: MainPanels, services: Services, preferences: PreferencesFile
+    ) -> None:
         self.layout = DockLayout(window, panels)
-        self.state = WindowState(window, panels, self.layout, runs_root)
+        self.state = WindowState(window, panels, self.layout, services.run_list.root)
         self.start = StartController(panels, services)
         self.run = RunController(panels, services, self.start)
         self.reuse = ReuseController(panels, services, self.start)
@@ -49,10 +54,11 @@ class Controllers:
         self.devices = DeviceController(panels, services, self.memory)
         self.menu = MenuController(window, panels, services, self.layout)
         self.help = HelpController(panels, services)
+        self.preferences = PreferencesController(panels, self.devices, preferences)
         self.export = ExportController(panels, services, self.help)
         for controller in (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
-            self.export,
+            self.export, self.preferences,
         ):  # fmt: skip
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
 
@@ -72,12 +78,13 @@ class MainWindow(QMainWindow):
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         self._app = app
-        theme = Theme.current(app)
+        self._preferences = PreferencesFile(SettingsFile())
+        theme = self._theme
         if not app.styleSheet():
             set_palette(app, theme)
         self.panels = MainPanels(theme)
         self.services = Services(runs_root, self)
-        self.controllers = Controllers(self, self.panels, self.services, runs_root)
+        self.controllers = Controllers(self, self.panels, self.services, self._preferences)
         apply(app, theme)  # after the widgets are in place: Qt would re-style each that is added later
         self.controllers.state.restore()
         self.setAcceptDrops(True)
@@ -101,7 +108,8 @@ class MainWindow(QMainWindow):
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
         controllers.start.started.connect(controllers.state.save)
-        self._app.styleHints().colorSchemeChanged.connect(lambda _: self.set_theme(Theme.current(self._app)))
+        self._app.styleHints().colorSchemeChanged.connect(lambda _: self.set_theme(self._theme))
+        controllers.preferences.look_changed.connect(lambda: self.set_theme(self._theme))
 
     def poll(self) -> None:
         """Bring everything up to date. Nothing here blocks."""
@@ -139,6 +147,12 @@ class MainWindow(QMainWindow):
         self.controllers.run.attach_to_newest()
         self.controllers.start.reread()
         self.controllers.memory.open()
+        self.controllers.preferences.report_problem()
+
+    @property
+    def _theme(self) -> Theme:
+        """The theme that the user prefers."""
+        return Theme.named(self._preferences.preferences.theme, self._app)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

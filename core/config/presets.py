@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from core.language import tr
 from core.schema.files import make_private, make_private_folder, parse_json, read_whole, write_whole
 from core.schema.spec import RunSpec
+from core.system.folders import presets_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -42,8 +41,8 @@ class Preset:
 
 
 def default_root() -> Path:
-    """Return the folder of the presets saved by name, in the user's configuration folder."""
-    return platformdirs.user_config_path("trainyard") / "setups"
+    """Return the folder of the presets saved by name: the chosen one, or one in the user's configuration folder."""
+    return presets_folder()
 
 
 def path_of(name: str, root: Path) -> Path:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from core.errors import RunError, RunNotFoundError
 from core.runs.facts import Plan, RunFacts, fold
 from core.runs.ownership import owner_of_run
@@ -23,6 +21,7 @@ from core.schema.files import is_regular, open_to_read, read_json
 from core.schema.paths import COLLECTOR_EVENTS as COLLECTED
 from core.schema.paths import EVENTS, SPEC_FILE, SUPERVISOR_EVENTS, worker_events
 from core.schema.spec import MAX_NAME, given_name
+from core.system.folders import runs_folder
 from core.text import first_names, join_names
 
 if TYPE_CHECKING:
@@ -38,8 +37,8 @@ TAIL_BYTES = 256 * 1024
 
 
 def default_root() -> Path:
-    """Return where runs are kept by default: in the user's data folder."""
-    return platformdirs.user_data_path("trainyard") / "runs"
+    """Return where runs are kept by default: in the chosen folder, or in the user's data folder."""
+    return runs_folder()
 
 
 def directories(root: Path) -> list[Path]:

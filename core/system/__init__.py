@@ -7,6 +7,7 @@
 - `process_info`: describe a process for people and for the event log
 - `own_processes`: make and recognise the command lines of Trainyard's own processes
 - `own_start`: start a module of Trainyard without modules from the user's PYTHONPATH
+- `folders`: the folders that the user has chosen for runs and presets
 - `installation`: the version, the command and the documents of this installation
 - `helper_process`: run a helper program and talk to it through pipes
 - `terminate`: terminate processes that are not our children, step by step

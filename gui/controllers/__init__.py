@@ -6,6 +6,7 @@
 - `removal_controller`: delete runs
 - `export_controller`: export measurements, models, pictures and tables; rename runs
 - `device_controller`, `memory_controller`: show devices, memory and processes
+- `preferences_controller`: apply the preferences
 - `menu_controller`, `help_controller`: connect the menu bar; documents, keys, About and the report
 - `dock_layout`, `window_state`: place the panels; save and restore them
 """

@@ -31,6 +31,7 @@ class DeviceController(QObject):
         self._panels, self._panel, self._memory = panels, panels.devices, memory
         self._monitor = services.device_monitor
         self._rows = DeviceRows()
+        self._shows_cpus = True
         table = self._panel.table
         table.ticks_changed.connect(self._pass_on_ticks)
         table.processes_asked.connect(panels.details.show_processes_on)
@@ -39,12 +40,21 @@ class DeviceController(QObject):
         services.process_scanner.changed.connect(self.show)
         services.run_list.changed.connect(self.show)
 
+    def show_cpus(self, *, shown: bool) -> None:
+        """List CPU devices where there are GPUs, or only those that are ticked."""
+        if shown is not self._shows_cpus:
+            self._shows_cpus = shown
+            self.show()
+
     def show(self) -> None:
         """Show the latest readings."""
         survey, table = self._monitor.survey, self._panel.table
         before = [row.id for row in table.rows]
         colours = device_colours(survey.devices, (), self._panels.theme)
         rows = self._rows.make(survey, colours, self._memory.on_devices())
+        if not self._shows_cpus and any(not row.is_cpu for row in rows):
+            ticked = table.ticked()  # a choice is never hidden
+            rows = [row for row in rows if not row.is_cpu or row.id in ticked]
         table.show_rows(rows)
         if any(not row.is_cpu for row in rows):
             table.cpu_fold.show_summary(cpu_summary(survey, available_bytes()))

@@ -40,6 +40,7 @@ EXPORT = (
     Entry(name="runTable", text="Export table of runs…"),
 )
 LEAVE = (
+    Entry(name="preferences", text="Pre&ferences…", keys="Ctrl+,"),
     Entry(name="close", text="&Close window", keys="Ctrl+W"),
     Entry(name="quit", text="&Quit", keys="Ctrl+Q"),
 )

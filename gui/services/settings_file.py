@@ -7,23 +7,23 @@ import hashlib
 import json
 import os
 from base64 import b64decode, b64encode
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import platformdirs
 from PySide6.QtCore import QByteArray, QSettings
 
 from core.schema.files import PRIVATE_FOLDER, make_folder, make_private, make_private_folder, touch
+from core.system.folders import CONFIG_VARIABLE, config_folder
 
-FOLDER_VARIABLE = "TRAINYARD_CONFIG_DIR"
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MAX_BYTES = 1024 * 1024
 """Largest size of one value."""
 
 
 def default_file() -> Path:
     """Return the settings file: in the user's configuration folder, unless TRAINYARD_CONFIG_DIR names another."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    return (Path(folder) if folder else platformdirs.user_config_path("trainyard")) / "trainyard.ini"
+    return config_folder() / "trainyard.ini"
 
 
 class SettingsFile:
@@ -40,12 +40,17 @@ class SettingsFile:
     def _make_private(self) -> None:
         """Make the file private: the form in it may hold secrets. Qt keeps its permissions."""
         with contextlib.suppress(OSError):  # then nothing can be saved there either
-            if FOLDER_VARIABLE in os.environ:  # its permissions are the user's
+            if CONFIG_VARIABLE in os.environ:  # its permissions are the user's
                 make_folder(self._file.parent, PRIVATE_FOLDER)
             else:
                 make_private_folder(self._file.parent)
             touch(self._file)
             make_private(self._file)
+
+    @property
+    def path(self) -> Path:
+        """The path of the file."""
+        return self._file
 
     def text(self, name: str) -> str:
         """Return a text, or the empty string."""

@@ -65,6 +65,11 @@ class Theme:
         """Return the theme of the desktop; dark if it states none."""
         return LIGHT if app.styleHints().colorScheme() == Qt.ColorScheme.Light else DARK
 
+    @classmethod
+    def named(cls, name: str, app: QApplication) -> Theme:
+        """Return the theme `dark` or `light`; for every other name, that of the desktop."""
+        return {"dark": DARK, "light": LIGHT}.get(name) or cls.current(app)
+
     def device_colour(self, index: int) -> str:
         """Return the colour of the device in row `index`; the colours repeat after the last."""
         return self.devices[index % len(self.devices)]

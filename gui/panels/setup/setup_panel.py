@@ -129,16 +129,17 @@ class SetupPanel(QWidget):
             **self._recipe.remember(),
             "is_script": self.is_script,
             "script": self.script.remember(),
-            "release": self.release.remember(),
-            "naming": self.naming.remember(),
+            "overrides": {**self.release.overrides(), **self.naming.overrides()},
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore what `remember` returned; missing and invalid values are ignored."""
         self._recipe.restore(kept)
         self.script.restore(plain(kept.get("script")))
-        self.release.restore(plain(kept.get("release")))
-        self.naming.restore(plain(kept.get("naming")))
+        # An older version kept all of these values, changed or not.
+        overrides = {**plain(kept.get("release")), **plain(kept.get("naming")), **plain(kept.get("overrides"))}
+        self.release.restore(overrides)
+        self.naming.restore(overrides)
         self._switch.show_script(is_script=kept.get("is_script") is True)
 
     def fill(self, spec: RunSpec) -> None:

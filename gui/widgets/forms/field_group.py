@@ -91,6 +91,10 @@ class FieldGroup(QWidget):
         for name in self._defaults:
             self._editors[name].set_value(self._defaults[name])
 
+    def overrides(self) -> dict[str, Any]:
+        """Return the fields that differ from their defaults, for the settings file: the others follow theirs."""
+        return {name: value for name, value in self.remember().items() if self._differs(name)}
+
     def changes(self) -> list[str]:
         """Return the fields that differ from their defaults, as they are shown: `Seed 3`."""
         return [

@@ -1,0 +1,67 @@
+"""The folders that the user has chosen for runs and presets, for window and command line alike.
+
+They are in `folders.json` beside the settings of the window. Whatever is in it, the default folders can be used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import platformdirs
+
+from core.errors import RunError
+from core.language import tr
+from core.schema.files import PRIVATE_FOLDER, make_folder, make_private_folder, not_written, read_json, write_whole
+
+CONFIG_VARIABLE = "TRAINYARD_CONFIG_DIR"
+FOLDERS = ("runs", "presets")
+MAX_BYTES = 64 * 1024
+
+
+def config_folder() -> Path:
+    """Return the folder of the user's settings, unless TRAINYARD_CONFIG_DIR names another."""
+    named = os.environ.get(CONFIG_VARIABLE)
+    return Path(named) if named else platformdirs.user_config_path("trainyard")
+
+
+def runs_folder() -> Path:
+    """Return where runs are kept: the chosen folder, otherwise one in the user's data folder."""
+    return chosen("runs") or platformdirs.user_data_path("trainyard") / "runs"
+
+
+def presets_folder() -> Path:
+    """Return where presets are kept: the chosen folder, otherwise one in the user's configuration folder."""
+    return chosen("presets") or platformdirs.user_config_path("trainyard") / "setups"
+
+
+def chosen(name: str) -> Path | None:
+    """Return the folder that the user has chosen for this; None for the default. Damaged choices do not count."""
+    value = _read().get(name)
+    return Path(value) if isinstance(value, str) and value.startswith("/") and value.isprintable() else None
+
+
+def choose(name: str, folder: Path | None) -> None:
+    """Keep runs or presets in this folder from the next start on; None for the default. Raises `RunError`."""
+    kept = {**_read(), name: str(folder.absolute()) if folder else None}
+    path = config_folder() / "folders.json"
+    try:
+        if CONFIG_VARIABLE in os.environ:  # its permissions are the user's
+            make_folder(path.parent, PRIVATE_FOLDER)
+        else:
+            make_private_folder(path.parent)
+        write_whole(path, json.dumps({key: value for key, value in kept.items() if value is not None}, indent=1))
+    except OSError as error:
+        raise RunError(
+            not_written(path, error, if_full=tr("Free some space."), otherwise=tr("Check its permissions."))
+        ) from error
+
+
+def _read() -> dict[str, object]:
+    with contextlib.suppress(OSError, ValueError):
+        found = read_json(config_folder() / "folders.json", MAX_BYTES)
+        if isinstance(found, dict):
+            return found
+    return {}

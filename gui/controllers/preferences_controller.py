@@ -1,0 +1,74 @@
+"""Apply the preferences, and change them in a dialog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from core.errors import RunError
+from core.system import folders
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gui.panels.preferences_dialog import PreferencesDialog
+    from gui.services.preferences import Preferences, PreferencesFile
+
+    from .device_controller import DeviceController
+    from .dock_layout import MainPanels
+
+
+class PreferencesController(QObject):
+    """The look is applied by the window, which `look_changed` tells; the rest by the panels."""
+
+    look_changed = Signal()
+
+    def __init__(self, panels: MainPanels, devices: DeviceController, file: PreferencesFile) -> None:
+        super().__init__()
+        self._panels, self._devices, self._file = panels, devices, file
+        panels.menu.action("preferences").triggered.connect(lambda _: self.show_dialog())
+        self._apply(file.preferences)
+
+    def report_problem(self) -> None:
+        """Say what is wrong with the settings file, once the window is open."""
+        if self._file.problem:
+            self._panels.message.show_message(self._file.problem, "warn")
+
+    def show_dialog(self) -> None:
+        """Open the preferences, or raise them."""
+        from gui.panels.preferences_dialog import PreferencesDialog
+
+        shown = self._panels.window.findChildren(PreferencesDialog)
+        if shown:
+            shown[0].activateWindow()
+            return
+        dialog = PreferencesDialog(self._panels.window, self._file.preferences, _folders())
+        dialog.changed.connect(self._take)
+        dialog.folder_chosen.connect(lambda name, folder: self._choose_folder(dialog, name, folder))
+        dialog.show()
+
+    def _take(self, preferences: Preferences) -> None:
+        before = self._file.preferences
+        self._file.save(preferences)
+        self._apply(preferences)
+        if before.theme != preferences.theme:
+            self.look_changed.emit()
+
+    def _apply(self, preferences: Preferences) -> None:
+        setup = self._panels.setup
+        setup.release.set_defaults({"tolerance_mb": preferences.tolerance_mb, "wait_s": preferences.wait_s})
+        setup.naming.set_defaults({"cuda_ids": preferences.cuda_ids})
+        self._devices.show_cpus(shown=preferences.show_cpus)
+
+    def _choose_folder(self, dialog: PreferencesDialog, name: str, folder: Path | None) -> None:
+        try:
+            folders.choose(name, folder)
+        except RunError as error:
+            self._panels.message.show_message(str(error), "bad")
+        else:
+            dialog.show_folder(name, _folders()[name])
+
+
+def _folders() -> dict[str, Path]:
+    return {"runs": folders.runs_folder(), "presets": folders.presets_folder()}

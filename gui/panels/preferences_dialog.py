@@ -1,0 +1,163 @@
+"""The preferences: look, folders, devices, and the defaults of the memory check. Every change holds at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QPushButton
+
+from core.schema.settings import CUDA_IDS
+from gui.services.preferences import THEMES, Preferences
+from gui.widgets.dialog import InfoDialog
+from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.file_dialog import FileDialog
+from gui.widgets.forms import editors
+from gui.widgets.plain_text import PlainLabel, verbatim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from PySide6.QtWidgets import QWidget
+
+    from gui.widgets.forms.editors import Editor
+
+WIDTH = 64
+"""Width of the dialog, in letters."""
+THEME_TITLES = {"desktop": "as the desktop", "dark": "dark", "light": "light"}
+CUDA_TITLES = {"uuid": "by UUID", "integer": "by number"}
+FOLDER_TITLES = {"runs": "Runs", "presets": "Presets"}
+LABEL = 16
+"""Width of a label, in letters."""
+FOLDERS = "Folders (from the next start of Trainyard on)"
+MEMORY = "Memory check after the end (defaults; All settings has them for one run)"
+
+
+class PreferencesDialog(InfoDialog):
+    """Emits the preferences after each change; a field that is not valid yet keeps its last value."""
+
+    changed = Signal(object)
+    folder_chosen = Signal(str, object)
+    """`runs` or `presets`, and the folder, or None for the default."""
+
+    def __init__(self, parent: QWidget, preferences: Preferences, folders: Mapping[str, Path]) -> None:
+        super().__init__(parent, name="preferencesDialog", heading="Preferences")
+        self._preferences = preferences
+        self._paths: dict[str, ElidedLabel] = {}
+        self._editors = self._make_editors()
+        self._add_group("Look", {"theme": "Theme"})
+        self._add_folders(folders)
+        self._add_group("Devices", {"show_cpus": ""})
+        self._add_group(MEMORY, {"tolerance_mb": "Tolerance", "wait_s": "Wait, in seconds", "cuda_ids": "GPU names"})
+        for name, editor in self._editors.items():
+            editor.set_value(getattr(preferences, name))
+        self._ready = True
+        self.resize(self.characters(WIDTH), self.sizeHint().height())
+
+    def show_folder(self, name: str, folder: Path) -> None:
+        """Show a folder that was chosen."""
+        self._paths[name].setText(str(folder))
+
+    def _make_editors(self) -> dict[str, Editor]:
+        self._ready = False
+        take = self._take
+        return {
+            "theme": editors.one_of(
+                "themeBox", "Theme", "Colours of the window", take, [(THEME_TITLES[each], each) for each in THEMES]
+            ),
+            "show_cpus": editors.check(
+                "showCpusBox", "Show CPU devices", "List CPU devices also where there are GPUs; ticked ones always are",
+                take, text="Show CPU devices where there are GPUs",
+            ),
+            "tolerance_mb": editors.integer(
+                "defaultToleranceBox", "Tolerance of the memory check, in MB",
+                "A device counts as released when it uses at most this much more memory than before the run", take,
+                minimum=0, arrows=False, suffix=" MB",
+            ),
+            "wait_s": editors.number(
+                "defaultWaitEdit", "Maximum time of the memory check, in seconds",
+                "Maximum seconds to wait for the memory; it is usually released within one", take, empty="60",
+            ),
+            "cuda_ids": editors.one_of(
+                "defaultCudaIdsBox", "How GPUs are named to CUDA",
+                "Use numbers if a library (such as vLLM) cannot read UUIDs", take,
+                [(CUDA_TITLES[each], each) for each in CUDA_IDS],
+            ),
+        }  # fmt: skip
+
+    def _take(self) -> None:
+        """Report the fields that are valid."""
+        if not self._ready:
+            return
+        chosen = self._preferences
+        for name, editor in self._editors.items():
+            entered: dict[str, Any] = {name: editor.value()}
+            try:
+                chosen = replace(chosen, **entered)
+            except (ValueError, TypeError):
+                continue  # such as a number that is half typed
+        if chosen != self._preferences:
+            self._preferences = chosen
+            self.changed.emit(chosen)
+
+    def _add_group(self, title: str, rows: Mapping[str, str]) -> None:
+        form = self._form(title)
+        for name, text in rows.items():
+            widget = self._editors[name].widget
+            if text:
+                form.addRow(self._label(text, widget), widget)
+            else:
+                form.addRow(widget)
+
+    def _add_folders(self, folders: Mapping[str, Path]) -> None:
+        form = self._form(FOLDERS)
+        for name, path in folders.items():
+            shown = self._paths[name] = ElidedLabel(str(path), min_px=self.characters(12))
+            shown.setObjectName(f"{name}Folder")
+            row = QHBoxLayout()
+            row.addWidget(shown, 1)
+            row.addWidget(self._button(f"{name}FolderButton", "Choose…", partial(self._browse, name)))
+            row.addWidget(self._button(f"{name}DefaultButton", "Default", partial(self.folder_chosen.emit, name, None)))
+            row.setSpacing(8)
+            form.addRow(self._label(FOLDER_TITLES[name]), row)
+
+    def _browse(self, name: str) -> None:
+        dialog = FileDialog(
+            self, f"Folder of {name}", lambda path: self.folder_chosen.emit(name, Path(path)),
+            begin=self._paths[name].text(),
+        )  # fmt: skip
+        dialog.setObjectName("folderDialog")
+        dialog.ask_for_folder()
+        dialog.open()
+
+    def _button(self, name: str, text: str, action: Callable[[], object]) -> QPushButton:
+        button = QPushButton(text)
+        button.setObjectName(name)
+        button.setProperty("compact", True)
+        button.setAutoDefault(False)
+        button.clicked.connect(lambda _: action())
+        button.setToolTip(verbatim(text))
+        return button
+
+    def _label(self, text: str, buddy: QWidget | None = None) -> PlainLabel:
+        """Return the label of a row; all are equally wide, so that the groups are aligned."""
+        made = PlainLabel(text)
+        if buddy is not None:
+            made.setBuddy(buddy)
+        made.setMinimumWidth(self.characters(LABEL))
+        return made
+
+    def _form(self, title: str) -> QFormLayout:
+        heading = PlainLabel(title)
+        heading.setProperty("role", "small")
+        heading.setStyleSheet("font-weight: bold;")
+        form = QFormLayout()
+        form.setHorizontalSpacing(16)
+        form.setVerticalSpacing(8)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        form.addRow(heading)
+        self.content.addLayout(form)
+        return form

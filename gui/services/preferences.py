@@ -1,0 +1,80 @@
+"""The preferences: choices that hold for every window. What is damaged or unknown in them is named, not used."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from core.schema.settings import CUDA_IDS, ReleaseWatch
+
+if TYPE_CHECKING:
+    from .settings_file import SettingsFile
+
+KEY = "window/preferences"
+VERSION = 1
+THEMES = ("desktop", "dark", "light")
+NEWER = (
+    "The preferences were written by a newer Trainyard. What this one does not know is kept in the settings file, and "
+    "has no effect."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences:
+    """What the user prefers. Raises `ValueError` with a few words for a value that cannot be."""
+
+    theme: str = "desktop"
+    show_cpus: bool = True
+    """Whether CPU devices are listed where there are GPUs."""
+    tolerance_mb: int = ReleaseWatch().tolerance_mb
+    wait_s: float = ReleaseWatch().wait_s
+    cuda_ids: str = CUDA_IDS[0]
+
+    def __post_init__(self) -> None:
+        ReleaseWatch(tolerance_mb=self.tolerance_mb, wait_s=self.wait_s)
+        valid = {
+            "theme": self.theme in THEMES,
+            "show_cpus": isinstance(self.show_cpus, bool),
+            "cuda_ids": self.cuda_ids in CUDA_IDS,
+        }
+        for name, is_valid in valid.items():
+            if not is_valid:
+                raise ValueError(f"{name} is {getattr(self, name)!r}")
+
+
+class PreferencesFile:
+    """Reads and writes the preferences. Keeps what a newer version has written."""
+
+    def __init__(self, file: SettingsFile) -> None:
+        self._file = file
+        self._kept: dict[str, Any] = {}
+        self.problem = ""
+        """What was wrong with the file: a sentence, or the empty string."""
+        self.preferences = self._read()
+
+    def save(self, preferences: Preferences) -> None:
+        """Write the preferences now."""
+        self.preferences = preferences
+        self._kept = {"version": VERSION, **self._kept, **asdict(preferences)}
+        self._file.keep_mapping(KEY, self._kept)
+        self._file.save()
+
+    def _read(self) -> Preferences:
+        self._kept = self._file.mapping(KEY)
+        if self._file.text(KEY) and not self._kept:
+            self.problem = f"The preferences in {self._file.path} are damaged. The defaults are used."
+        known = Preferences()
+        wrong = []
+        for name in (field.name for field in fields(Preferences)):
+            if name in self._kept:
+                try:
+                    known = replace(known, **{name: self._kept[name]})
+                except (ValueError, TypeError):
+                    wrong.append(f"{name} = {self._kept[name]!r}")
+        version = self._kept.get("version", VERSION)
+        if isinstance(version, int) and version > VERSION:
+            self.problem = NEWER
+        elif wrong:
+            shown = ", ".join(wrong)[:200]
+            self.problem = f"Some preferences in {self._file.path} make no sense, and have their defaults: {shown}."
+        return known

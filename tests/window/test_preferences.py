@@ -1,0 +1,117 @@
+"""Preferences: they hold at once and in every window, and a damaged or newer settings file is survived."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+
+import pytest
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QFileDialog, QLineEdit, QPushButton, QSpinBox
+
+from core.config import presets
+from core.runs import index
+from core.system import folders
+from gui.panels.preferences_dialog import PreferencesDialog
+from gui.services.preferences import KEY, Preferences, PreferencesFile
+from gui.services.settings_file import SettingsFile
+from gui.style.theme import LIGHT, stylesheet
+
+
+def opened(panel) -> PreferencesDialog:
+    panel.window.findChild(QAction, "preferencesAction").trigger()
+    return panel.window.findChild(PreferencesDialog)
+
+
+def keep(**values) -> None:
+    """Write preferences as another version would."""
+    file = SettingsFile()
+    file.keep_text(KEY, b64encode(json.dumps(values).encode()).decode())
+    file.save()
+
+
+def test_theme_and_defaults_hold_at_once_and_in_the_next_window(drive):
+    panel = drive()
+    dialog = opened(panel)
+    dialog.findChild(QComboBox, "themeBox").setCurrentText("light")
+    assert panel.window.panels.theme is LIGHT
+    assert QApplication.instance().styleSheet() == stylesheet(LIGHT)
+    dialog.findChild(QSpinBox, "defaultToleranceBox").setValue(128)
+    wait = dialog.findChild(QLineEdit, "defaultWaitEdit")
+    wait.setText("no number")
+    wait.setText("90")
+    tolerance = panel.window.findChild(QSpinBox, "releaseToleranceBox")
+    assert tolerance.value() == 128
+    assert panel.window.panels.setup.choices().release == {"tolerance_mb": 128, "wait_s": 90}
+    tolerance.setValue(64)  # for this run alone
+    panel.window.close()
+    other = drive()
+    assert other.window.panels.theme is LIGHT
+    assert other.window.panels.setup.choices().release == {"tolerance_mb": 64, "wait_s": 90}
+    opened(other).findChild(QComboBox, "themeBox").setCurrentIndex(0)
+
+
+def test_cpu_devices_can_be_hidden_beside_gpus_but_never_a_ticked_one(drive, nvml):
+    nvml.write(gpus=1)
+    panel = drive()
+    panel.until(lambda: panel.window.panels.devices.table.rowCount() >= 3, "the devices")
+    panel.tick("cpu:1")
+    shows_cpus = opened(panel).findChild(QCheckBox, "showCpusBox")
+    shows_cpus.setChecked(False)
+    ids = [row.id for row in panel.window.panels.devices.table.rows]
+    assert "cpu:1" in ids
+    assert "cpu:0" not in ids
+    assert panel.window.panels.devices.table.ticked() == ("cpu:1",)
+    shows_cpus.setChecked(True)
+    assert "cpu:0" in [row.id for row in panel.window.panels.devices.table.rows]
+
+
+def test_folders_hold_for_window_and_command_line(drive, tmp_path):
+    default = index.default_root()
+    dialog = opened(drive())
+    dialog.findChild(QPushButton, "runsFolderButton").click()
+    chooser = dialog.findChild(QFileDialog, "folderDialog")
+    chooser.fileSelected.emit(str(tmp_path))
+    chooser.reject()
+    assert index.default_root() == tmp_path
+    dialog.findChild(QPushButton, "runsDefaultButton").click()
+    assert index.default_root() == default
+    folders.choose("presets", tmp_path / "kept")
+    assert presets.default_root() == tmp_path / "kept"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"runs": 5}', '{"runs": "relative"}', '{"runs": "/a\\nb"}'])
+def test_damaged_choice_of_folders_is_ignored(content):
+    default = index.default_root()
+    file = folders.config_folder() / "folders.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    assert index.default_root() == default
+
+
+def test_newer_preferences_are_told_and_kept(drive):
+    keep(version=9, theme="sepia", tolerance_mb=99, sound="loud")
+    panel = drive()
+    panel.until(lambda: "written by a newer Trainyard" in panel.message("messageStrip"), "the message")
+    assert panel.window.findChild(QSpinBox, "releaseToleranceBox").value() == 99
+    opened(panel).findChild(QSpinBox, "defaultToleranceBox").setValue(70)
+    kept = SettingsFile().mapping(KEY)
+    assert (kept["sound"], kept["version"], kept["tolerance_mb"]) == ("loud", 9, 70)
+
+
+@pytest.mark.parametrize(
+    "values", [{"theme": 5}, {"tolerance_mb": -1}, {"wait_s": "long"}, {"show_cpus": 1}, {"cuda_ids": None}]
+)
+def test_senseless_values_have_their_defaults_and_are_named(values):
+    keep(**values)
+    file = PreferencesFile(SettingsFile())
+    assert file.preferences == Preferences()
+    assert next(iter(values)) in file.problem
+
+
+def test_damaged_preferences_are_told():
+    settings = SettingsFile()
+    settings.keep_text(KEY, "not what was written")
+    assert "are damaged" in PreferencesFile(settings).problem
+    settings.keep_text(KEY, "")
+    assert PreferencesFile(settings).problem == ""
