@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRect, Qt
-from PySide6.QtGui import QColor, QEnterEvent, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QStyle, QStyleOptionViewItem, QWidget
 
 from gui.style.formatting import memory_size
@@ -77,6 +78,11 @@ class CpuFold(QAbstractButton):
             return f"Free disk space of {self.runs_root}: unknown"
         return f"Free disk space of {self.runs_root}: {free}"
 
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
+        """Measure for a screen reader, too."""
+        super().focusInEvent(event)
+        self.setAccessibleDescription(self.tip())
+
     def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 (Qt's name)
         """Highlight the line."""
         super().enterEvent(event)
@@ -103,9 +109,10 @@ class CpuFold(QAbstractButton):
         rest = line.adjusted(sizes.width("CPU", sizes.bold) + GAP_PX, 0, 0, 0)
         devices, host = self._summary.devices, self._summary.host_memory
         draw_elided(painter, rest, devices, theme.muted, font=sizes.small)
-        room = rest.adjusted(sizes.width(devices) + 2 * GAP_PX, 0, 0, 0)
-        if room.width() < sizes.width(host):
-            host = host.removeprefix("host memory ")
+        widest = replace(self._summary, utilisation_percent=100.0, host_used_bytes=self._summary.host_total_bytes)
+        if sizes.width(widest.devices) + GAP_PX + sizes.width(widest.host_memory) > rest.width():
+            host = host.removeprefix("host memory ")  # chosen by the widest texts, so that it does not come and go
+        room = rest.adjusted(sizes.width(devices) + GAP_PX - 1, 0, 0, 0)
         draw_elided(painter, room, host, theme.muted, font=sizes.small, right=True)
         painter.end()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
+from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.widgets.painting import Index, draw_elided, paint_row_background
@@ -129,8 +129,7 @@ class DeviceDelegate(QStyledItemDelegate):
     def _paint_heading(self, painter: QPainter, heading: Heading, rect: QRect) -> None:
         sizes, theme = self.sizes, self._theme
         line = QRect(rect.left() + LEFT_PX, rect.top(), rect.width() - LEFT_PX - RIGHT_PX, sizes.heading)
-        bold = QFont(sizes.small)
-        bold.setBold(True)
+        bold = sizes.small_bold
         draw_elided(painter, line, heading.name, theme.text, font=bold)
         times = line.adjusted(sizes.width(heading.name, bold) + GAP_PX, 0, 0, 0)
         if times.width() <= 0:
@@ -205,13 +204,12 @@ class DeviceDelegate(QStyledItemDelegate):
         tone = in_trouble if row.in_trouble and not row.hot else theme.muted
         draw_elided(painter, line, power, tone, font=sizes.small, right=True)
         heat = line.adjusted(0, 0, -taken, 0)
-        bold = QFont(sizes.small)
-        bold.setBold(row.hot)
-        draw_elided(painter, heat, row.temperature, in_trouble if row.hot else theme.muted, font=bold, right=True)
+        font = sizes.small_bold if row.hot else sizes.small
+        draw_elided(painter, heat, row.temperature, in_trouble if row.hot else theme.muted, font=font, right=True)
         taken += sizes.temperature + GAP_PX if row.temperature else 0
         if row.in_trouble:
             side = sizes.small_line - 4
-            left = heat.right() - sizes.width(row.temperature, bold) - side - 3
+            left = heat.right() - sizes.width(row.temperature, font) - side - 3
             _paint_sign(painter, QRectF(left, line.center().y() - side / 2 + 0.5, side, side), in_trouble, theme.panel)
             taken = max(taken, line.right() - left + GAP_PX)
         return taken
@@ -281,7 +279,7 @@ class DeviceDelegate(QStyledItemDelegate):
 
     def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
         """Return length, text and colour of the two bars."""
-        busy = None if row.lost or row.utilisation_percent is None else row.utilisation_percent / 100
+        busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
         colour = self._theme.disabled if row.lost else row.colour
         shared = row.shared_memory and row.current and row.memory_fraction is None
         return (busy, row.utilisation, colour), (row.memory_fraction, "shared memory" if shared else row.memory, colour)

@@ -110,7 +110,8 @@ class DeviceTable(QTableWidget):
             self._fill(at, rows[at])
         self.blockSignals(False)
         self._rows = list(rows)  # Qt repaints only the filled rows
-        self._fit_columns()
+        if count != len(before) or any(_widths(rows[at]) != _widths(before[at]) for at in changed):
+            self._fit_columns()
         if affects_ticks:  # otherwise only readings have changed, which do not affect ticks
             self._show_obstacles()
             self._apply_pending_ticks()
@@ -365,6 +366,11 @@ def _same(row: DeviceRow, before: DeviceRow) -> bool:
 def _tick_inputs(row: DeviceRow) -> tuple[object, ...]:
     """Return what decides whether a device can be ticked."""
     return row.id, row.lost, row.blocked, row.is_mig
+
+
+def _widths(row: DeviceRow) -> tuple[object, ...]:
+    """Return what decides how much room a row needs for heat and power."""
+    return row.label, row.user, row.free, row.blocked, row.power_limit_watts, not row.power, row.in_trouble
 
 
 def _is_ticked(item: QTableWidgetItem) -> bool:

@@ -21,6 +21,7 @@ class RowSizes:
     font: QFont
     bold: QFont
     small: QFont
+    small_bold: QFont
     line: int
     small_line: int
     heading: int
@@ -39,6 +40,8 @@ class RowSizes:
         """Return the sizes for the font of the list."""
         small, bold = small_font(font), QFont(font)
         bold.setBold(True)
+        small_bold = QFont(small)
+        small_bold.setBold(True)
         normal_metrics, small_metrics = QFontMetrics(font), QFontMetrics(small)
         line = normal_metrics.height() + 3
         tick = normal_metrics.height()
@@ -46,6 +49,7 @@ class RowSizes:
             font=font,
             bold=bold,
             small=small,
+            small_bold=small_bold,
             line=line,
             small_line=small_metrics.height() + 2,
             heading=line + 5,
