@@ -18,8 +18,10 @@ WIDTH, LINES = 64, 26
 """Size of the dialog, in characters and lines."""
 ELSEWHERE = (
     ("Devices", "Tick or untick the selected device", "Space"),
-    ("Plots", "Move along the run", "Left, Right"),
-    ("Plots", "Zoom in or out", "+, -"),
+    ("Plots", "Zoom into a range", "Drag"),
+    ("Plots", "Move along the run", "Left, Right, Shift+drag"),
+    ("Plots", "Zoom in or out", "+, -, wheel"),
+    ("Plots", "Move or zoom the values of the loss", "Drag or wheel on their axis"),
     ("Plots", "Show the whole run", "A, double click"),
     ("Log", "Search", "Ctrl+F"),
     ("Log", "Next and previous match", "Return, Shift+Return"),
