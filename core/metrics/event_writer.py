@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from core.schema.events import metrics_line
+from core.schema.events import EPOCH, metrics_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ class MetricEventWriter:
     def __init__(self, rank: int, events: Writer) -> None:
         self._suffix, self._events = f"@{rank}" if rank else "", events
         self._names: tuple[str, ...] = ()
+        self._unit = ""
         self._first = 0
         self._times: list[float] = []
         self._rows: list[tuple[float, ...]] = []
@@ -38,14 +39,15 @@ class MetricEventWriter:
 
     def _add(self, reading: MergedReading, time: float) -> None:
         assert reading.step is not None
-        names = tuple(reading.values)
+        names, unit = tuple(reading.values), EPOCH if reading.counts_epochs else ""
         if reading.restarts:
             self._flush()
             restarted = [name + self._suffix for name in sorted(reading.restarts)]
             self._events.write_json(json.dumps({"t": time, "kind": "anew", "metrics": restarted}))
-        if names != self._names or reading.step != self._first + len(self._rows) or len(self._rows) == MAX_STEPS:
+        is_next = (names, unit, reading.step) == (self._names, self._unit, self._first + len(self._rows))
+        if not is_next or len(self._rows) == MAX_STEPS:
             self._flush()
-            self._names, self._first = names, reading.step
+            self._names, self._unit, self._first = names, unit, reading.step
         self._times.append(time)
         self._rows.append(tuple(reading.values.values()))
 
@@ -53,7 +55,9 @@ class MetricEventWriter:
         if self._rows and self._names:
             columns = zip(*self._rows, strict=True)
             values = {name + self._suffix: column for name, column in zip(self._names, columns, strict=True)}
-            line = metrics_line(since=self._times[0], until=self._times[-1], first_step=self._first, values=values)
+            line = metrics_line(
+                since=self._times[0], until=self._times[-1], first_step=self._first, values=values, unit=self._unit
+            )
             self._events.write_json(line)
         self._times, self._rows, self._names = [], [], ()
 

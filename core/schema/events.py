@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 Event = dict[str, Any]
+EPOCH = "epoch"
+"""The field `unit` of measurements whose steps are numbers of epochs."""
 RESERVE_BYTES = 256 * 1024
 """Size of the reserve file: enough for the last events of a run."""
 BLOCK_BYTES = 64 * 1024
@@ -121,14 +123,18 @@ def make_reserve(folder: Path) -> None:
         os.close(fd)
 
 
-def metrics_line(*, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]]) -> str:
+def metrics_line(
+    *, since: float, until: float, first_step: int, values: Mapping[str, Sequence[float]], unit: str = ""
+) -> str:
     """Return the line of a batch of measurements: per metric the values of steps `first_step`, `first_step + 1`, ...
 
     `since`, `until`: unix seconds at which the first and the last of these steps ended; the steps between count as
-    evenly spaced. Values have nine digits, which restore every float32 and are read three times as fast as seventeen.
+    evenly spaced. `unit`: `EPOCH` if the numbers of epochs stand for steps that are not known; else the empty string.
+    Values have nine digits, which restore every float32 and are read three times as fast as seventeen.
     """
     arrays = ",".join(f"{json.dumps(name)}:[{_numbers(array)}]" for name, array in values.items())
-    return f'{{"t":{until!r},"kind":"metrics","since":{since!r},"first":{first_step},"values":{{{arrays}}}}}'
+    counted = f',"unit":{json.dumps(unit)}' if unit else ""
+    return f'{{"t":{until!r},"kind":"metrics","since":{since!r},"first":{first_step}{counted},"values":{{{arrays}}}}}'
 
 
 def _numbers(array: Sequence[float]) -> str:

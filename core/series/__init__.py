@@ -4,6 +4,7 @@
 - `exponential_mean`: the mean that smooths a curve
 - `device_readings`: readings of devices before they become series
 - `series`: one metric or device reading by step and time
+- `interruptions`: the times in which a run did not train
 - `run_series`: all series of a run, extended as events arrive
 - `result`: the loss by which a run is compared with others
 - `sketch`: some values of a long run, to be shown while it is read

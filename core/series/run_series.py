@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core.schema.events import EPOCH
 from core.series.device_readings import HEAT, NO_HEAT, HeatReadings, Readings, note_slowdown
+from core.series.interruptions import Resumes
 from core.series.series import STEP, Axis, Series
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from core.series.device_readings import Heat, Slowdown
+    from core.series.interruptions import Interruption
     from core.series.min_max_tree import Floats
 
 MAX_SERIES = 2000
@@ -21,22 +24,6 @@ MAX_SERIES = 2000
 TOO_MANY = f"The run has more than {MAX_SERIES} metrics or devices; the others are missing."
 MAX_REWINDS = 1000
 """Times that a run is rewound: once whenever it is resumed; a planted file may say so a million times."""
-ENDINGS = frozenset({"paused", "stopped", "failed"})
-"""States that end a part of a run and that events give; a part without an end was lost."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interruption:
-    """A time between two parts of a run in which it did not train. Times are unix seconds of measurements."""
-
-    since: float
-    """The last measurement before it that counts: steps after the checkpoint were trained again."""
-    until: float
-    """The first measurement after it."""
-    duration_s: float
-    """Seconds without training: from the last measurement before it, whether it counts or not, to `until`."""
-    state: str
-    """How the part before it ended: `paused`, `stopped`, `failed` or `lost`."""
 
 
 class RunSeries:
@@ -45,6 +32,8 @@ class RunSeries:
     def __init__(self) -> None:
         self.metrics: dict[str, Series] = {}
         """By metric name: one value a step, or one an epoch for `val_...`."""
+        self.by_epoch: set[str] = set()
+        """Metrics of a script whose steps are numbers of epochs, because it reports no steps."""
         self._utilisation: dict[str, Series] = {}
         self._memory: dict[str, Series] = {}
         self._readings: dict[str, Readings] = {}
@@ -62,13 +51,9 @@ class RunSeries:
         self.notice = ""
         """What is missing, in a sentence; the empty string if nothing is."""
         self._rewinds = 0
-        self._state = ""
-        """The last state that an event gave."""
-        self._resumes: list[_Resume] = []
+        self._resumes = Resumes()
         self._interruptions: tuple[int, tuple[Interruption, ...]] = -1, ()
         """The version for which they were found, and what was found."""
-        self._measured: float | None = None
-        """Unix time of the last measurement, whether it counts or not."""
         self.version = 0
         """Increases with every fold of new events: a plot of this version is up to date."""
 
@@ -130,25 +115,9 @@ class RunSeries:
     def interruptions(self) -> tuple[Interruption, ...]:
         """The times between its parts in which the run did not train, in order."""
         if self._interruptions[0] != self.version:
-            self._interruptions = self.version, tuple(self._find_interruptions())
+            found = self._resumes.interruptions(series.times for series in self._measurements)
+            self._interruptions = self.version, tuple(found)
         return self._interruptions[1]
-
-    def _find_interruptions(self) -> list[Interruption]:
-        if not self._resumes:
-            return []
-        at = np.array([resume.at for resume in self._resumes])
-        since, until = np.full(len(at), -np.inf), np.full(len(at), np.inf)
-        for series in self._measurements:
-            times, place = series.times, np.searchsorted(series.times, at)
-            since = np.maximum(since, np.where(place > 0, times.take(place - 1, mode="clip"), -np.inf))
-            until = np.minimum(until, np.where(place < len(times), times.take(place, mode="clip"), np.inf))
-        found = {}  # by `since`: two of them if the run was rewound beyond an earlier one
-        for resume, begin, end in zip(self._resumes, since.tolist(), until.tolist(), strict=True):
-            if np.isfinite(begin) and np.isfinite(end):
-                found[begin] = Interruption(
-                    since=begin, until=end, duration_s=max(end - resume.measured, 0.0), state=resume.state
-                )
-        return list(found.values())
 
     @property
     def _training(self) -> Axis:
@@ -176,7 +145,7 @@ class RunSeries:
                 self.started = float(event["t"])
             match event["kind"]:
                 case "metrics":
-                    self._measured = max(self._measured or 0.0, float(event["t"]))
+                    self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
                 case "rewind" if self._rewinds < MAX_REWINDS:
                     self._rewinds += 1
@@ -291,6 +260,10 @@ class RunSeries:
                 batches.move_to(self.metrics.setdefault(name, Series()))
                 batches = metrics[name] = _Batches()
             batches.add(event, values)
+            if event.get("unit") == EPOCH:
+                self.by_epoch.add(name)
+            elif self.by_epoch:
+                self.by_epoch.discard(name)
 
     def _drop_after(self, step: int, metrics: dict[str, _Batches]) -> None:
         """Drop the values after this step, from which the run was resumed."""
@@ -307,34 +280,14 @@ class RunSeries:
             self.metrics.pop(name, None)
 
     def _note_stage(self, event: Mapping[str, Any]) -> None:
-        state = str(event.get("state") or "")
-        if state == "starting" and self._measured is not None:
-            self._note_resume(float(event["t"]), self._measured)
-        self._state = state or self._state
+        if event.get("state"):
+            self._resumes.note_state(str(event["state"]), float(event["t"]))
         self.steps_per_epoch = event.get("steps_per_epoch") or self.steps_per_epoch
         match event.get("state"):
             case "releasing":
                 self.training_ended = float(event["t"])
             case "starting" | "running":  # also when a paused run is resumed
                 self.training_ended = None
-
-    def _note_resume(self, at: float, measured: float) -> None:
-        last = self._resumes[-1] if self._resumes else None
-        if last is not None and (measured == last.measured or at < last.at or len(self._resumes) == MAX_REWINDS):
-            return  # a part without a measurement lengthens the interruption
-        ended = self._state if self._state in ENDINGS else "lost"
-        self._resumes.append(_Resume(at=at, measured=measured, state=ended))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Resume:
-    """A start of a run that had measured before."""
-
-    at: float
-    measured: float
-    """The last measurement before it."""
-    state: str
-    """How the part before it ended."""
 
 
 @dataclass(slots=True)

@@ -26,12 +26,15 @@ class Family:
     name: str
     train: list[Series]
     validation: list[Series]
+    unit: str
+    """What its steps count: `step`, or `epoch` for a script that reports no steps."""
 
     @classmethod
     def of(cls, run_series: RunSeries, name: str) -> Family:
         """Return the metric of a run, empty if nothing of it was measured."""
-        metrics = run_series.metrics
-        return cls(name=name, train=of_ranks(metrics, name), validation=of_ranks(metrics, VALIDATION + name))
+        metrics, twin = run_series.metrics, VALIDATION + name
+        unit = "epoch" if (name if name in metrics else twin) in run_series.by_epoch else "step"
+        return cls(name=name, train=of_ranks(metrics, name), validation=of_ranks(metrics, twin), unit=unit)
 
     @property
     def every(self) -> list[Series]:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 RANKS_MEAN = "train, mean of ranks"
 NOW, LAST = "now {value}", "last {value}"
 """Labels at the end of the line: while the run trains, and after its end."""
-BECAME = "{name} became {value} at step {step}"
-BECAME_ON_ONE_RANK = "{name} of one rank became {value} at step {step}"
+BECAME = "{name} became {value} at {unit} {step}"
+BECAME_ON_ONE_RANK = "{name} of one rank became {value} at {unit} {step}"
 END_ROOM_SHARE = 0.01
 """Room to the right of the last measurement, for the dot that marks it."""
 MARK_REACH_PX = 8
@@ -111,8 +111,8 @@ class LossPlot(Plot):
             return None
         _, step, time = lines[0]
         place = axis.place(np.array([step if axis.column == "step" else time]))
-        rows = [row for ranks, near, _ in lines for row in self._rows(ranks is family.train, ranks, near)]
-        position = HoverRow(label=self._position_text(step, time))
+        rows = [row for ranks, near, _ in lines for row in self._rows(family, ranks, near)]
+        position = HoverRow(label=self._position_text(family.unit, step, time))
         marks = [*self._outside_rows(x), *self._break_rows(family, axis, x)]
         return HoverReading(x=float(place[0]), rows=(position, *rows, *marks))
 
@@ -123,15 +123,15 @@ class LossPlot(Plot):
         nearest = min(points, key=lambda point: abs((point.step if axis.column == "step" else point.time) - wanted))
         return nearest.step, nearest.time
 
-    def _rows(self, is_train: bool, ranks: list[Series], step: int) -> list[HoverRow]:
+    def _rows(self, family: Family, ranks: list[Series], step: int) -> list[HoverRow]:
         """Return the value of one step, and the mean there."""
         values = [point.value for point in at_step(ranks, step)]
         value = _value_text(values[0] if len(values) == 1 else mean_of(values), 5)
         numbers = [each for each in values if np.isfinite(each)]
         if len(numbers) > 1:
             value += f" ({min(numbers):.4g} to {max(numbers):.4g})"
-        if not is_train:
-            at = f"{value} at step {number(step, 1)}"
+        if ranks is not family.train:
+            at = f"{value} at {family.unit} {number(step, 1)}"
             return [HoverRow(label="validation", value=at, colour=self.theme.validation)]
         rows = [HoverRow(label="train" if len(ranks) == 1 else RANKS_MEAN, value=value, colour=self.theme.train)]
         weight = self.controls.smoothing
@@ -160,18 +160,19 @@ class LossPlot(Plot):
                 for index in series.breaks(axis, x - reach, x + reach)[:1]:
                     text = (BECAME if len(ranks) == 1 else BECAME_ON_ONE_RANK).format(
                         name=name.replace("_", " "),
+                        unit=family.unit,
                         value=_value_text(series.values[index], 1),
                         step=number(float(series.steps[index]), 1),
                     )
                     return [HoverRow(label=text, colour=self.theme.bad)]
         return []
 
-    def _position_text(self, step: int, time: float) -> str:
+    def _position_text(self, unit: str, step: int, time: float) -> str:
         assert self.run_series is not None
         axes = self.run_series.axes
         seconds = clock(float(axes["training"].place(np.array([time]))[0]))
         epoch = f"epoch {step / axes['epoch'].unit:.2f} \u00b7 " if "epoch" in axes else ""
-        return f"step {number(step, 1)} \u00b7 {epoch}{seconds}"
+        return f"{unit} {number(step, 1)} \u00b7 {epoch}{seconds}"
 
     def measured(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return the metric and its validation values, of each rank."""
@@ -187,7 +188,9 @@ class LossPlot(Plot):
         self.controls.offer_families(names)
         self.title.setVisible(names == ["loss"])
         self.controls.offer_epochs("epoch" in run_series.axes)
-        return self.axis_name() in run_series.axes and self._family(run_series).has_number
+        family = self._family(run_series)
+        self.controls.show_unit(family.unit)
+        return self.axis_name() in run_series.axes and family.has_number
 
     def _empty_text(self) -> str:
         measured = self.run_series is not None and self._family(self.run_series).every

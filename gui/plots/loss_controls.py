@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from PySide6.QtGui import QStandardItemModel
+    from PySide6.QtWidgets import QListView
 
 MAX_CHARACTERS = 10
 """Maximum characters of a metric's name to reserve room for."""
@@ -102,6 +103,14 @@ class LossControls(QWidget):
         """Enable the epoch axis if the steps per epoch are known; an earlier choice stays."""
         model: QStandardItemModel = self.axis_box.model()  # type: ignore[assignment]  # the default model of a QComboBox
         model.item(list(AXES).index("epoch")).setEnabled(known)
+
+    def show_unit(self, unit: str) -> None:
+        """Name the axis of steps after what they count, `step` or `epoch`; epochs need no axis of their own then."""
+        title = AXES[unit]
+        if title != self.axis_box.itemText(0):
+            self.axis_box.setItemText(0, title)
+            rows: QListView = self.axis_box.view()  # type: ignore[assignment]  # the default view of a QComboBox
+            rows.setRowHidden(list(AXES).index("epoch"), unit == "epoch")
 
     def remember(self) -> dict[str, Any]:
         """Return axis, smoothing, range and scale, for the settings file."""

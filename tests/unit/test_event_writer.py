@@ -121,3 +121,13 @@ def test_metrics_of_ranks_have_separate_curves(tmp_path: Path) -> None:
 
     assert list(run_series.metrics) == ["loss@2"]
     assert run_series.metrics["loss@2"].count == 2
+
+
+def test_numbers_of_epochs_are_told_from_steps(tmp_path: Path) -> None:
+    epochs = [MergedReading(values={"loss": 1.0, "val_loss": 2.0}, step=step, counts_epochs=True) for step in (1, 2)]
+    steps = [MergedReading(values={"accuracy": 0.5}, step=step) for step in (1, 2)]
+    run_series, lines = recorded(tmp_path, ([*epochs, *steps], 0.0, 1.0))
+    assert lines == 2
+    assert run_series.by_epoch == {"loss", "val_loss"}
+    run_series.fold([{"t": 2.0, "kind": "metrics", "first": 3, "values": {"loss": [1.0]}}])
+    assert run_series.by_epoch == {"val_loss"}, "its steps have become known"

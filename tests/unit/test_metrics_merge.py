@@ -183,9 +183,13 @@ def test_epochs_read_at_once_are_spread_up_to_the_last_step() -> None:
 
 def test_epochs_without_any_steps_keep_their_numbers() -> None:
     merge = MetricMerger()
-    assert steps(merge.take("csv:/log.csv", of_epochs(5, 10, 15))) == [5, 10, 15]
+    merged = merge.take("csv:/log.csv", of_epochs(5, 10, 15))
+    assert steps(merged) == [5, 10, 15]
+    assert all(each.counts_epochs for each in merged)
     assert steps(merge.take("csv:/log.csv", of_epochs(0, 5))) == [16, 17]  # a second training in the same table
-    assert steps(MetricMerger().take("csv:/log.csv", of_epochs(0.25, 0.5, 1.0))) == [0, 1, 2]
+    parts = MetricMerger().take("csv:/log.csv", of_epochs(0.25, 0.5, 0.75))
+    assert steps(parts) == [0, 1, 2]
+    assert not any(each.counts_epochs for each in parts), "numbers of parts are no epochs"
 
 
 def test_numbered_epochs_are_repeated_when_their_steps_become_known(tmp_path: Path) -> None:
@@ -203,6 +207,7 @@ def test_numbered_epochs_are_repeated_when_their_steps_become_known(tmp_path: Pa
     assert curves == {"loss": [(0, 1.0), (1, 2.0), (2, 3.0)]}
     merged = merge.take(f"tensorboard:{validation}", EventFile(validation).poll())
     recorded(merged, curves)
+    assert not any(each.counts_epochs for each in merged)
     assert [step for step, _ in curves["val_loss"]] == [4, 8, 12]
     assert curves["loss"] == [(4, 1.0), (8, 2.0), (12, 3.0)]
     merge.take("text", [Reading(values={}, step=16, epoch=4)])

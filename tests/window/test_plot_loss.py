@@ -124,6 +124,21 @@ def test_x_axis_can_be_steps_time_or_epochs(plots, run_series) -> None:
         assert loss.canvas.x_range == pytest.approx((0, last), rel=0.02), "without start-up and memory watch"
 
 
+def test_curve_of_epochs_says_epoch_instead_of_step(plots, run_series) -> None:
+    loss, script = plots["lossPlot"], RunSeries()
+    values = {"loss": [3.0, 2.0, 1.0], "val_loss": [3.0, 2.0, 1.5]}
+    script.fold([{"t": 9.0, "kind": "metrics", "since": 1.0, "first": 1, "unit": "epoch", "values": values}])
+    draw(script, loss)
+    box = loss.controls.axis_box
+    assert box.currentText() == "by epoch"
+    assert box.view().isRowHidden(2)
+    assert loss.reading_at(2.0).text.splitlines()[0] == "epoch 2 \u00b7 0:04"
+    assert loss.reading_at(2.0).text.endswith("at epoch 2")
+    draw(run_series, loss)
+    assert box.currentText() == "by step"
+    assert not box.view().isRowHidden(2)
+
+
 def test_epoch_axis_stays_selected_before_epochs_are_known(plots) -> None:
     loss, bare = plots["lossPlot"], RunSeries()
     bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])

@@ -57,6 +57,8 @@ class MergedReading(Reading):
 
     restarts: frozenset[str] = frozenset()
     """Metrics whose curves begin with this value: their earlier values are void."""
+    counts_epochs: bool = False
+    """Whether its step is the number of an epoch, because no steps were known."""
 
 
 @dataclass(slots=True)
@@ -144,6 +146,7 @@ class MetricMerger:
             epoch=reading.epoch,
             time=reading.time,
             restarts=frozenset({name}) if curve.restarts else NO_NAMES,
+            counts_epochs=curve.numbered and reading.step is None and step == reading.epoch,
         )
         if curve.last is not None and step <= curve.last:
             if curve.held is None or _step_of(curve.held) >= step:
@@ -217,7 +220,10 @@ class MetricMerger:
         steps = [end for end in ends if end is not None]
         if not values or len(steps) < len(ends) or any(one >= other for one, other in pairwise(steps)):
             return []
-        moved = [replace(value, step=step, restarts=NO_NAMES) for value, step in zip(values, steps, strict=True)]
+        moved = [
+            replace(value, step=step, restarts=NO_NAMES, counts_epochs=False)
+            for value, step in zip(values, steps, strict=True)
+        ]
         moved[0] = replace(moved[0], restarts=frozenset(moved[0].values))
         curve.of_epochs, curve.numbered, curve.last = moved, False, steps[-1]
         return moved
@@ -252,7 +258,7 @@ def _as_one(readings: list[MergedReading]) -> MergedReading:
     first = readings[0]
     values = {name: value for each in readings for name, value in each.values.items()}
     restarts = first.restarts.union(*[each.restarts for each in readings])
-    return MergedReading(values=values, step=first.step, epoch=first.epoch, time=first.time, restarts=restarts)
+    return replace(first, values=values, restarts=restarts)
 
 
 def _kind(source: str) -> str:
