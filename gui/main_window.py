@@ -24,6 +24,7 @@ from gui.controllers.window_state import WindowState
 from gui.services.preferences import PreferencesFile
 from gui.services.services import Services
 from gui.services.settings_file import SettingsFile
+from gui.style.text_size import next_zoom, set_zoom, zoom
 from gui.style.theme import Theme, apply, set_palette
 from gui.widgets.file_drop import dropped_program, pass_drops_to_window
 from gui.widgets.notice_window import NoticeWindow, notice_sentence
@@ -85,6 +86,7 @@ class MainWindow(QMainWindow):
         self.panels = MainPanels(theme)
         self.services = Services(runs_root, self)
         self.controllers = Controllers(self, self.panels, self.services, self._preferences)
+        self.controllers.state.restore_text_size()
         apply(app, theme)  # after the widgets are in place: Qt would re-style each that is added later
         self.controllers.state.restore()
         self.setAcceptDrops(True)
@@ -108,6 +110,11 @@ class MainWindow(QMainWindow):
         controllers.devices.devices_changed.connect(controllers.run.show_curves)
         controllers.devices.resized.connect(controllers.layout.spread)
         controllers.start.started.connect(controllers.state.save)
+        for name, change in (
+            ("larger", lambda: next_zoom(1)), ("smaller", lambda: next_zoom(-1)), ("normalSize", lambda: 1.0),
+        ):  # fmt: skip
+            panels.menu.action(name).triggered.connect(lambda _, change=change: self.set_text_zoom(change()))
+        self._app.fontChanged.connect(self._follow_font)
         self._app.styleHints().colorSchemeChanged.connect(lambda _: self.set_theme(self._theme))
         controllers.preferences.look_changed.connect(lambda: self.set_theme(self._theme))
 
@@ -162,6 +169,16 @@ class MainWindow(QMainWindow):
         self.controllers.memory.outdate()
         self.controllers.devices.show()
         self.controllers.run.show_curves()
+
+    def set_text_zoom(self, zoom: float) -> None:
+        """Enlarge or reduce all text; 1 is the size of the desktop's font."""
+        set_zoom(zoom)
+        self.set_theme(self.panels.theme)
+        self.controllers.layout.spread()
+
+    def _follow_font(self) -> None:
+        """Show all text at the size of the desktop's font, which has changed."""
+        self.set_text_zoom(zoom())
 
     def _set_pace(self) -> None:
         """Poll faster while the window can be seen, and while it shows a live run."""

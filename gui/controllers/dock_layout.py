@@ -18,6 +18,7 @@ from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_list import RunList
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea
+from gui.style.text_size import scaled
 from gui.widgets.dock import Dock
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.overlay import Overlay
@@ -152,7 +153,10 @@ class DockLayout(QObject):
             return
         devices, _, runs, log = self.docks
         width, height = self._window.width(), self._window.height()
-        sides = [max(round(SIDE_SHARE * width), MIN_SIDE_PX), max(round(RUNS_SHARE * width), MIN_RUNS_PX)]
+        sides = [
+            max(round(SIDE_SHARE * width), scaled(MIN_SIDE_PX)),
+            max(round(RUNS_SHARE * width), scaled(MIN_RUNS_PX)),
+        ]
         self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
         self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
         self._share_side()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from gui.services.settings_file import SettingsFile, folder_key
+from gui.style.text_size import set_zoom, zoom
 from gui.widgets.file_dialog import FileDialog
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ class WindowState:
         self._window, self._layout = window, layout
         self._setup, self._devices, self._plots = panels.setup, panels.devices.table, panels.plots
         self._details = panels.details
+
+    def restore_text_size(self) -> None:
+        """Restore the size of the text, before the style sheet is applied; ignore what is no number."""
+        with contextlib.suppress(ValueError):
+            set_zoom(float(self._file.text("window/text_zoom")))
 
     def restore(self) -> None:
         """Restore everything; leave out what does not exist any more or makes no sense."""
@@ -47,6 +54,7 @@ class WindowState:
         self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.ticked())})
         self._file.keep_text("window/last_folder", FileDialog.last_folder)
         self._file.keep_mapping("window/tabs", self._details.remember())
+        self._file.keep_text("window/text_zoom", str(zoom()))
         self._file.keep_data("window/geometry", self._window.saveGeometry())
         self._file.keep_data("window/layout", self._layout.save())
         self._file.keep_text("window/layout_devices", str(self._layout.room_for))

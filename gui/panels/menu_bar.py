@@ -45,6 +45,9 @@ LEAVE = (
     Entry(name="quit", text="&Quit", keys="Ctrl+Q"),
 )
 VIEW = (
+    Entry(name="larger", text="&Larger text", keys="Ctrl++"),
+    Entry(name="smaller", text="&Smaller text", keys="Ctrl+-"),
+    Entry(name="normalSize", text="&Normal text", keys="Ctrl+0"),
     Entry(name="resetLayout", text="&Reset layout"),
     Entry(name="fullScreen", text="&Full screen", keys="F11", checkable=True),
 )

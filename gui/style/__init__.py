@@ -1,6 +1,7 @@
 """How everything looks.
 
 - `theme`: dark and light theme: colours, palette and style sheet
+- `text_size`: the size of all text, from the desktop's font and a zoom
 - `device_colours`, `icons`: the colour of each device; the icons of buttons
 - `formatting`: numbers, sizes and times
 """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QIcon, QPainter, QPainterPath, QPainterPathStroker, QPixmap, QPolygonF
+
+from .text_size import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,11 @@ def glyph(name: str, colour: str, disabled: str, *, gap: int = 0, side: int = SI
     icon.addPixmap(_pixmap(name, colour, gap, side), QIcon.Mode.Normal)
     icon.addPixmap(_pixmap(name, disabled, gap, side), QIcon.Mode.Disabled)
     return icon
+
+
+def icon_size(*, side: int = SIDE_PX, gap: int = 0) -> QSize:
+    """Return the size to show an icon at, beside text of the present size."""
+    return QSize(scaled(side + gap), scaled(side))
 
 
 def paint_mark(painter: QPainter, name: str, rect: QRectF, colour: str) -> None:

@@ -13,6 +13,8 @@ from PySide6.QtWidgets import QLineEdit
 
 import resources
 
+from .text_size import scaled_sheet
+
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QWidget
 
@@ -181,11 +183,11 @@ def set_palette(app: QApplication, theme: Theme) -> None:
 
 
 def stylesheet(theme: Theme) -> str:
-    """Return the style sheet in the colours of a theme; its head lists the properties it uses."""
+    """Return the style sheet in the colours of a theme and at the size of the text; its head lists its properties."""
     sheet = Template((RESOURCES / "themes" / "window.qss").read_text(encoding="utf-8"))
     monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     icons = (RESOURCES / "icons").as_posix()
-    return sheet.substitute(asdict(theme), icons=icons, monospace=monospace)
+    return scaled_sheet(sheet.substitute(asdict(theme), icons=icons, monospace=monospace))
 
 
 def palette(theme: Theme) -> QPalette:

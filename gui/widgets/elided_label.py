@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from gui.style.text_size import scaled
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 MIN_WIDTH_PX = 24
@@ -23,7 +24,7 @@ class ElidedLabel(PlainLabel):
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return at most `min_px`, so that the label gives way to its neighbours."""
-        return QSize(min(self._min_px, super().minimumSizeHint().width()), super().minimumSizeHint().height())
+        return QSize(min(scaled(self._min_px), super().minimumSizeHint().width()), super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the text that fits."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QToolButton, QWidget
 
-from gui.style.icons import glyph
+from gui.style.icons import glyph, icon_size
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 from .painting import paint_card
@@ -50,7 +50,6 @@ class MessageStrip(QFrame):
         self._dismiss = QToolButton()
         self._dismiss.setAccessibleName("Dismiss this message")
         self._dismiss.setToolTip("Dismiss")
-        self._dismiss.setIconSize(QSize(12, 12))
         self._dismiss.clicked.connect(self.hide)
         self._lay_out()
         self.set_theme(theme)
@@ -96,6 +95,7 @@ class MessageStrip(QFrame):
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self._theme = theme
+        self._dismiss.setIconSize(icon_size())
         self._dismiss.setIcon(glyph("cross", theme.muted, theme.disabled))
         self.update()
 

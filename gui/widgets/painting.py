@@ -8,6 +8,8 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QStyle
 
+from gui.style.text_size import scaled
+
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QStyleOptionViewItem, QWidget
 
@@ -62,5 +64,5 @@ def draw_elided(
 def small_font(font: QFont) -> QFont:
     """Return the font in the size for secondary text."""
     small = QFont(font)
-    small.setPixelSize(SMALL_PX)
+    small.setPixelSize(scaled(SMALL_PX))
     return small

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QAbstractItemView, QTableWidget, QTableWidgetItem
 
+from gui.style.text_size import scaled
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
@@ -36,9 +37,28 @@ def plain_table(
     table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
     table.verticalHeader().hide()
     table.verticalHeader().setMinimumSectionSize(1)
-    table.verticalHeader().setDefaultSectionSize(ROW_PX)
-    table.horizontalHeader().setFixedHeight(HEADING_PX)
+    _Heights(table)
     table.horizontalHeader().setHighlightSections(False)
+
+
+class _Heights(QObject):
+    """Keeps the heights of the rows and of the heading of a table at the size of its text."""
+
+    def __init__(self, table: QTableWidget) -> None:
+        super().__init__(table)
+        self._table = table
+        self._set_heights()
+        table.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the font."""
+        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            self._set_heights()
+        return super().eventFilter(watched, event)
+
+    def _set_heights(self) -> None:
+        self._table.verticalHeader().setDefaultSectionSize(scaled(ROW_PX))
+        self._table.horizontalHeader().setFixedHeight(scaled(HEADING_PX))
 
 
 def show_texts(table: QTableWidget, rows: Sequence[Sequence[str]]) -> None:

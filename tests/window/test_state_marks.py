@@ -31,7 +31,7 @@ def painted(mark: str) -> QImage:
 def difference(one: QImage, other: QImage) -> int:
     """Return the number of pixels that differ clearly."""
     places = [(x, y) for x in range(one.width()) for y in range(one.height())]
-    return sum(abs(one.pixelColor(at[0], at[1]).red() - other.pixelColor(at[0], at[1]).red()) > 96 for at in places)
+    return sum(abs(one.pixelColor(*at).green() - other.pixelColor(*at).green()) > 96 for at in places)
 
 
 def test_states_of_one_colour_have_marks_that_differ() -> None:

@@ -9,6 +9,7 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QHeaderView, QSizePolicy, QTableWidget
 
 from gui.style.formatting import fine_gigabytes, gigabytes
+from gui.style.text_size import scaled
 from gui.viewmodels.devices.memory_bars import FREE, PARTS, TIPS, UNCLAIMED
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import HEADING_PX, ROW_PX, cell, plain_table, text_item
@@ -50,7 +51,7 @@ class MemoryTable(QTableWidget):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(BAR, QHeaderView.ResizeMode.Stretch)
         measured = QFont(self.font())
-        measured.setPixelSize(MEASURED_PX)
+        measured.setPixelSize(scaled(MEASURED_PX))
         for number, tip in enumerate(TIPS):
             heading = self.horizontalHeaderItem(FIRST_PART + number)
             if heading is not None:
@@ -88,7 +89,7 @@ class MemoryTable(QTableWidget):
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all rows."""
-        return QSize(MIN_PX, HEADING_PX + self.rowCount() * ROW_PX + 4)
+        return QSize(MIN_PX, scaled(HEADING_PX) + self.rowCount() * scaled(ROW_PX) + 4)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return the height of all rows: the surrounding area scrolls."""
@@ -97,7 +98,7 @@ class MemoryTable(QTableWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Hide a column if there is little room."""
         super().resizeEvent(event)
-        self.setColumnHidden(FIRST_PART + UNCLAIMED, event.size().width() < NARROW_PX)
+        self.setColumnHidden(FIRST_PART + UNCLAIMED, event.size().width() < scaled(NARROW_PX))
 
     def _fill(self, number: int, row: MemoryBar) -> None:
         brushes = part_brushes(row.colour, self._theme)

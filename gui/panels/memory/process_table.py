@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QHeaderView, QTableWidget
 
+from gui.style.text_size import scaled
 from gui.viewmodels.devices.process_rows import AGE, COLUMNS, COMMAND, DEVICE, MEMORY, NAME, PID, RUN, USER, ordered
 from gui.widgets.plain_text import verbatim
 from gui.widgets.table import cell, plain_table, text_item
@@ -90,7 +91,7 @@ class ProcessTable(QTableWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Hide the column of runs if there is little room; the tooltip has the run."""
         super().resizeEvent(event)
-        narrow = event.size().width() < NARROW_PX
+        narrow = event.size().width() < scaled(NARROW_PX)
         if narrow is not self.isColumnHidden(RUN):  # otherwise keep the widths that the user set
             self.setColumnHidden(RUN, narrow)
             self.horizontalHeader().resizeSection(DEVICE, NARROW_DEVICE_PX if narrow else WIDTHS_PX[DEVICE])

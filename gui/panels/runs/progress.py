@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
+from gui.style.text_size import scaled
 from gui.style.theme import mark
 from gui.widgets.elided_label import ElidedLabel
 
@@ -65,5 +66,5 @@ class ProgressLine(QWidget):
         self.detail.setText(detail)
         if keep_width:
             self.detail.setMinimumWidth(
-                max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), MAX_KEPT_PX))
+                max(self.detail.minimumWidth(), min(self.detail.sizeHint().width(), scaled(MAX_KEPT_PX)))
             )

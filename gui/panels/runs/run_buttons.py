@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from gui.style.icons import GAP_PX, SIDE_PX, glyph
+from gui.style.icons import GAP_PX, glyph, icon_size
 from gui.viewmodels.run.pause_button import NO_RUN
 from gui.viewmodels.run.run_header import Forcing
 from gui.widgets.plain_text import verbatim
@@ -84,6 +84,8 @@ class RunButtons(QWidget):
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
+        for button in (self.start, self.stop):
+            button.setIconSize(icon_size(gap=GAP_PX))
         self.start.setIcon(glyph("play", theme.on_accent, theme.disabled, gap=GAP_PX))
         self.stop.setIcon(glyph("stop", theme.bad, theme.disabled, gap=GAP_PX))
         self.pause.set_theme(theme)
@@ -98,7 +100,6 @@ class RunButtons(QWidget):
     def _button(self, name: str, text: str, role: str) -> SteadyButton:
         button = SteadyButton(text)
         button.setObjectName(name)
-        button.setIconSize(QSize(SIDE_PX + GAP_PX, SIDE_PX))
         if role:
             button.setProperty("role", role)
         return button
@@ -113,7 +114,6 @@ class PauseButton(SteadyButton):
     def __init__(self, theme: Theme) -> None:
         super().__init__(LONGEST_TEXT)
         self.setObjectName("pauseButton")
-        self.setIconSize(QSize(SIDE_PX + GAP_PX, SIDE_PX))
         self._theme = theme
         self._resumes: bool | None = None
         self.clicked.connect(self._on_pressed)
@@ -132,6 +132,7 @@ class PauseButton(SteadyButton):
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self._theme = theme
+        self.setIconSize(icon_size(gap=GAP_PX))
         self._update_icon()
 
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
@@ -161,7 +162,6 @@ class SaveButton(SteadyButton):
         self.setAccessibleName("Save now")
         self.setProperty("role", "flat")
         self.setStyleSheet("QPushButton { padding: 5px 6px; }")
-        self.setIconSize(QSize(SAVE_ICON_PX, SAVE_ICON_PX))
         self.setShortcut(QKeySequence(SAVE_KEYS))
         self.set_theme(theme)
         self.show_save(can_save=False, saving=False, saved="")
@@ -179,4 +179,5 @@ class SaveButton(SteadyButton):
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
+        self.setIconSize(icon_size(side=SAVE_ICON_PX))
         self.setIcon(glyph("save", theme.muted, theme.disabled, side=SAVE_ICON_PX))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QContextMenuEvent, QPainter
+from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QPainter
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.style.icons import paint_mark
@@ -25,7 +25,8 @@ TONE = Qt.ItemDataRole.UserRole + 1
 """Item data: name of a colour of the theme."""
 MARK = Qt.ItemDataRole.UserRole + 2
 """Item data: name of the mark of the state."""
-HEIGHT_PX, LINE_PX, TEXT_PX, MARK_PX = 42, 17, 25, 12
+ABOVE_PX = 5
+"""Space above and below the two lines of a run."""
 EMPTY = "No runs yet.\n\nRuns stay in this list after the window is closed."
 
 
@@ -140,7 +141,8 @@ class RunDelegate(QStyledItemDelegate):
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: ARG002, N802 (Qt's name)
         """Return the same size for all rows."""
-        return QSize(120, HEIGHT_PX)
+        title, outcome = option.fontMetrics.height(), QFontMetrics(small_font(option.font)).height()
+        return QSize(120, 2 * ABOVE_PX + title + outcome)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one run."""
@@ -149,10 +151,13 @@ class RunDelegate(QStyledItemDelegate):
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         paint_row_background(painter, option, self._theme)
-        side = QRectF(rect.left() + 6, rect.top() + 5 + (LINE_PX - MARK_PX) / 2, MARK_PX, MARK_PX)
-        paint_mark(painter, str(index.data(MARK)), side, getattr(self._theme, str(index.data(TONE))))
-        line = QRect(rect.left() + TEXT_PX, rect.top() + 5, rect.width() - TEXT_PX - 4, LINE_PX)
+        height, small = option.fontMetrics.height(), small_font(option.font)
+        side = round(0.8 * height)
+        square = QRectF(rect.left() + 6, rect.top() + ABOVE_PX + (height - side) / 2, side, side)
+        paint_mark(painter, str(index.data(MARK)), square, getattr(self._theme, str(index.data(TONE))))
+        left = rect.left() + round(1.7 * height)
+        line = QRect(left, rect.top() + ABOVE_PX, rect.right() - left - 3, height)
         draw_elided(painter, line, title, self._theme.text)
-        below = line.translated(0, LINE_PX - 1)
-        draw_elided(painter, below, outcome, self._theme.muted, font=small_font(painter.font()))
+        below = QRect(left, line.bottom() + 1, line.width(), QFontMetrics(small).height())
+        draw_elided(painter, below, outcome, self._theme.muted, font=small)
         painter.restore()

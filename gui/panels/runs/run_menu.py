@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
-from gui.style.icons import glyph
+from gui.style.icons import glyph, icon_size
 from gui.viewmodels.run.run_actions import ACTIONS, NO_RUN
 from gui.widgets.plain_text import verbatim
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEYS = {"rename": "F2", "csv": "Ctrl+E"}
 """Keys of the menu of the shown run; the menu of another run has none."""
+DOTS_PX = 15
 
 
 class RunMenu(QMenu):
@@ -115,4 +116,5 @@ class RunMenuButton(QToolButton):
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
+        self.setIconSize(icon_size(side=DOTS_PX))
         self.setIcon(glyph("dots", theme.muted, theme.disabled))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF
+from PySide6.QtCore import QEvent, QRectF
 from PySide6.QtGui import QPainter
 
 from gui.style.icons import paint_mark
@@ -22,8 +22,8 @@ class StatePill(PlainLabel):
     """A label with a mark whose shape tells the state to those who cannot tell its colour."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._mark = ""
+        super().__init__()
         self.setProperty("role", "pill")
 
     def show_state(self, text: str, shape: str, tone: str) -> None:
@@ -33,8 +33,17 @@ class StatePill(PlainLabel):
             self.setAccessibleName(f"State of the run: {text}")
         if shape != self._mark or tone != self.property("tone"):
             self._mark = shape
-            self.setIndent(round(ROOM * self._side) if shape else 0)
+            self._set_indent()
             mark(self, tone=tone)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Follow the size of the text."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._set_indent()
+
+    def _set_indent(self) -> None:
+        self.setIndent(round(ROOM * self._side) if self._mark else 0)
 
     @property
     def _side(self) -> int:

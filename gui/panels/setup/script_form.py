@@ -9,6 +9,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from core.catalog.strategies import LAUNCH_MODES
+from gui.style.text_size import scaled
 from gui.viewmodels.setup.python_rows import python_rows
 from gui.viewmodels.setup.script_text import TypedScript, folder_of, typed_of
 from gui.viewmodels.setup.strategy_rows import StrategyRow
@@ -244,7 +245,7 @@ class ScriptForm(QWidget):
             "Environment variables",
             "NAME=VALUE, one in each line; NAME alone is taken from the environment at each start",
         )
-        self._environment.setFixedHeight(ENVIRONMENT_PX)
+        self._environment.setFixedHeight(scaled(ENVIRONMENT_PX))
         self._environment.setPlaceholderText("NAME=VALUE")
         self._environment.setTabChangesFocus(True)
         self._environment.setProperty("field", True)

@@ -8,6 +8,8 @@ import pyqtgraph as pg
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QColor, QFont
 
+from gui.style.text_size import scaled
+
 from .axes import BottomAxis, LeftAxis
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         """Apply a theme."""
         self.setBackground(theme.panel)
         self.view.selection_colour = theme.accent
+        self._set_font()
         for axis in (self.bottom, self.left):
             axis.setPen(theme.panel_border)
             axis.setTickPen(theme.grid)
@@ -175,17 +178,22 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         self.moved_by_hand.emit()
 
     def _shape_axes(self) -> None:
-        font = QFont(self.font())
-        font.setPixelSize(12)
+        self._set_font()
         for axis in (self.bottom, self.left):
-            axis.setTickFont(font)
             # Let labels reach beyond the axis by this much, or the first and the last would be missing.
             axis.setStyle(tickLength=0, tickTextOffset=8, hideOverlappingLabels=RIGHT_MARGIN_PX)
             axis.setZValue(-1000)  # grid lines behind the curves
             axis.enableAutoSIPrefix(False)
-        self.left.setWidth(LEFT_AXIS_WIDTH_PX)
         self.left.setGrid(255)
         self.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, RIGHT_MARGIN_PX, 0)
+
+    def _set_font(self) -> None:
+        """Show the labels at the size of the other texts."""
+        font = QFont(self.font())
+        font.setPixelSize(scaled(12))
+        for axis in (self.bottom, self.left):
+            axis.setTickFont(font)
+        self.left.setWidth(scaled(LEFT_AXIS_WIDTH_PX))
 
     def _on_clicked(self, event: MouseClickEvent) -> None:
         if event.double():

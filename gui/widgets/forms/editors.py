@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLineEdit, QSpinBox, QWidget
 
+from gui.style.text_size import scaled
+
 from .fields import MAX_NUMBER, ROW_PX, choice, field, line, select, whole_number
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def check(name: str, title: str, tip: str, changed: Callable[[], None], *, text:
     """Return a check box; `text` is its label."""
     box = QCheckBox(text)
     field(box, name, title, tip)
-    box.setMinimumHeight(ROW_PX)
+    box.setMinimumHeight(scaled(ROW_PX))
     box.toggled.connect(lambda _: changed())
     return Editor(widget=box, value=box.isChecked, set_value=lambda value: box.setChecked(value is True))
 

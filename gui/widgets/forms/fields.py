@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from gui.style.text_size import scaled
 from gui.style.theme import inset
 from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.plain_text import PlainLabel, verbatim
@@ -113,13 +114,30 @@ def form(parent: QWidget) -> QFormLayout:
     return layout
 
 
+class FieldLabel(PlainLabel):
+    """The label of a field: as wide as those above and below it, and as high as a field."""
+
+    def __init__(self, text: str, width_px: int) -> None:
+        super().__init__(text)
+        self.setProperty("role", "small")
+        self._width_px = width_px
+        self._set_size()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """Follow the size of the text."""
+        super().changeEvent(event)
+        if event.type() in {QEvent.Type.FontChange, QEvent.Type.StyleChange}:
+            self._set_size()
+
+    def _set_size(self) -> None:
+        self.setFixedWidth(scaled(self._width_px))
+        self.setMinimumHeight(scaled(ROW_PX))
+
+
 def label(text: str, buddy: QWidget, width_px: int = LABEL_WIDTH_PX) -> PlainLabel:
     """Return the label of a field; Alt with the letter after `&` focuses the field."""
-    made = PlainLabel(text)
-    made.setProperty("role", "small")
-    made.setFixedWidth(width_px)
+    made = FieldLabel(text, width_px)
     made.setBuddy(buddy)
-    made.setMinimumHeight(ROW_PX)
     made.setToolTip(verbatim(buddy.toolTip()))
     return made
 

@@ -15,7 +15,7 @@ from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.plain_text import verbatim
 
 from .fields import field, select
-from .strategy_delegate import SECOND_LINE, WIDTH_PX, StrategyDelegate
+from .strategy_delegate import SECOND_LINE, StrategyDelegate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,6 @@ class StrategyBox(ChoiceBox):
         self._rows: list[StrategyRow] = []
         self._delegate = StrategyDelegate(theme, self)
         self.setItemDelegate(self._delegate)
-        self.view().setMinimumWidth(WIDTH_PX)
         self.view().setTextElideMode(Qt.TextElideMode.ElideNone)
         self.currentIndexChanged.connect(lambda _: self._update_tooltip())
         self.currentIndexChanged.connect(lambda _: self.chosen.emit())

@@ -8,6 +8,7 @@ from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from gui.style.text_size import scaled
 from gui.widgets.painting import Index, small_font
 
 if TYPE_CHECKING:
@@ -38,11 +39,11 @@ class StrategyDelegate(QStyledItemDelegate):
         """Return the height of the text."""
         text = index.data(SECOND_LINE)
         if text is None:
-            return QSize(WIDTH_PX, RULE_PX)
+            return QSize(scaled(WIDTH_PX), RULE_PX)
         below = QFontMetrics(small_font(option.font)).boundingRect(
-            QRect(0, 0, TEXT_PX, 1000), Qt.TextFlag.TextWordWrap, str(text)
+            QRect(0, 0, scaled(TEXT_PX), 10_000), Qt.TextFlag.TextWordWrap, str(text)
         )
-        return QSize(WIDTH_PX, 2 * ABOVE_PX + QFontMetrics(option.font).height() + GAP_PX + below.height())
+        return QSize(scaled(WIDTH_PX), 2 * ABOVE_PX + QFontMetrics(option.font).height() + GAP_PX + below.height())
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one strategy or a separator."""
@@ -70,5 +71,5 @@ class StrategyDelegate(QStyledItemDelegate):
         painter.drawText(QRect(inside.left(), inside.top(), inside.width(), height), 0, str(index.data()))
         painter.setFont(small_font(option.font))
         painter.setPen(QColor(self._theme.muted))
-        below = QRect(inside.left(), inside.top() + height + GAP_PX, TEXT_PX, inside.height())
+        below = QRect(inside.left(), inside.top() + height + GAP_PX, scaled(TEXT_PX), inside.height())
         painter.drawText(below, Qt.TextFlag.TextWordWrap, str(index.data(SECOND_LINE)))

@@ -1,0 +1,97 @@
+"""The size of all text: from the desktop's font, and larger or smaller on request."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QListWidget
+
+from gui.plots.base import ReadoutLabel
+from gui.services.settings_file import SettingsFile
+from gui.style import text_size
+from gui.style.theme import DARK, stylesheet
+from gui.widgets.elided_label import ElidedLabel
+
+
+@pytest.fixture
+def text(qapp):
+    """The module; the desktop's font and the zoom are restored after the test."""
+    font = QFont(qapp.font())
+    yield text_size
+    text_size.set_zoom(1.0)
+    qapp.setFont(font)
+    qapp.setStyleSheet("")
+
+
+def clipped(window) -> list[str]:
+    """Return the visible labels, buttons and fields that are smaller than their text.
+
+    Labels that cut their text with an ellipsis, or give way to their neighbours, are left out.
+    """
+    found = []
+    for each in window.findChildren(QLabel) + window.findChildren(QAbstractButton):
+        if not each.isVisible() or isinstance(each, (ElidedLabel, ReadoutLabel)) or not each.text():
+            continue
+        wraps = isinstance(each, QLabel) and each.wordWrap()
+        needed = each.heightForWidth(each.width()) if wraps else each.fontMetrics().height()
+        if each.height() < needed or (not wraps and each.width() < each.minimumSizeHint().width()):
+            found.append(each.objectName() or each.text())
+    fields = [each for each in window.findChildren(QComboBox) + window.findChildren(QLineEdit) if each.isVisible()]
+    low = [each.objectName() for each in fields if each.contentsRect().height() < each.fontMetrics().height()]
+    return found + low
+
+
+def test_font_of_desktop_enlarges_all_text(drive, text, qapp, qtbot) -> None:
+    panel = drive()
+    names = ("stateLabel", "startButton", "frameworkBox", "runList")
+    before = [panel.window.findChild(object, name).fontMetrics().height() for name in names]
+    larger = QFont(qapp.font())
+    larger.setPointSizeF(16)
+    qapp.setFont(larger)
+    now = lambda: [panel.window.findChild(object, name).fontMetrics().height() for name in names]  # noqa: E731
+    qtbot.waitUntil(lambda: all(after > 1.4 * first for after, first in zip(now(), before, strict=True)))
+    assert text.scale() == pytest.approx(21 / 13, abs=0.05)
+
+
+def test_keys_change_size_and_next_window_keeps_it(drive, text, qtbot) -> None:
+    panel = drive()
+    with qtbot.waitActive(panel.window):
+        panel.window.activateWindow()
+    runs = panel.window.findChild(QListWidget, "runList")
+    height = runs.fontMetrics().height()
+    for _ in range(3):
+        qtbot.keyClick(panel.window, Qt.Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
+    assert text.zoom() == 1.5
+    assert runs.fontMetrics().height() == pytest.approx(1.5 * height, abs=2)
+    panel.window.resize(1480, 1000)
+    panel.until(lambda: not clipped(panel.window), "all text to be whole")
+    qtbot.keyClick(panel.window, Qt.Key.Key_Minus, Qt.KeyboardModifier.ControlModifier)
+    assert text.zoom() == 1.25
+    panel.window.close()
+    text.set_zoom(1.0)
+    again = drive()
+    assert text.zoom() == 1.25
+    with qtbot.waitActive(again.window):
+        again.window.activateWindow()
+    qtbot.keyClick(again.window, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
+    assert text.zoom() == 1.0
+    assert again.window.findChild(QListWidget, "runList").fontMetrics().height() == height
+
+
+@pytest.mark.parametrize("kept", ["", "large", "nan", "1e99", "-3"])
+def test_unusable_size_in_settings_is_ignored_or_limited(drive, text, kept) -> None:
+    file = SettingsFile()
+    file.keep_text("window/text_zoom", kept)
+    file.save()
+    drive()
+    assert text.ZOOMS[0] <= text.zoom() <= text.ZOOMS[-1]
+
+
+def test_style_sheet_enlarges_lengths_but_not_thin_borders(text) -> None:
+    normal = stylesheet(DARK)
+    text.set_zoom(2.0)
+    double = stylesheet(DARK)
+    assert "font-size: 13px" in normal
+    assert "font-size: 26px" in double
+    assert normal.count("border: 1px") == double.count("border: 1px")
