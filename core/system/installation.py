@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from core.language import tr
+
 ROOT = Path(__file__).resolve().parents[2]
 """The folder with the packages `core`, `gui` and `resources`."""
 COMMAND = "trainyard"
@@ -48,4 +50,4 @@ def document_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        return f"{path} cannot be read: {error.strerror}."
+        return tr("{path} cannot be read: {reason}.", path=path, reason=error.strerror)

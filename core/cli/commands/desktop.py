@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.output import say, say_json
 from core.errors import RunError
+from core.language import tr
 from core.system.installation import COMMAND, own_command
 from resources import ROOT
 
@@ -28,14 +29,16 @@ ESCAPED = '"`$\\'
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of `desktop`."""
     parser.add_argument(
-        "what", choices=("install", "remove"), help="write the desktop entry and the icon, or delete them"
+        "what", choices=("install", "remove"), help=tr("write the desktop entry and the icon, or delete them")
     )
 
 
 def desktop(options: Namespace) -> int:
     """Add Trainyard to the menu of programs of your desktop, or remove it there."""
     if sys.platform in {"darwin", "win32"}:
-        raise ValueError("This system has no desktop entries; Linux and BSD desktops have. Start the window: trainyard")
+        raise ValueError(
+            tr("This system has no desktop entries; Linux and BSD desktops have. Start the window: trainyard")
+        )
     folder = data_folder()
     files = {entry_file(folder): entry(own_command()), icon_file(folder): ICON.read_text(encoding="utf-8")}
     if options.what == "install":
@@ -73,8 +76,11 @@ def entry(command: Sequence[str]) -> str:
     """Return the desktop entry that starts this command. Raises `ValueError` for a path that an entry cannot have."""
     if "=" in command[0] or any(ord(character) < ord(" ") for word in command for character in word):
         raise ValueError(
-            f"A desktop entry cannot start {command[0]!r}: the path has an equals sign or a control character. "
-            "Install Trainyard in another folder."
+            tr(
+                "A desktop entry cannot start {command}: the path has an equals sign or a control character. Install "
+                "Trainyard in another folder.",
+                command=repr(command[0]),
+            )
         )
     words = " ".join(_quoted(word) for word in command)
     return "\n".join((
@@ -121,7 +127,13 @@ def _write(path: Path, text: str) -> bool:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise RunError(f"{path} cannot be written: {error.strerror}. The menu of programs was not changed.") from error
+        raise RunError(
+            tr(
+                "{path} cannot be written: {reason}. Trainyard was not added to the menu of programs.",
+                path=path,
+                reason=error.strerror,
+            )
+        ) from error
     return True
 
 
@@ -131,19 +143,18 @@ def _delete(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise RunError(f"{path} cannot be deleted: {error.strerror}.") from error
+        raise RunError(tr("{path} cannot be deleted: {reason}.", path=path, reason=error.strerror)) from error
     return True
 
 
 def _report(what: str, changed: Sequence[Path], folder: Path) -> None:
-    verb = "Wrote" if what == "install" else "Deleted"
     for path in changed:
-        say(f"{verb} {path}")
+        say(tr("Wrote {path}", path=path) if what == "install" else tr("Deleted {path}", path=path))
     if what == "install" and not changed:
-        say(f"Trainyard is in the menu of programs already: {entry_file(folder)} is up to date.")
+        say(tr("Trainyard is in the menu of programs already: {entry} is up to date.", entry=entry_file(folder)))
     elif what == "install":
-        say("Trainyard is in the menu of programs.")
+        say(tr("Trainyard is in the menu of programs."))
     elif changed:
-        say("Trainyard is no longer in the menu of programs.")
+        say(tr("Trainyard is no longer in the menu of programs."))
     else:
-        say(f"There is no entry of Trainyard below {folder}.")
+        say(tr("There is no entry of Trainyard below {folder}.", folder=folder))

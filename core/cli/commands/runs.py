@@ -73,7 +73,7 @@ def add_events(parser: ArgumentParser) -> None:
 
 def add_name(parser: ArgumentParser) -> None:
     """Add the argument of `rename`."""
-    parser.add_argument("name", metavar="NAME", help="the new name; the folder of the run keeps its own")
+    parser.add_argument("name", metavar="NAME", help=tr("the new name; the folder of the run keeps its own"))
 
 
 def rename_run(options: Namespace) -> int:
