@@ -38,6 +38,7 @@ class RunController(QObject):
         self._reading: ReadingBar | None = None
         session, buttons = self._session, panels.header.buttons
         session.attached.connect(self.show_run)
+        session.attached.connect(panels.setup.sheet.close_sheet)  # it would hide the curves of the run
         session.changed.connect(self.show_facts)
         session.read_on.connect(self._show_reading)
         self._run_list.changed.connect(self._show_list)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
 from gui.panels.setup.setup_panel import SetupPanel
 from gui.style.theme import DARK
+
+RECORDED = Path(__file__).parents[1] / "recorded_runs"
 
 
 @pytest.fixture
@@ -77,6 +82,7 @@ def test_changed_settings_are_marked_and_listed_and_can_be_reset(setup):
     assert label_of(seed).text() == "• Seed"
     assert label_of(seed).property("tone") == "accent"
     assert label_of(named(setup, QSpinBox, "warmupBox")).text() == "Warm-up steps"
+    setup.sheet.search.setText("seed")  # a search does not limit what is reset
     named(setup, QPushButton, "resetSettings").click()
     assert line.text() == "Other settings have their defaults"
     assert (seed.value(), dropout.text()) == (0, "0.0")
@@ -103,3 +109,17 @@ def test_new_default_is_taken_by_fields_that_had_the_old_one(setup):
     named(setup, QSpinBox, "releaseToleranceBox").setValue(200)
     setup.release.set_defaults({"tolerance_mb": 256})
     assert setup.choices().release["tolerance_mb"] == 200
+
+
+def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
+    shutil.copytree(RECORDED / "finished", runs_root / "finished")
+    panel = drive()
+    sheet = panel.window.panels.setup.sheet
+    sheet.toggle()
+    qtbot.keyClick(panel.window.findChild(QSpinBox, "seedBox"), Qt.Key.Key_Escape)  # closes the sheet, and no more
+    assert not sheet.isVisible()
+    sheet.toggle()
+    panel.until(lambda: panel.runs.count() == 1, "the run")
+    panel.window.controllers.run.attach_to(str(runs_root / "finished"))
+    assert not sheet.isVisible()
+    assert sheet.geometry().topLeft() == panel.window.panels.plots.mapTo(panel.window, panel.window.rect().topLeft())

@@ -37,7 +37,7 @@ def desktop(options: Namespace) -> int:
     """Add Trainyard to the menu of programs of your desktop, or remove it there."""
     if sys.platform in {"darwin", "win32"}:
         raise ValueError(
-            tr("This system has no desktop entries; Linux and BSD desktops have. Start the window: trainyard")
+            tr("This system has no desktop entries; Linux desktops have them. Start the window: trainyard")
         )
     folder = data_folder()
     files = {entry_file(folder): entry(own_command()), icon_file(folder): ICON.read_text(encoding="utf-8")}

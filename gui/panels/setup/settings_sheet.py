@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 COLUMN = 30
 """Least width of a column, in letters."""
 GAP_PX = 24
+TITLE_FROM = 70
+"""Width of the sheet from which on there is room for its title, in letters."""
 NONE = "No setting has these words. The search looks at names, groups and explanations."
 
 
@@ -69,10 +71,13 @@ class SettingsSheet(QFrame):
             self.search.selectAll()
 
     def close_sheet(self) -> None:
-        """Close the sheet."""
+        """Close the sheet; `closed` reports it if the focus was inside, and has to go elsewhere."""
+        focus = self.window().focusWidget()
+        had_focus = focus is not None and self.isAncestorOf(focus)
         if self.isVisible():
             self.hide()
-            self.closed.emit()
+            if had_focus:
+                self.closed.emit()
 
     def show_matching(self) -> None:
         """Show the settings that have the searched words."""
@@ -93,19 +98,20 @@ class SettingsSheet(QFrame):
     def _place(self) -> None:
         if self._ground is not None:
             corner = self._ground.mapTo(self._ground.window(), QPoint(0, 0))
+            self._title.setVisible(self._ground.width() > TITLE_FROM * self.fontMetrics().averageCharWidth())
             self.setGeometry(corner.x(), corner.y(), self._ground.width(), self._ground.height())
 
     def _reset(self) -> None:
         for group in self._groups:
-            if not group.isHidden():
+            if group.wanted:
                 group.reset()
 
     def _lay_out(self, done: QPushButton) -> None:
-        title = PlainLabel("ALL SETTINGS")
-        title.setProperty("role", "title")
+        self._title = PlainLabel("All settings")
+        self._title.setProperty("role", "title")
         top = QHBoxLayout()
         top.setSpacing(10)
-        top.addWidget(title)
+        top.addWidget(self._title)
         top.addWidget(self.search, 1)
         top.addWidget(self.defaults)
         top.addWidget(done)

@@ -86,6 +86,11 @@ class FieldGroup(QWidget):
                     editor.set_value(defaults[name])
         self.show_changes()
 
+    @property
+    def wanted(self) -> bool:
+        """Whether the workload has these fields."""
+        return self._wanted
+
     def reset(self) -> None:
         """Give every field its default."""
         for name in self._defaults:
