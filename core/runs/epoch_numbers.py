@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from core.language import tr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from core.schema.events import Event
 
     Values = Mapping[str, Sequence[float | None]]
 
-Line = tuple[float, str]
-"""Unix seconds, and what is known of the epoch."""
 OF_STEPS = frozenset({"loss", "learning_rate"})
 """Metrics of each step; all others are of an epoch or of a validation."""
 VALIDATION = "val_"
 
 
-@dataclass(slots=True)
-class _Epoch:
-    """An epoch whose steps are done; its validation may follow."""
+class EpochLine(NamedTuple):
+    """What is known of an epoch. Its text is made when it is shown: there may be a million epochs."""
 
-    step: int
     time: float
-    text: str
+    """Unix seconds."""
+    epoch: int
+    """Its number, from 1; of a script that counts steps, 0."""
+    step: int
+    """The last step before it was measured."""
+    loss: float | None = None
+    """The mean over its steps; None if some of them are not known."""
+    values: Values | None = None
+    """The means of its validation, a list of one value each."""
+    of: float | None = None
+    """The number of epochs that a script reports."""
+
+    @property
+    def text(self) -> str:
+        """The line in words."""
+        loss = [] if self.loss is None else [tr("loss {value}", value=_number(self.loss))]
+        numbers = tr(", ").join([*loss, *_numbers(self.values or {})])
+        if self.of is not None:
+            done = tr("Epoch {epoch} of {epochs:g} is done", epoch=self.epoch, epochs=self.of)
+            return f"{done}: {numbers}" if numbers else done
+        which = tr("Epoch {epoch}", epoch=self.epoch) if self.epoch else tr("Step {step}", step=self.step)
+        return f"{which}: {numbers}" if numbers else which
 
 
 class EpochNumbers:
@@ -38,36 +56,34 @@ class EpochNumbers:
         self._sum, self._count = 0.0, 0
         self._at = 0
         """The last step whose loss was added."""
-        self._open: _Epoch | None = None
+        self._open: EpochLine | None = None
+        """The last epoch whose steps are done, while its validation may follow."""
         self._loss: float | None = None
         self._epochs_reported = 0
 
-    def fold(self, event: Event) -> Iterator[Line]:
-        """Add an event of the kind `metrics`, and yield the lines that it completes."""
+    def fold(self, event: Event) -> list[EpochLine]:
+        """Add an event of the kind `metrics`, and return the lines that it completes."""
         values: Values = event["values"]
-        if "loss" in values:
-            yield from self._add_losses(event)
+        lines = self._add_losses(event, values["loss"]) if "loss" in values else []
+        if len(values) == 1 and "loss" in values:  # as nearly all events are
+            return lines
         others = {name: series for name, series in values.items() if name not in OF_STEPS}
-        if others and self.steps_per_epoch:
-            yield from self._add_validation(int(event["first"]), float(event["t"]), others)
-        elif any(name.startswith(VALIDATION) for name in others):
-            validations = {name: series for name, series in others.items() if name.startswith(VALIDATION)}
-            last = int(event["first"]) + max(map(len, validations.values())) - 1
-            yield float(event["t"]), f"Step {last}: {_numbers(validations)}"
+        if not self.steps_per_epoch:
+            others = {name: series for name, series in others.items() if name.startswith(VALIDATION)}
+        return lines + self._add_validation(event, others) if others else lines
 
-    def fold_progress(self, event: Event) -> Iterator[Line]:
-        """Add a script's report of its progress, and yield a line if it counts epochs and one more is done."""
+    def fold_progress(self, event: Event) -> list[EpochLine]:
+        """Add a script's report of its progress, and return a line if it counts epochs and one more is done."""
         done, total = float(event["done"]), float(event["total"])
-        if event.get("unit") == "epochs" and math.isfinite(done) and int(done) > self._epochs_reported:
-            self._epochs_reported = int(done)
-            loss = "" if self._loss is None else f": loss {_number(self._loss)}"
-            yield float(event["t"]), f"Epoch {int(done)} of {total:g} is done{loss}"
+        if event.get("unit") != "epochs" or not math.isfinite(done) or int(done) <= self._epochs_reported:
+            return []
+        self._epochs_reported = int(done)
+        return [EpochLine(event["t"], self._epochs_reported, self._at, self._loss, of=total)]
 
-    def finish(self) -> Iterator[Line]:
-        """Yield the line of an epoch whose validation does not follow."""
-        if self._open is not None:
-            yield self._open.time, self._open.text
-            self._open = None
+    def finish(self) -> list[EpochLine]:
+        """Return the line of an epoch whose validation does not follow."""
+        found, self._open = self._open, None
+        return [found] if found is not None else []
 
     def rewind(self, step: int) -> None:
         """Continue after an earlier step, or after the last one."""
@@ -78,53 +94,53 @@ class EpochNumbers:
         """Forget a script's reports: it starts over."""
         self._epochs_reported, self._loss = 0, None
 
-    def _add_losses(self, event: Event) -> Iterator[Line]:
-        losses, first = event["values"]["loss"], int(event["first"])
-        self._loss = next((float(loss) for loss in reversed(losses) if loss is not None), self._loss)
-        per_epoch, used = self.steps_per_epoch, 0
+    def _add_losses(self, event: Event, losses: Sequence[float | None]) -> list[EpochLine]:
+        self._loss = self._loss if losses[-1] is None else losses[-1]
+        lines: list[EpochLine] = []
+        at, used, per_epoch = event["first"], 0, self.steps_per_epoch
         while per_epoch and used < len(losses):
-            yield from self.finish()  # the next epoch has begun
-            at = first + used
+            lines += self.finish()  # the next epoch has begun
             end = -(-at // per_epoch) * per_epoch
             part = losses[used : used + end - at + 1]
-            self._sum += sum(loss for loss in part if loss is not None)
+            self._sum += _sum(part)
             self._count += len(part)
-            used += len(part)
-            self._at = at + len(part) - 1
-            if self._at == end:
-                self._close(end, _time_of(event, used, len(losses)))
+            used, at = used + len(part), at + len(part)
+            if at > end:
+                whole = self._count == per_epoch  # else some were measured before the run was resumed
+                mean = self._sum / per_epoch if whole else None
+                self._open = EpochLine(_time_of(event, used, len(losses)), end // per_epoch, end, mean)
+                self._sum, self._count = 0.0, 0
+        self._at = event["first"] + len(losses) - 1
+        return lines
 
-    def _close(self, step: int, time: float) -> None:
-        assert self.steps_per_epoch is not None
-        number = step // self.steps_per_epoch
-        whole = self._count == self.steps_per_epoch  # else some were measured before the run was resumed
-        text = f"Epoch {number}: loss {_number(self._sum / self._count)}" if whole else f"Epoch {number}"
-        self._open = _Epoch(step=step, time=time, text=text)
-        self._sum, self._count = 0.0, 0
-
-    def _add_validation(self, step: int, time: float, values: Values) -> Iterator[Line]:
-        """Yield the line of the epoch that ended at this step, or one of its own if there is none."""
-        assert self.steps_per_epoch is not None
-        numbers = _numbers(values)
-        if self._open is not None and self._open.step == step:
-            joint = ", " if ":" in self._open.text else ": "
-            yield time, f"{self._open.text}{joint}{numbers}"
+    def _add_validation(self, event: Event, values: Values) -> list[EpochLine]:
+        """Return the line of the epoch that ended at this step, or one of its own if there is none."""
+        step = int(event["first"]) + max(map(len, values.values())) - 1
+        opened = self._open
+        if opened is not None and opened.step == step:
             self._open = None
-        else:
-            yield from self.finish()
-            yield time, f"Epoch {-(-step // self.steps_per_epoch)}: {numbers}"
+            return [opened._replace(time=event["t"], values=values)]
+        epoch = -(-step // self.steps_per_epoch) if self.steps_per_epoch else 0
+        return [*self.finish(), EpochLine(event["t"], epoch, step, values=values)]
+
+
+def _sum(losses: Sequence[float | None]) -> float:
+    try:
+        return sum(losses)  # type: ignore[arg-type]  # mostly all are numbers
+    except TypeError:
+        return sum(loss for loss in losses if loss is not None)
 
 
 def _time_of(event: Event, used: int, count: int) -> float:
     """Return when the `used`-th of the event's steps ended; they count as evenly spaced."""
     until: float = event["t"]
     since: float = event.get("since", until)
-    return until if count < 2 else since + (until - since) * (used - 1) / (count - 1)
+    return until if used == count else since + (until - since) * (used - 1) / (count - 1)
 
 
-def _numbers(values: Values) -> str:
-    """Return `val. loss 0.55, val. accuracy 0.79`: the last value of each metric."""
-    return ", ".join(f"{_title(name)} {_number(series[-1])}" for name, series in values.items() if series)
+def _numbers(values: Values) -> list[str]:
+    """Return `val. loss 0.55`, `val. accuracy 0.79`: the last value of each metric."""
+    return [f"{_title(name)} {_number(series[-1])}" for name, series in values.items() if series]
 
 
 def _title(name: str) -> str:

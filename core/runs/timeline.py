@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from itertools import pairwise
+from heapq import merge
+from itertools import pairwise, takewhile
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from core.runs.epoch_numbers import EpochNumbers
+from core.language import tr, tr_noop, tr_plural, tr_stored
+from core.runs.epoch_numbers import EpochLine, EpochNumbers
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import Verdict, read_release
 from core.text import MAX_NAMES, first_names, join_names
@@ -24,24 +26,25 @@ if TYPE_CHECKING:
     from core.schema.spec import RunSpec
 
 MAX_ENTRIES = 10_000
-"""Entries that are kept unless more are wanted."""
+"""Epochs, and as many other entries, that are kept unless more are wanted."""
 MAX_TEXT = 4_000
 """Characters of a text that are kept."""
 SLOW_S = 1.0
 """Seconds from which on the parts of a start are told that are mostly short."""
 PARTS = {
-    "framework": "{what} loaded in {seconds}",
-    "download": "downloads in {seconds}",
-    "recipe": "recipe loaded in {seconds}",
-    "data": "data in {seconds}",
-    "model": "model built in {seconds}",
-    "join": "processes joined in {seconds}",
-    "checkpoint": "checkpoint loaded in {seconds}",
+    "framework": tr_noop("{what} loaded in {seconds}"),
+    "download": tr_noop("downloads in {seconds}"),
+    "recipe": tr_noop("recipe loaded in {seconds}"),
+    "data": tr_noop("data in {seconds}"),
+    "model": tr_noop("model built in {seconds}"),
+    "join": tr_noop("processes joined in {seconds}"),
+    "checkpoint": tr_noop("checkpoint loaded in {seconds}"),
 }
 """The phases of a start once they are over."""
 ALWAYS_TOLD = ("framework", "data")
-ENDINGS = {RunState.FINISHED: "Finished.", RunState.STOPPED: "Stopped."}
-LOST = "The run was lost: its supervisor exited unexpectedly."
+ENDINGS = {RunState.FINISHED: tr_noop("Finished."), RunState.STOPPED: tr_noop("Stopped.")}
+LOST = tr_noop("The run was lost: its supervisor exited unexpectedly.")
+REQUESTS = {"pause": tr_noop("A pause was requested."), "save": tr_noop("A checkpoint was requested.")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,8 @@ class TimelineEntry:
     text: str
     tone: str = ""
     """`warn` or `bad`; the empty string for what is as it should be."""
+    is_epoch: bool = False
+    """Whether it has the numbers of an epoch, of which a run may have very many."""
 
 
 class Timeline:
@@ -63,7 +68,10 @@ class Timeline:
 
         `max_entries`: how many are kept, the newest ones; None for all.
         """
-        self.entries: deque[TimelineEntry] = deque(maxlen=max_entries)
+        # Kept apart, so that many epochs do not push out how the run began.
+        # With each is kept how many came before it.
+        self._epoch_lines: deque[tuple[int, EpochLine]] = deque(maxlen=max_entries)
+        self._others: deque[tuple[int, TimelineEntry]] = deque(maxlen=max_entries)
         self.count = 0
         """Number of entries so far, including those that are not kept."""
         self._spec, self._framework = spec, framework
@@ -119,23 +127,33 @@ class Timeline:
         if facts.state is RunState.LOST and not self._is_lost:
             self._end_start()
             self._is_lost = True
-            self._add(facts.ended or facts.latest, facts.error or LOST, "bad")
+            self._add(facts.ended or facts.latest, tr_stored(facts.error) if facts.error else tr(LOST), "bad")
+
+    @property
+    def entries(self) -> list[TimelineEntry]:
+        """All entries that are kept, in order."""
+        return self.newest(self.count)
 
     def newest(self, count: int) -> list[TimelineEntry]:
-        """Return the newest entries, at most `count`, in order."""
-        left = min(count, len(self.entries))
-        return [self.entries[at] for at in range(len(self.entries) - left, len(self.entries))]
+        """Return those of the last `count` entries that are kept, in order."""
+        first = self.count - count
+        others = list(takewhile(lambda each: each[0] >= first, reversed(self._others)))
+        epochs = [
+            (number, TimelineEntry(time=line.time, text=line.text, is_epoch=True))
+            for number, line in takewhile(lambda each: each[0] >= first, reversed(self._epoch_lines))
+        ]
+        return [entry for _, entry in merge(reversed(others), reversed(epochs), key=lambda each: each[0])]
 
     def _add(self, time: float, text: str, tone: str = "") -> None:
+        self._others.append((self.count, TimelineEntry(time=time, text=text[:MAX_TEXT], tone=tone)))
         self.count += 1
-        self.entries.append(TimelineEntry(time=time, text=text[:MAX_TEXT], tone=tone))
 
     # -- start -----------------------------------------------------------------------------------
 
     def _supervisor(self, event: Event) -> None:
         if self._starts and not state_info(self._state).over and not self._is_lost:
             self._end_start()
-            self._add(event["t"], LOST, "bad")
+            self._add(event["t"], tr(LOST), "bad")
         self._starts += 1
         self._began, self._is_told, self._processes, self._is_lost = event["t"], False, 0, False
         self._python, self._phases, self._releases = "", [], {}
@@ -162,27 +180,31 @@ class Timeline:
         if self._is_told or not self._processes:
             return
         self._is_told = True
-        verb = "Started" if self._starts == 1 else "Resumed"
-        processes = "1 process" if self._processes == 1 else f"{self._processes} processes"
-        self._add(
-            self._began if self._began is not None else time,
-            f"{verb} on {_devices([*self._labels.values()])}: {processes}{self._interpreter()}.",
-        )
+        sentence = tr_noop("Started on {devices}: {how}.")
+        if self._starts > 1:
+            sentence = tr_noop("Resumed on {devices}: {how}.")
+        processes = tr_plural("{count} process", "{count} processes", self._processes)
+        how = tr(", ").join([processes, *self._interpreter()])
+        began = self._began if self._began is not None else time
+        self._add(began, tr(sentence, devices=_devices([*self._labels.values()]), how=how))
 
-    def _interpreter(self) -> str:
-        """Return `, Python 3.12.3 of cats-env`."""
+    def _interpreter(self) -> list[str]:
+        """Return `Python 3.12.3 of cats-env`, without the version where that is not known."""
         if self._spec is None:
-            return ""
-        return f", Python {self._python} of {environment(self._spec.python)}".replace("  ", " ")
+            return []
+        folder = environment(self._spec.python)
+        if not self._python:
+            return [tr("Python of {environment}", environment=folder)]
+        return [tr("Python {version} of {environment}", version=self._python, environment=folder)]
 
     def _end_start(self, first_step: float | None = None) -> None:
         """Add how long the parts of the start took. `first_step`: when the first step was done; None without one."""
         if self._framework and self._began is not None and (first_step is not None or len(self._phases) > 1):
             parts = self._parts(first_step)
             if first_step is not None:
-                parts.append(f"first step after {_seconds(first_step - self._began)}")
+                parts.append(tr("first step after {seconds}", seconds=_seconds(first_step - self._began)))
             if parts:
-                text = ", ".join(parts)
+                text = tr(", ").join(parts)
                 self._add(first_step or self._phases[-1][1], f"{text[0].upper()}{text[1:]}.")
         self._began, self._phases = None, []
 
@@ -192,7 +214,7 @@ class Timeline:
             took[name] = took.get(name, 0.0) + end - begin
         what = f"{self._framework} {self._version}".rstrip()
         return [
-            PARTS[name].format(what=what, seconds=_seconds(seconds))
+            tr(PARTS[name], what=what, seconds=_seconds(seconds))
             for name, seconds in took.items()
             if name in PARTS and not math.isnan(seconds) and (name in ALWAYS_TOLD or seconds >= SLOW_S)
         ]
@@ -206,13 +228,14 @@ class Timeline:
         if self._began is not None:
             self._tell_start(event["t"])
             self._end_start(event.get("since", event["t"]))
-        last = int(event["first"]) + max(len(values) for values in event["values"].values()) - 1
+        last = event["first"] + max(map(len, event["values"].values())) - 1
         self._step = max(self._step, last)
-        self._add_lines(self._epochs.fold(event))
+        if lines := self._epochs.fold(event):
+            self._add_lines(lines)
 
-    def _add_lines(self, lines: Iterable[tuple[float, str]]) -> None:
-        for time, text in lines:
-            self._add(time, text)
+    def _add_lines(self, lines: Sequence[EpochLine]) -> None:
+        self._epoch_lines.extend(enumerate(lines, self.count))
+        self.count += len(lines)
 
     def _progress(self, event: Event) -> None:
         self._add_lines(self._epochs.fold_progress(event))
@@ -222,15 +245,16 @@ class Timeline:
         self._end_epoch()
         self._step = int(event["step"])
         self._epochs.rewind(self._step)
-        after = f"Training continues after step {_count(self._step)}."
-        self._add(event["t"], after if self._step else "Training starts over.")
+        after = tr("Training continues after step {step}.", step=_count(self._step))
+        self._add(event["t"], after if self._step else tr("Training starts over."))
 
     def _checkpoint(self, event: Event) -> None:
         self._end_epoch()
         size = disk(event["bytes"]) if isinstance(event.get("bytes"), int) else ""
-        best = "best so far" if event.get("best") is True else ""
-        parts = [f"step {_count(int(event['step']))}", size, best]
-        self._add(event["t"], f"Checkpoint written: {', '.join(filter(None, parts))}.")
+        best = tr("best so far") if event.get("best") is True else ""
+        parts = [tr("step {step}", step=_count(int(event["step"]))), size, best]
+        what = tr(", ").join(part for part in parts if part)
+        self._add(event["t"], tr("Checkpoint written: {what}.", what=what))
 
     def _done(self, _: Event) -> None:
         self._end_epoch()
@@ -242,34 +266,39 @@ class Timeline:
 
     def _warn(self, event: Event) -> None:
         self._tell_start(event["t"])
-        self._add(event["t"], str(event["text"]), "warn")
+        self._add(event["t"], tr_stored(str(event["text"])), "warn")
 
     def _stall(self, event: Event) -> None:
         if text := str(event.get("text") or ""):
-            self._add(event["t"], text, "warn")
+            self._add(event["t"], tr_stored(text), "warn")
         else:
-            self._add(event["t"], "Steps are reported again.")
+            self._add(event["t"], tr("Steps are reported again."))
 
     def _slowed(self, event: Event) -> None:
         if text := str(event.get("text") or ""):
-            self._add(event["t"], text, "warn")
+            self._add(event["t"], tr_stored(text), "warn")
         else:
             device = str(event["device"])
             label, lasted = self._labels.get(device, device), _seconds(float(event["seconds"]))
-            self._add(event["t"], f"{label} is not slowed down any more. It was for {lasted}.")
+            over = tr("{device} is not slowed down any more. It was for {seconds}.", device=label, seconds=lasted)
+            self._add(event["t"], over)
 
     def _request(self, event: Event) -> None:
-        asked = {"pause": "A pause was requested.", "save": "A checkpoint was requested."}
-        self._add(event["t"], asked[event["asked"]])
+        self._add(event["t"], tr(REQUESTS[event["asked"]]))
 
     def _stop_step(self, event: Event) -> None:
         name, grace_s = str(event["name"]), event.get("grace_s")
-        done = "The processes were asked to stop" if name == "asked" else f"{name} was sent to the processes"
-        self._add(event["t"], f"{done}." if grace_s is None else f"{done}; they have {float(grace_s):g} s.")
+        if name == "asked":
+            done = tr("The processes were asked to stop.")
+        else:
+            done = tr("{signal} was sent to the processes.", signal=name)
+        grace = [] if grace_s is None else [tr("They have {seconds:g} s.", seconds=float(grace_s))]
+        self._add(event["t"], " ".join([done, *grace]))
 
     def _ended(self, event: Event) -> None:
         names = [f"{each.get('name') or 'a process'} (pid {int(each['pid'])})" for each in event["processes"]]
-        self._add(event["t"], f"Left over and ended: {join_names(first_names(names))}.", "warn")
+        processes = join_names(first_names(names))
+        self._add(event["t"], tr("Left over and ended: {processes}.", processes=processes), "warn")
 
     # -- states --------------------------------------------------------------------------------------
 
@@ -286,29 +315,33 @@ class Timeline:
 
     def _begin(self, time: float) -> None:
         if not self.count:
-            self._add(time, f"Created: {self._spec.name}." if self._spec is not None else "Created.")
+            name = self._spec.name if self._spec is not None else ""
+            self._add(time, tr("Created: {name}.", name=name) if name else tr("Created."))
 
     def _end_training(self, time: float) -> None:
         self._tell_start(time)
         self._end_start()
         self._end_epoch()
-        self._add(time, f"Training ended at step {_count(self._step)}." if self._step else "The processes have ended.")
+        trained = tr("Training ended at step {step}.", step=_count(self._step))
+        self._add(time, trained if self._step else tr("The processes have ended."))
 
     def _conclude(self, event: Event) -> None:
         self._end_start()
         self._tell_release(event["t"])
         if self._state is RunState.PAUSED:
-            self._add(event["t"], f"Paused at step {_count(self._step)}. The devices are free.")
+            self._add(event["t"], tr("Paused at step {step}. The devices are free.", step=_count(self._step)))
         elif self._state is RunState.FAILED:
-            self._add(event["t"], str(event.get("error") or "Training ended with an error."), "bad")
+            error = str(event.get("error") or "Training ended with an error.")
+            self._add(event["t"], tr_stored(error), "bad")
         else:
-            self._add(event["t"], ENDINGS[self._state])
+            self._add(event["t"], tr(ENDINGS[self._state]))
 
     def _release(self, event: Event) -> None:
         found = read_release(event)
         self._releases[found.device_id] = found
         if found.verdict is not Verdict.RELEASED:
-            self._add(event["t"], found.sentence, "warn" if found.verdict is not Verdict.HELD_BY_RUN else "bad")
+            tone = "bad" if found.verdict is Verdict.HELD_BY_RUN else "warn"
+            self._add(event["t"], tr_stored(found.sentence), tone)
 
     def _tell_release(self, time: float) -> None:
         """Add which devices have their memory back."""
@@ -316,7 +349,8 @@ class Timeline:
         if found:
             where = _devices([self._labels.get(each.device_id, each.device_id) for each in found])
             after = _seconds(max(each.seconds for each in found))
-            self._add(time, f"All memory on {where} was released {after} after the end.")
+            text = tr("All memory on {devices} was released {seconds} after the end.", devices=where, seconds=after)
+            self._add(time, text)
         self._releases = {}
 
 
@@ -337,17 +371,19 @@ def _devices(labels: Sequence[str]) -> str:
     numbers = [label.rpartition(" ")[2] for label in labels]
     if len(labels) > 1 and len(kinds) == 1 and all(number.isdecimal() for number in numbers):
         return f"{kinds.pop()} {join_names(first_names(numbers, limit=2 * MAX_NAMES))}".lstrip()
-    return join_names(first_names(labels, limit=2 * MAX_NAMES)) or "no device"
+    return join_names(first_names(labels, limit=2 * MAX_NAMES)) or tr("no device")
 
 
 def _seconds(value_s: float) -> str:
     """Return `under 0.1 s`, `0.3 s`, `12 s` or `3 min 5 s`."""
     if value_s < 0.05:
-        return "under 0.1 s"
+        return tr("under 0.1 s")
     if value_s < 9.95:
-        return f"{value_s:.1f} s"
+        return tr("{seconds:.1f} s", seconds=value_s)
     whole = round(value_s)
-    return f"{whole} s" if whole < 100 else f"{whole // 60} min {whole % 60} s"
+    if whole < 100:
+        return tr("{seconds} s", seconds=whole)
+    return tr("{minutes} min {seconds} s", minutes=whole // 60, seconds=whole % 60)
 
 
 def _count(number: int) -> str:

@@ -55,6 +55,7 @@ class DetailTabs(QStackedWidget):
         self.tabs.currentChanged.connect(self.setCurrentIndex)
         self.tabs.currentChanged.connect(lambda tab: self.log.controls.setVisible(tab == LOG_TAB))
         self.log.controls.hide()  # the first tab is another one
+        self.tabs.currentChanged.connect(lambda tab: self.events.controls.setVisible(tab == EVENTS_TAB))
         self._kind = RECIPE
         self._chosen = dict(FIRST_TABS)
         self.tabs.tabBarClicked.connect(self._choose)
@@ -62,7 +63,7 @@ class DetailTabs(QStackedWidget):
         self._shown_by_us = False
         self.tabs.currentChanged.connect(lambda tab: self.settings.controls.setVisible(tab == SETTINGS_TAB))
         self.settings.controls.hide()
-        self.heading = _heading(self.tabs, self.log.controls, self.settings.controls)
+        self.heading = _heading(self.tabs, self.events.controls, self.log.controls, self.settings.controls)
 
     def show_kind(self, *, is_script: bool) -> None:
         """Show the tab that the user last chose for such runs, unless a run of this kind was shown before."""
@@ -72,14 +73,16 @@ class DetailTabs(QStackedWidget):
             self._show(self._chosen[kind])
 
     def remember(self) -> dict[str, Any]:
-        """Return the tab that the user chose for each kind of run, for the settings file."""
-        return {kind: TAB_NAMES[tab] for kind, tab in self._chosen.items()}
+        """Return the tab that the user chose for each kind of run and what it shows, for the settings file."""
+        chosen = {kind: TAB_NAMES[tab] for kind, tab in self._chosen.items()}
+        return {**chosen, "epochs": self.events.epochs_box.isChecked()}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore the choices; invalid values are ignored."""
         for kind in FIRST_TABS:
             if kept.get(kind) in TAB_NAMES[:ERROR_TAB]:
                 self._chosen[kind] = TAB_NAMES.index(kept[kind])
+        self.events.epochs_box.setChecked(kept.get("epochs") is not False)
         self._show(self._chosen[self._kind])
 
     def _show(self, tab: int) -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QAbstractListModel, QEvent, QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence, QPainter
-from PySide6.QtWidgets import QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QCheckBox, QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from core.runs.timeline import MAX_ENTRIES
 from gui.style.icons import glyph
 from gui.viewmodels.run.event_rows import EventRow, EventRows
+from gui.widgets.forms.fields import row_of
 from gui.widgets.painting import Index, draw_elided, paint_row_background
 from gui.widgets.plain_text import verbatim
 
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
     from core.runs.timeline import Timeline
     from gui.style.theme import Theme
 
-MAX_ROWS = MAX_ENTRIES
 SLACK_ROWS = 500
-"""Rows that are removed at a time: removing single rows would move all others each time."""
+"""Epochs that are removed at a time: removing single rows would move all others each time."""
 ROW = Qt.ItemDataRole.UserRole + 1
 """Item data: the row."""
 SIDE_PX, GAP_PX, ABOVE_PX = 6, 8, 3
@@ -32,7 +32,7 @@ SIGNS = {"warn": "warning", "bad": "failed"}
 
 
 class EventModel(QAbstractListModel):
-    """Appends what is new, and removes the oldest rows above `MAX_ROWS`."""
+    """Appends what is new, and removes the oldest epochs above as many as the run keeps."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -41,14 +41,15 @@ class EventModel(QAbstractListModel):
         self._maker = EventRows(time.time())
         self._count = 0
         """Entries of the timeline that have been taken."""
+        self._epochs = 0
+        """Number of rows with the numbers of an epoch."""
+        self._shows_epochs = True
 
     def show_timeline(self, timeline: Timeline | None) -> bool:
         """Show a run from its first entry, or what is new in it. Return whether rows were added or removed."""
         if timeline is not self._timeline:
-            self.beginResetModel()
-            self._timeline, self._count, self._maker = timeline, 0, EventRows(time.time())
-            self._rows = self._new_rows()[-MAX_ROWS:]
-            self.endResetModel()
+            self._timeline = timeline
+            self._read_again()
             return True
         rows = self._new_rows()
         if not rows:
@@ -56,18 +57,46 @@ class EventModel(QAbstractListModel):
         self.beginInsertRows(QModelIndex(), len(self._rows), len(self._rows) + len(rows) - 1)
         self._rows += rows
         self.endInsertRows()
-        if len(self._rows) > MAX_ROWS + SLACK_ROWS:
-            self.beginRemoveRows(QModelIndex(), 0, len(self._rows) - MAX_ROWS - 1)
-            del self._rows[:-MAX_ROWS]
-            self.endRemoveRows()
+        if self._epochs > MAX_ENTRIES + SLACK_ROWS:
+            self._remove_oldest_epochs(self._epochs - MAX_ENTRIES)
+        if len(self._rows) > 2 * (MAX_ENTRIES + SLACK_ROWS):  # a run of very many warnings
+            self._read_again()
         return True
+
+    def show_epochs(self, *, shown: bool) -> None:
+        """Show the numbers of the epochs, or hide them."""
+        if shown is not self._shows_epochs:
+            self._shows_epochs = shown
+            self._read_again()
+
+    def _read_again(self) -> None:
+        self.beginResetModel()
+        self._count, self._epochs, self._maker = 0, 0, EventRows(time.time())
+        self._rows = self._new_rows()
+        self.endResetModel()
 
     def _new_rows(self) -> list[EventRow]:
         if self._timeline is None or self._timeline.count == self._count:
             return []
         new = self._timeline.newest(self._timeline.count - self._count)
         self._count = self._timeline.count
-        return self._maker.rows(new)
+        rows = self._maker.rows(each for each in new if self._shows_epochs or not each.is_epoch)
+        self._epochs += sum(row.is_epoch for row in rows)
+        return rows
+
+    def _remove_oldest_epochs(self, count: int) -> None:
+        first = 0
+        while count:
+            while not self._rows[first].is_epoch:
+                first += 1
+            end = first
+            while end < len(self._rows) and self._rows[end].is_epoch and end - first < count:
+                end += 1
+            self.beginRemoveRows(QModelIndex(), first, end - 1)
+            del self._rows[first:end]
+            self.endRemoveRows()
+            count -= end - first
+            self._epochs -= end - first
 
     def rowCount(self, parent: QModelIndex | QPersistentModelIndex = QModelIndex()) -> int:  # noqa: B008, N802 (Qt's)
         """Return the number of rows."""
@@ -88,7 +117,10 @@ class EventModel(QAbstractListModel):
 
 
 class EventList(QListView):
-    """Follows the newest row until the user scrolls up. Ctrl+C copies the selected rows, with their dates."""
+    """Follows the newest row until the user scrolls up. Ctrl+C copies the selected rows, with their dates.
+
+    `controls` is laid out in the heading of the card.
+    """
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -107,6 +139,9 @@ class EventList(QListView):
         self._follows = True
         self.verticalScrollBar().valueChanged.connect(self._on_scrolled)
         self.verticalScrollBar().rangeChanged.connect(lambda *_: self._to_end() if self._follows else None)
+        self.epochs_box = _epochs_box()
+        self.epochs_box.toggled.connect(self._show_epochs)
+        self.controls = row_of(self.epochs_box)
         self._add_menu()
 
     def show_timeline(self, timeline: Timeline | None) -> None:
@@ -122,6 +157,11 @@ class EventList(QListView):
         if text != self._empty_words:
             self._empty_words = text
             self.viewport().update()
+
+    def _show_epochs(self, shown: bool) -> None:
+        self._events.show_epochs(shown=shown)
+        self._follows = True
+        self._to_end()
 
     def copy(self) -> None:
         """Copy the selected rows."""
@@ -164,6 +204,15 @@ class EventList(QListView):
             action.triggered.connect(act)
             self.addAction(action)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+
+
+def _epochs_box() -> QCheckBox:
+    box = QCheckBox("Epochs")
+    box.setObjectName("epochsBox")
+    box.setToolTip("Show the numbers of each epoch among the events")
+    box.setProperty("compact", True)
+    box.setChecked(True)
+    return box
 
 
 class EventDelegate(QStyledItemDelegate):

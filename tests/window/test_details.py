@@ -73,7 +73,7 @@ def test_recipes_begin_with_events_and_scripts_with_log_unless_user_chose_anothe
     details.show_kind(is_script=False)
     assert details.currentIndex() == LOG_TAB
     details.restore(kept)
-    assert details.remember() == kept == {"recipe": "memory", "script": "log"}
+    assert details.remember() == kept == {"recipe": "memory", "script": "log", "epochs": True}
 
 
 def _click(qtbot, details: DetailTabs, tab: int) -> None:

@@ -91,16 +91,45 @@ def test_selected_rows_are_copied_with_their_dates(qtbot, events):
     assert copied[-2:] == ["2026-11-23 18:03:04  Notice 1.", "2026-11-23 18:03:04  Notice 2."]
 
 
-def test_new_entries_are_appended_and_the_oldest_removed(events):
-    timeline = Timeline(None, "PyTorch")
-    timeline.fold(notices(range(MAX_ENTRIES)))
+def epochs(numbers: Iterable[int]) -> list[dict[str, Any]]:
+    """Return the events of epochs of one step."""
+    plan = {"t": 1.0, "kind": "plan", "epochs": 10**6, "steps_per_epoch": 1, "samples_per_epoch": 1}
+    return [
+        plan, *({"t": time.time(), "kind": "metrics", "first": step, "values": {"loss": [0.5]}} for step in numbers)
+    ]  # fmt: skip
+
+
+def test_epochs_are_appended_and_the_oldest_removed_but_not_how_the_run_began(events):
+    timeline = Timeline(None, "")
+    timeline.fold(notices([0]))
+    timeline.fold(epochs(range(1, 1002)))  # the last one waits for its validation
+    timeline.fold([{"t": time.time(), "kind": "checkpoint", "step": 1000}])
     events.show_timeline(timeline)
     resets, inserted = [], []
     events.model().modelReset.connect(lambda: resets.append(True))
     events.model().rowsInserted.connect(lambda _, first, last: inserted.append(last - first + 1))
-    for first in range(MAX_ENTRIES, MAX_ENTRIES + 2 * SLACK_ROWS, 100):
-        timeline.fold(notices(range(first, first + 100)))
+    for first in range(1002, MAX_ENTRIES + 2 * SLACK_ROWS + 1002, 100):
+        timeline.fold(epochs(range(first, first + 100)))
         events.show_timeline(timeline)
-    assert (resets, set(inserted)) == ([], {100})
-    assert MAX_ENTRIES <= events.model().rowCount() <= MAX_ENTRIES + SLACK_ROWS
-    assert shown(events)[-1].endswith(f"Notice {MAX_ENTRIES + 2 * SLACK_ROWS - 1}.")
+    assert resets == []
+    assert max(inserted) == 100
+    rows = shown(events)
+    assert MAX_ENTRIES <= len(rows) <= MAX_ENTRIES + SLACK_ROWS + 2
+    assert rows[0].endswith("Notice 0.")
+    assert rows[1].endswith("Checkpoint written: step 1\u2009000.")
+    assert rows[-1].endswith(f"Epoch {MAX_ENTRIES + 2 * SLACK_ROWS + 1000}: loss 0.5")
+
+
+def test_epochs_can_be_hidden(qtbot, events):
+    timeline = Timeline(None, "")
+    timeline.fold([*notices([0]), *epochs(range(1, 60)), *notices([1])])
+    events.show_timeline(timeline)
+    assert len(shown(events)) == 60
+    qtbot.addWidget(events.controls)
+    events.epochs_box.click()
+    assert [row.partition("  ")[2] for row in shown(events)] == ["Notice 0.", "Notice 1."]
+    timeline.fold([*epochs(range(60, 70)), *notices([2])])
+    events.show_timeline(timeline)
+    assert len(shown(events)) == 3
+    events.epochs_box.click()
+    assert len(shown(events)) == 71

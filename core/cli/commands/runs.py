@@ -152,7 +152,7 @@ def _show_events(options: Namespace, run: Run) -> int:
         return 0
     for each in timeline.entries:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.time))
-        say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.split())}")
+        say(f"{when}  {SIGNS.get(each.tone, ' ')} {' '.join(each.text.splitlines())}")
     return 0
 
 

@@ -29,6 +29,7 @@ class EventRow:
     """Everything in the text, on several lines where it has them."""
     copied: str
     """The row as it is copied, with its date."""
+    is_epoch: bool = False
 
     @property
     def is_day(self) -> bool:
@@ -61,13 +62,14 @@ class EventRows:
 
 
 def _row(entry: TimelineEntry) -> EventRow:
-    then, text = time.localtime(entry.time), " ".join(entry.text.split())
+    then, text = time.localtime(entry.time), " ".join(entry.text.splitlines())
     return EventRow(
         when=time.strftime("%H:%M:%S", then),
         text=text,
         tone=entry.tone,
         whole=entry.text,
         copied=f"{time.strftime('%Y-%m-%d %H:%M:%S', then)}  {text}",
+        is_epoch=entry.is_epoch,
     )
 
 
