@@ -185,8 +185,9 @@ def _missing(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
 def _held_by_others(evidence: MemoryEvidence, delta: UsageDelta) -> Judgement:
     names = enumerated(_with_run(process) for process, _ in delta.grown)
     sentence = (
-        f"{_excess(evidence)}, but this run released it; other processes have it: {names}. "
-        f"{_not_ended(len(delta.grown))}."
+        f"This run released its memory on {evidence.label}. "
+        f"{'Another process' if len(delta.grown) == 1 else 'Other processes'} took {size(evidence.excess)} meanwhile: "
+        f"{names}. {_not_ended(len(delta.grown))}."
     )
     return Verdict.HELD_BY_OTHERS, _joined(sentence, _ended(evidence), evidence.trouble)
 
@@ -222,11 +223,11 @@ def _unexplained(evidence: MemoryEvidence, others: Sequence[ProcessInfo]) -> Jud
     owner = f"The driver attributes it to {dead}, of this run, which ended." if dead else None
     device = evidence.device.pci_bus_id or evidence.device.id
     remedies = (
-        "What to do, mildest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
+        "What you can try, gentlest first: find what uses this GPU (fuser -v /dev/nvidia*, as root) and end it; "
         f"reset it (nvidia-smi --gpu-reset -i {device}, as root); reload the driver (modprobe -r, then modprobe); "
-        "reboot. Trainyard does none of these by itself."
+        "reboot. Trainyard never does these for you."
     )
-    nothing = f"{_excess(evidence)}, and no process was found that holds {what}."
+    nothing = f"{_excess(evidence)}, and no program was found that holds {what}."
     return Verdict.UNEXPLAINED, _joined(nothing, sharers, owner, _ended(evidence), evidence.trouble, remedies)
 
 

@@ -9,7 +9,7 @@
 - `software`: the Python, the packages and the commit that a run was trained with
 - `ownership`: whether a run or a preset belongs to another user
 - `states`: the states of a run and their transitions
-- `verdicts`: the findings of the memory watch
+- `verdicts`, `remedies`: the findings of the memory watch; what can be tried about them
 - `requests`: the request files below `control`
 - `lock`: the lock that keeps a run from being started or resumed twice
 - `stopped`: name the processes of a run that are stopped (state T), and continue them

@@ -6,8 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
+from PySide6.QtGui import QGuiApplication
 
 from core.runs.device_use import largest_others
+from core.runs.remedies import remedies
 from core.runs.states import state_info
 from core.system.procfs import available_bytes
 from core.text import join_names
@@ -52,6 +54,7 @@ class MemoryController(QObject):
         self._orphans.changed.connect(self._show_leftovers)
         self._terminator.ended.connect(self._take_outcome)
         details.processes.end_asked.connect(self._ask_to_end)
+        details.memory.remedies.copy_asked.connect(self._copy)
         details.tabs.currentChanged.connect(lambda _: self._turned())
         strip.show_asked.connect(details.raise_processes)
         strip.end_asked.connect(self._ask_to_sweep)
@@ -111,6 +114,11 @@ class MemoryController(QObject):
             no_verdict_words(facts, shown=session.run is not None),
             seen_words(facts, time.time()),
         )
+        page.show_remedies(remedies(facts.releases.values(), facts.devices) if state_info(facts.state).over else ())
+
+    def _copy(self, command: str) -> None:
+        QGuiApplication.clipboard().setText(command)
+        self._message.show_passing("Copied the command. Read it before you run it in a terminal.")
 
     def _other_runs_on(self) -> frozenset[str]:
         """Return the devices that live runs use, other than the run that is shown."""

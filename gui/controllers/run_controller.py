@@ -44,7 +44,7 @@ class RunController(QObject):
         self._run_list.changed.connect(self._show_list)
         panels.runs.chosen.connect(self.attach_to)
         panels.machine.clicked.connect(self.show_machine)
-        panels.run_message.details_asked.connect(panels.details.raise_error)
+        panels.run_message.details_asked.connect(panels.details.raise_memory)
         panels.failure.log_asked.connect(panels.details.raise_log)
         panels.details.tabs.currentChanged.connect(lambda _: self._show_settings())
         buttons.stop_asked.connect(lambda: self._attempt(session.stop))
@@ -122,7 +122,7 @@ class RunController(QObject):
         panels.details.events.show_timeline(session.timeline)
         self._show_empty_words()
         message = run_message(facts, session.spec_problem, time.time())
-        panels.run_message.show_message(message.text, message.tone, details=message.details)
+        panels.run_message.show_message(message.text, message.tone, details=message.details, details_text="What to do")
         labels = device_labels(self._monitor.survey.devices, facts)
         log_end = session.run.log_end() if session.run is not None and facts.error else ""
         panels.failure.show_failure(failure_view(facts, session.spec, log_end=log_end, labels=labels))

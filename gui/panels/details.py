@@ -110,6 +110,11 @@ class DetailTabs(QStackedWidget):
         """True if the tab Settings is chosen."""
         return self.currentIndex() == SETTINGS_TAB
 
+    def raise_memory(self) -> None:
+        """Show the tab Memory from its top: the verdicts, and what can be tried."""
+        self.tabs.setCurrentIndex(MEMORY_TAB)
+        self.memory.to_top()
+
     def raise_processes(self) -> None:
         """Show the tab Processes."""
         self._show(PROCESSES_TAB)
@@ -134,10 +139,6 @@ class DetailTabs(QStackedWidget):
         """Show the tab Log: of this rank, at the last line that contains a text."""
         self.tabs.setCurrentIndex(LOG_TAB)
         self.log.show_line(rank, sought)
-
-    def raise_error(self) -> None:
-        """Show the tab Error."""
-        self._show(ERROR_TAB)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

@@ -140,7 +140,7 @@ def test_unrelated_process_using_the_memory_is_reported_not_terminated(
     stage.gpu(memory_used=IDLE + 3 * GB, compute=f"{neighbour.pid}:{3 * GB}")
     found = stage.end(followed)
     assert found.verdict is Verdict.HELD_BY_OTHERS
-    assert f"other processes have it: pid {neighbour.pid} sleep (" in found.sentence
+    assert f" meanwhile: pid {neighbour.pid} sleep (" in found.sentence
     assert [(holder.pid, holder.name, holder.memory_used_bytes) for holder in found.holders] == [
         (neighbour.pid, "sleep", 3 * GB)
     ]
@@ -161,7 +161,7 @@ def test_memory_not_released_is_reported_with_its_known_users(
     unexplained, amount_unknown, unknown_pid, dead = (followed.run.facts.releases[uuid(number)] for number in range(4))
 
     assert (unexplained.verdict, unexplained.after_bytes, unexplained.holders) == (Verdict.UNEXPLAINED, BUSY, ())
-    assert "and no process was found that holds it." in unexplained.sentence
+    assert "and no program was found that holds it." in unexplained.sentence
     assert "nvidia-smi --gpu-reset" in unexplained.sentence
     text = shown(followed, capsys)
     assert "memory of GPU 0: unexplained, 512 MB -> 9.0 GB -> 9.0 GB" in text

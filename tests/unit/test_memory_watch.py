@@ -257,9 +257,9 @@ def test_other_processes_that_explain_the_excess_are_named_at_once(machine: Fake
     (found,) = read(watch, machine, reading(GB // 2 + 4 * GB))
     assert (found.verdict, found.seconds) == (Verdict.HELD_BY_OTHERS, 1.0)
     assert found.sentence == (
-        "GPU 0 uses 4.0 GB more than before the run (512 MB before, 9.0 GB at most, 4.5 GB after its end), but this "
-        "run released it; other processes have it: pid 4711 blender (bob), 3.0 GB; pid 812 blender (bob) of run "
-        "20260101-other, 1.0 GB. Trainyard did not end them; end them yourself if they are not needed."
+        "This run released its memory on GPU 0. Other processes took 4.0 GB meanwhile: pid 4711 blender (bob), "
+        "3.0 GB; pid 812 blender (bob) of run 20260101-other, 1.0 GB. Trainyard did not end them; end them yourself "
+        "if they are not needed."
     )
     assert [holder.pid for holder in found.holders] == [4711, 812]
     assert machine.sent == []
@@ -309,9 +309,9 @@ def test_memory_without_any_holder_is_unexplained_and_remedies_are_listed(machin
     assert (found[0].verdict, found[0].seconds, found[0].after_bytes) == (Verdict.UNEXPLAINED, 10, 4 * GB)
     assert found[0].sentence == (
         "GPU 0 uses 3.5 GB more than before the run (512 MB before, 9.0 GB at most, 4.0 GB 10 s after its end), and "
-        "no process was found that holds it. What to do, mildest first: find what uses this GPU "
+        "no program was found that holds it. What you can try, gentlest first: find what uses this GPU "
         "(fuser -v /dev/nvidia*, as root) and end it; reset it (nvidia-smi --gpu-reset -i 0000:01:00.0, as "
-        "root); reload the driver (modprobe -r, then modprobe); reboot. Trainyard does none of these by itself."
+        "root); reload the driver (modprobe -r, then modprobe); reboot. Trainyard never does these for you."
     )
 
 

@@ -10,11 +10,13 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 from gui.widgets.table import ROW_PX, empty_label
 
 from .memory_table import MemoryTable
+from .remedy_list import RemedyList
 from .verdict_table import VerdictTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from core.runs.remedies import Remedy
     from gui.style.theme import Theme
     from gui.viewmodels.devices.memory_bars import MemoryBar
     from gui.viewmodels.run.memory_verdicts import VerdictRow
@@ -35,13 +37,14 @@ class MemoryTab(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the table has it
         self.table = MemoryTable(theme)
         self.findings = VerdictTable()
+        self.remedies = RemedyList()
         self.nothing = empty_label()
         self.empty = empty_label(NO_DEVICES)
         self._content = QWidget()
         layout = QVBoxLayout(self._content)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        for part in (self.findings, self.empty, self.table, self.nothing):  # the verdicts matter most
+        for part in (self.findings, self.remedies, self.empty, self.table, self.nothing):  # the verdicts matter most
             layout.addWidget(part)
         layout.addStretch(1)
         self.setWidget(self._content)
@@ -62,6 +65,14 @@ class MemoryTab(QScrollArea):
         self.findings.show_findings(findings, ended, seen)
         self.nothing.setText(nothing)
         self.nothing.setVisible(bool(nothing))
+
+    def show_remedies(self, remedies: Sequence[Remedy]) -> None:
+        """Show what can be tried about memory that was not released; nothing hides the list."""
+        self.remedies.show_remedies(remedies)
+
+    def to_top(self) -> None:
+        """Scroll to the verdicts, and to what can be tried."""
+        self.verticalScrollBar().setValue(0)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

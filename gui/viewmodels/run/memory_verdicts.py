@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.runs.facts import ALL_ENDED
+from core.runs.remedies import without_remedies
 from core.runs.states import RunState, state_info
 from core.runs.verdicts import BADNESS, Release, Verdict, worst
 from core.text import MAX_NAMES, first_names, join_names
 from gui.style.formatting import fine_gigabytes, moment, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from core.runs.facts import RunFacts
 
@@ -85,7 +86,23 @@ def sentences(facts: RunFacts) -> tuple[list[str], str]:
         key=lambda each: BADNESS.index(each.verdict),
         reverse=True,
     )
-    return list(dict.fromkeys(each.sentence for each in found)), TONES[found[0].verdict] if found else ""
+    unexplained = [each for each in found if each.verdict is Verdict.UNEXPLAINED]
+    texts = [_unexplained(unexplained, facts) if each in unexplained else each.sentence for each in found]
+    return list(dict.fromkeys(texts)), TONES[found[0].verdict] if found else ""
+
+
+def _unexplained(found: Sequence[Release], facts: RunFacts) -> str:
+    """Return one sentence on all devices whose memory nobody is known to hold."""
+    if len(found) == 1:
+        return without_remedies(found[0].sentence)
+    labels = [str(facts.devices.get(each.device_id, {}).get("label") or each.device_id) for each in found]
+    extra = [(each.after_bytes or 0) - (each.before_bytes or 0) for each in found]
+    least, most = (f"{fine_gigabytes(value)} GB" for value in (min(extra), max(extra)))
+    amount = f"{least} each" if least == most else f"{least} to {most} each"
+    return (
+        f"{join_names(first_names(labels))} use more memory than before the run ({amount}), and no program was found "
+        "that holds it."
+    )
 
 
 def seen_words(facts: RunFacts, now: float) -> str:
@@ -153,5 +170,5 @@ def _verdict_row(release: Release, label: str, colour: str) -> VerdictRow:
         took=seconds(release.seconds),
         verdict=release.verdict.value,
         tone=TONES[release.verdict],
-        sentence=release.sentence,
+        sentence=without_remedies(release.sentence),
     )

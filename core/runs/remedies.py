@@ -1,0 +1,66 @@
+"""What can be tried about memory that was not released: steps with their shell commands, the gentlest first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.runs.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from core.runs.verdicts import Release
+
+MAX_PIDS = 40
+LISTED = re.compile(r" What (?:to do, mildest first|you can try, gentlest first): .*$", re.DOTALL)
+"""The remedies in the sentence of a verdict; the first form is that of earlier versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One step."""
+
+    step: str
+    """What it does: a sentence."""
+    command: str
+    """A shell command that does it."""
+
+
+def remedies(releases: Iterable[Release], devices: Mapping[str, Mapping[str, object]]) -> list[Remedy]:
+    """Return the steps for the devices of a run. `devices`: their events by id."""
+    found = list(releases)
+    steps = []
+    for verdict, step in ((Verdict.HELD_BY_OTHERS, SEE_OTHERS), (Verdict.HELD_BY_RUN, END_OWN)):
+        pids = [each.pid for release in found if release.verdict is verdict for each in release.holders]
+        if pids:
+            listed = " ".join(map(str, dict.fromkeys(pids[:MAX_PIDS])))
+            steps.append(Remedy(step=step.step, command=step.command.format(pids=listed)))
+    unexplained = [each.device_id for each in found if each.verdict is Verdict.UNEXPLAINED]
+    if unexplained:
+        steps.append(FIND)
+        for device in unexplained:
+            known = devices.get(device, {})
+            bus = str(known.get("pci_bus_id") or device)
+            label = str(known.get("label") or device)
+            steps.append(Remedy(step=RESET.step.format(label=label), command=RESET.command.format(bus=bus)))
+        steps += [RELOAD, REBOOT]
+    return steps
+
+
+SEE_OTHERS = Remedy(step="See what these processes are.", command="ps -o pid,user,etime,args -p '{pids}'")
+END_OWN = Remedy(step="End the processes of this run that are left.", command="kill -9 {pids}")
+FIND = Remedy(step="See which programs use the GPUs, and end those that you do not need.",
+              command="sudo fuser -v /dev/nvidia*")  # fmt: skip
+RESET = Remedy(step="Reset {label}. No program may use it meanwhile.", command="sudo nvidia-smi --gpu-reset -i {bus}")
+RELOAD = Remedy(
+    step="Load the driver anew. No program may use any GPU meanwhile, the desktop included.",
+    command="sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia_uvm",
+)
+REBOOT = Remedy(step="Restart the machine.", command="sudo systemctl reboot")
+
+
+def without_remedies(sentence: str) -> str:
+    """Return the sentence of a verdict without the remedies at its end."""
+    return LISTED.sub("", sentence)

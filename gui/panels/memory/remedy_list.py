@@ -1,0 +1,73 @@
+"""The steps against memory that was not released: each with its command and a button that copies it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFontDatabase
+from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
+
+from gui.widgets.plain_text import PlainLabel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.runs.remedies import Remedy
+
+HEADING = "What you can try, gentlest first. Trainyard never does these for you."
+
+
+class RemedyList(QWidget):
+    """Hidden while there is nothing to do."""
+
+    copy_asked = Signal(str)
+    """This command is to be copied."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("remedyList")
+        self._shown: list[Remedy] | None = None
+        heading = PlainLabel(HEADING)
+        heading.setProperty("role", "heading")
+        heading.setWordWrap(True)
+        self._steps = QWidget()
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(9, 4, 6, 6)
+        self._layout.setSpacing(4)
+        self._layout.addWidget(heading)
+        self._layout.addWidget(self._steps)
+        self.show_remedies(())
+
+    def show_remedies(self, remedies: Sequence[Remedy]) -> None:
+        """Show these steps."""
+        if list(remedies) == self._shown:
+            return
+        self._shown = list(remedies)
+        self.setVisible(bool(remedies))
+        fresh = QWidget()
+        self._layout.replaceWidget(self._steps, fresh)
+        self._steps.deleteLater()
+        self._steps = fresh
+        grid = QGridLayout(fresh)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(14)
+        grid.setVerticalSpacing(3)
+        grid.setColumnStretch(1, 1)
+        monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+        for number, remedy in enumerate(remedies):
+            step = PlainLabel(f"{number + 1}.  {remedy.step}")
+            step.setWordWrap(True)
+            command = PlainLabel(remedy.command)
+            command.setWordWrap(True)
+            command.setStyleSheet(f'font-family: "{monospace}";')
+            command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            button = QPushButton("Copy")
+            button.setProperty("compact", True)
+            button.setObjectName(f"remedyCopy{number}")
+            button.setAccessibleName(f"Copy the command: {remedy.command}")
+            button.clicked.connect(lambda _, command=remedy.command: self.copy_asked.emit(command))
+            grid.addWidget(step, number, 0, Qt.AlignmentFlag.AlignTop)
+            grid.addWidget(command, number, 1, Qt.AlignmentFlag.AlignTop)
+            grid.addWidget(button, number, 2, Qt.AlignmentFlag.AlignTop)
+        grid.setColumnStretch(0, 1)
