@@ -17,7 +17,7 @@ from gui.panels.runs.header import HeaderPanel
 from gui.panels.runs.machine_entry import MachineEntry
 from gui.panels.runs.run_list import RunList
 from gui.panels.setup.setup_panel import SetupPanel
-from gui.plots.plot_area import PlotArea
+from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
 from gui.widgets.dock import Dock
 from gui.widgets.message_strip import MessageStrip
@@ -113,9 +113,10 @@ class DockLayout(QObject):
         ):
             window.setCorner(corner, area)
         window.setMenuWidget(_stacked(panels.menu, panels.header, panels.message, panels.run_message, panels.leftovers))
-        window.setCentralWidget(panels.plots)
-        panels.setup.sheet.cover(panels.plots, window)
-        Overlay(panels.failure, panels.plots, window)
+        scroll = PlotScroll(panels.plots)
+        window.setCentralWidget(scroll)
+        panels.setup.sheet.cover(scroll, window)
+        Overlay(panels.failure, scroll, window)
         theme = panels.theme
         self.docks = (
             Dock("devicesDock", "Devices", panels.devices, theme, beside=panels.devices.tick_bar),

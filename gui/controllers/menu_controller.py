@@ -58,6 +58,7 @@ class MenuController(QObject):
         exports = [of_run.action(name) for name in EXPORTS]
         menu.run.addActions([each for each in of_run.actions() if each not in exports])
         menu.add_exports(*exports)
+        menu.add_to_view(self._panels.plots.optional_menu.menuAction())
 
     def _open_recipe(self) -> None:
         self._choose_file("Open a recipe", self._panels.setup.open_recipe)

@@ -7,4 +7,5 @@
 - `loss`, `loss_controls`, `smoothing`: the plot of a metric, and its controls
 - `family`, `ranks`, `y_range`: a metric with its validation, its band over ranks, and its range
 - `device_plots`, `utilisation`: what all plots of devices share, with the memory; the utilisation, also as strips
+- `hardware_plots`: temperature, power and clock, which are shown on request
 """

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gui.plots.items.line import Shown
     from gui.style.theme import Theme
 
+MIN_HEIGHT_PX = 110
 AFTER_END_SHARE = 0.03
 """Minimum share of the training time to show after its end, where the memory is released."""
 MANY_LINES = 32
@@ -65,6 +66,7 @@ class Plot(QFrame):
         super().__init__()
         self.setObjectName(name)
         self.setProperty("card", True)
+        self.setMinimumHeight(MIN_HEIGHT_PX)
         self.setAccessibleName(f"{title} plot")
         self.run_series: RunSeries | None = None
         self.theme = theme
@@ -336,8 +338,11 @@ class Plot(QFrame):
     # Layout.
 
     def _build(self, title: str) -> None:
-        self.title = PlainLabel(f"{title}  {self.unit}".rstrip())
+        self.title = PlainLabel(title)
         self.title.setProperty("role", "title")
+        self._unit_label = PlainLabel(self.unit)  # apart from the title, whose letters are capitals
+        self._unit_label.setProperty("role", "muted")
+        self._unit_label.setVisible(bool(self.unit))
         self._values, self._note = ReadoutLabel(), ElidedLabel()  # text may be cut, numbers may not
         for side_label in (self._values, self._note):
             side_label.setProperty("role", "muted")
@@ -361,6 +366,7 @@ class Plot(QFrame):
         self.header = QHBoxLayout()
         self.header.setSpacing(6)
         self.header.addWidget(self.title)
+        self.header.addWidget(self._unit_label)
         self.header.addSpacing(6)
         self.header.addWidget(self._values, 1)
         self.header.addWidget(self._note, 1)

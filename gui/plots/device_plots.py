@@ -46,7 +46,6 @@ class DevicePlot(Plot):
         self._ticked: frozenset[str] | None = None
         self._multi_line = MultiLineItem(self.canvas.getPlotItem())
         self.margin = MarginLabels(self.canvas)
-        self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.margin.width_px, 0)
         self.set_theme(theme)
 
     def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
@@ -133,6 +132,7 @@ class DevicePlot(Plot):
 
     def _apply_theme(self, theme: Theme) -> None:
         self.margin.set_theme(theme)
+        self.canvas.getPlotItem().setContentsMargins(0, TOP_MARGIN_PX, self.margin.width_px, 0)
         for device, line in self.lines().items():
             self._paint(device, line)
         self._multi_line.refresh()

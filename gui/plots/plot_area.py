@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QMenu, QSplitter
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QScrollArea, QSplitter
 
 from core.runs.states import RunState
 
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
     from .base import Plot
     from .loss import LossPlot
+    from .registry import PlotRow
     from .utilisation import UtilisationPlot
 
+MIN_HEIGHT_PX = 220
+"""Least height of all plots together; they are scrolled where they need more."""
 SHARES = (17, 10, 10)
 """Shares of the height from top to bottom; further plots get the last share."""
-MIN_HEIGHT_PX = 110
 LIVE_NOTE = "this machine now: the run has no readings"
 IDLE_S = 4.0
 """Seconds between two drawings while no run is shown: one pixel is then about a second."""
@@ -35,6 +37,8 @@ class PlotArea(QSplitter):
 
     copy_asked = Signal(object)
     """A plot whose values shall be copied."""
+    shown_on_request = Signal(object)
+    """A plot that was hidden, or not there, is shown now."""
     picture_asked = Signal(object)
     """A plot of which a picture shall be saved."""
 
@@ -49,6 +53,15 @@ class PlotArea(QSplitter):
         self._live_noted = False
         """Whether they say so."""
         self._ticked: frozenset[str] = frozenset()
+        self._rows: dict[str, PlotRow] = {}
+        self._feed: Callable[[str, Plot], None] = lambda _, __: None
+        """Gives a plot by its name what the others show."""
+        self._empty_words: Callable[[str], str] = lambda _: ""
+        self._paused = False
+        self.optional_menu = QMenu("&Plots", self)
+        """Shows and hides the plots that are shown on request."""
+        self.optional_menu.setObjectName("plotsMenu")
+        self.optional_menu.aboutToShow.connect(lambda: self._fill(self.optional_menu))
 
     def create_plots(self) -> None:
         """Create the plots, once.
@@ -58,15 +71,72 @@ class PlotArea(QSplitter):
         """
         from .registry import PLOTS
 
-        self.plots = {row.name: row.make(self._theme) for row in PLOTS}
-        for number, plot in enumerate(self.plots.values()):
-            plot.setMinimumHeight(MIN_HEIGHT_PX)
-            plot.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-            plot.customContextMenuRequested.connect(lambda at, plot=plot: self._open_menu(plot, at))
-            self.addWidget(plot)
-            self.setStretchFactor(number, SHARES[min(number, len(SHARES) - 1)])
+        self._rows = {row.name: row for row in PLOTS}
+        for row in PLOTS:
+            if not row.optional:
+                self._add(row)
         self.setSizes([100 * SHARES[min(number, len(SHARES) - 1)] for number in range(len(self.plots))])
         self._link = PlotLink(list(self.plots.values()))
+
+    def _add(self, row: PlotRow) -> Plot:
+        """Create a plot and put it in its place."""
+        plot = row.make(self._theme)
+        plot.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        plot.customContextMenuRequested.connect(lambda at: self._open_menu(plot, at))
+        names = list(self._rows)
+        place = sum(names.index(name) < names.index(row.name) for name in self.plots)
+        self.insertWidget(place, plot)
+        self.setStretchFactor(place, SHARES[min(place, len(SHARES) - 1)])
+        self.plots[row.name] = plot
+        return plot
+
+    @property
+    def optional_plots(self) -> dict[str, str]:
+        """The titles of the plots that are shown on request, by name; none before the plots are created."""
+        return {row.name: row.title for row in self._rows.values() if row.optional}
+
+    def is_plot_shown(self, name: str) -> bool:
+        """Return whether a plot is shown."""
+        return name in self.plots and not self.plots[name].isHidden()
+
+    def set_plot_shown(self, name: str, shown: bool) -> None:
+        """Show or hide a plot that is shown on request. It is created when it is first shown."""
+        if name not in self.optional_plots or shown == self.is_plot_shown(name):
+            return
+        plot = self.plots.get(name) or self._add_optional(name)
+        plot.setVisible(shown)
+        if shown:
+            plot.invalidate()
+            plot.redraw()
+            self.shown_on_request.emit(plot)
+
+    def _add_optional(self, name: str) -> Plot:
+        plot = self._add(self._rows[name])
+        hide = QPushButton("Hide")
+        hide.setObjectName(f"{name}Hide")
+        hide.setAccessibleName(f"Hide the {self._rows[name].title.lower()} plot")
+        hide.setToolTip("Hide this plot (menu View, Plots, shows it again)")
+        hide.setProperty("role", "flat")
+        hide.setProperty("compact", True)
+        hide.clicked.connect(lambda: self.set_plot_shown(name, False))
+        plot.header.addWidget(hide)
+        self._link.add(plot)
+        plot.show_training_end(paused=self._paused)
+        plot.show_empty_words(self._empty_words(name))
+        plot.set_follow(self._loss.follows)
+        self._feed(name, plot)
+        self._emphasise()
+        return plot
+
+    def _fill(self, menu: QMenu) -> None:
+        """Fill a menu with a check box for each plot that is shown on request."""
+        menu.clear()
+        for name, title in self.optional_plots.items():
+            action = menu.addAction(title)
+            action.setObjectName(f"{name}Action")
+            action.setCheckable(True)
+            action.setChecked(self.is_plot_shown(name))
+            action.toggled.connect(lambda shown, name=name: self.set_plot_shown(name, shown))
 
     def _open_menu(self, plot: Plot, at: QPoint) -> None:
         """Open the menu of a plot."""
@@ -77,6 +147,7 @@ class PlotArea(QSplitter):
         menu.addAction("Save picture…", lambda: self.picture_asked.emit(plot))
         menu.addSeparator()
         menu.addAction("Show all", lambda: plot.set_follow(True)).setEnabled(not plot.shows_all)
+        self._fill(menu.addMenu("Plots"))
         menu.popup(plot.mapToGlobal(at))
 
     def show_series(
@@ -86,12 +157,18 @@ class PlotArea(QSplitter):
         """Draw the run; with `live_devices`, the plots of the devices show their present readings (`live`) instead."""
         self.live_devices = live_devices
         self._emphasise()
-        for name, plot in self.plots.items():
+        was_noted = self._live_noted
+
+        def feed(name: str, plot: Plot) -> None:
             is_live = live_devices and name != "lossPlot"
             plot.min_s = IDLE_S if is_live or run is None else 0.0
             plot.show_series(live if is_live else run, colours, labels)
-            if is_live and (run is not None or self._live_noted):
+            if is_live and (run is not None or was_noted):
                 plot.set_note(LIVE_NOTE if run is not None else "")
+
+        self._feed = feed
+        for name, plot in self.plots.items():
+            feed(name, plot)
         self._live_noted = live_devices and run is not None
 
     def show_ticks(self, devices: Collection[str]) -> None:
@@ -115,18 +192,21 @@ class PlotArea(QSplitter):
 
     def show_empty_words(self, words: Callable[[str], str]) -> None:
         """Set what stands in plots without measurements. `words`: returns the sentence for a plot by its name."""
+        self._empty_words = words
         for name, plot in self.plots.items():
             plot.show_empty_words(words(name))
 
     def show_facts(self, facts: RunFacts) -> None:
         """Mark how training ended."""
+        self._paused = facts.state is RunState.PAUSED
         for plot in self.plots.values():
-            plot.show_training_end(paused=facts.state is RunState.PAUSED)
+            plot.show_training_end(paused=self._paused)
 
     def redraw(self) -> None:
         """Redraw the plots that have changed."""
         for plot in self.plots.values():
-            plot.redraw()
+            if not plot.isHidden():
+                plot.redraw()
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
@@ -136,12 +216,16 @@ class PlotArea(QSplitter):
 
     def remember(self) -> dict[str, Any]:
         """Return how the plots are drawn, for the settings file."""
-        return {**self._loss.controls.remember(), "utilisation": self._utilisation.chosen}
+        shown = [name for name in self.optional_plots if self.is_plot_shown(name)]
+        return {**self._loss.controls.remember(), "utilisation": self._utilisation.chosen, "shown": shown}
 
     def restore(self, kept: Mapping[str, Any]) -> None:
         """Restore how the plots are drawn; invalid values are ignored."""
         self._loss.controls.restore(kept)
         self._utilisation.choose(kept.get("utilisation"))
+        shown = kept.get("shown")
+        for name in self.optional_plots:
+            self.set_plot_shown(name, isinstance(shown, list) and name in shown)
 
     @property
     def _loss(self) -> LossPlot:
@@ -150,6 +234,22 @@ class PlotArea(QSplitter):
     @property
     def _utilisation(self) -> UtilisationPlot:
         return self.plots["utilisationPlot"]  # type: ignore[return-value]  # likewise
+
+
+class PlotScroll(QScrollArea):
+    """Scrolls the plots where they need more height than there is."""
+
+    def __init__(self, plots: PlotArea) -> None:
+        super().__init__()
+        self.setObjectName("plotScroll")
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setMinimumHeight(MIN_HEIGHT_PX)
+        self.setWidget(plots)
+        # Only once the new plot has its place can it be scrolled into sight.
+        plots.shown_on_request.connect(lambda plot: QTimer.singleShot(0, plot, lambda: self.ensureWidgetVisible(plot)))
 
 
 class PlotLink:
@@ -167,14 +267,21 @@ class PlotLink:
     """
 
     def __init__(self, plots: Sequence[Plot]) -> None:
-        self._plots = tuple(plots)
-        self._over_time = tuple(plot for plot in self._plots if plot.axis_name() == "time")
-        for plot in self._over_time[1:]:
-            plot.canvas.view.setXLink(self._over_time[0].canvas.view)
-        for plot in self._plots:
-            plot.follow_changed.connect(lambda follow, plot=plot: self._follow(plot, follow))
-            plot.canvas.moved_by_hand.connect(lambda plot=plot: self._move(plot))
-            plot.canvas.pointed.connect(lambda x, plot=plot: self._point(plot, x))
+        self._plots: list[Plot] = []
+        self._over_time: list[Plot] = []
+        for plot in plots:
+            self.add(plot)
+
+    def add(self, plot: Plot) -> None:
+        """Link one more plot."""
+        self._plots.append(plot)
+        if plot.axis_name() == "time":
+            if self._over_time:
+                plot.canvas.view.setXLink(self._over_time[0].canvas.view)
+            self._over_time.append(plot)
+        plot.follow_changed.connect(lambda follow: self._follow(plot, follow))
+        plot.canvas.moved_by_hand.connect(lambda: self._move(plot))
+        plot.canvas.pointed.connect(lambda x: self._point(plot, x))
 
     def _others(self, origin: Plot) -> list[Plot]:
         """Return the other plots of the same series: the devices may show the present beside a run of yesterday."""

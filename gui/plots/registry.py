@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .device_plots import MemoryPlot
+from .hardware_plots import ClockPlot, PowerPlot, TemperaturePlot
 from .loss import LossPlot
 from .utilisation import UtilisationPlot
 
@@ -23,6 +24,8 @@ class PlotRow:
     """Object name of the widget."""
     title: str
     target: type[Plot]
+    optional: bool = False
+    """Whether it is shown on request only."""
 
     def make(self, theme: Theme) -> Plot:
         """Create the plot; it is empty until it gets a run."""
@@ -33,4 +36,7 @@ PLOTS = (
     PlotRow(name="lossPlot", title="Loss", target=LossPlot),
     PlotRow(name="utilisationPlot", title="Utilisation", target=UtilisationPlot),
     PlotRow(name="memoryPlot", title="Memory", target=MemoryPlot),
+    PlotRow(name="temperaturePlot", title="Temperature", target=TemperaturePlot, optional=True),
+    PlotRow(name="powerPlot", title="Power", target=PowerPlot, optional=True),
+    PlotRow(name="clockPlot", title="Clock", target=ClockPlot, optional=True),
 )

@@ -11,7 +11,9 @@ from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, col
 from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
 from gui.style.formatting import DASH
+from gui.style.text_size import scaled
 
+from .base import MIN_HEIGHT_PX
 from .device_plots import DevicePlot
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ LINES, STRIPS = "lines", "strips"
 OTHER = {LINES: STRIPS, STRIPS: LINES}
 LINES_UP_TO, LINES_UP_TO_S = 4, 3600.0
 """Devices, and seconds of a run, above which strips are drawn unless the user chose lines."""
+
+ROW_PX, MAX_ROWS = 14, 12
+"""Height that a strip with its name needs, and how many strips get it."""
+AROUND_PX = 64
+"""Height of the head and of the axis."""
 
 
 class UtilisationPlot(DevicePlot):
@@ -54,7 +61,7 @@ class UtilisationPlot(DevicePlot):
         self.form_button.setProperty("compact", True)
         self.form_button.clicked.connect(self._choose_other)
         self.form_button.hide()
-        self.header.insertWidget(1, self.form_button)
+        self.header.insertWidget(2, self.form_button)
 
     def readings(self, run_series: RunSeries) -> Mapping[str, Series]:
         """Return percent by device id."""
@@ -88,6 +95,7 @@ class UtilisationPlot(DevicePlot):
     def _draw(self, run_series: RunSeries, span: Span, pixels: int) -> None:
         self._set_form(self.chosen or self.usual_form(run_series))
         if self.form == LINES:
+            self.setMinimumHeight(MIN_HEIGHT_PX)
             if self.strips is not None:
                 self.strips.clear()
             super()._draw(run_series, span, pixels)
@@ -115,6 +123,7 @@ class UtilisationPlot(DevicePlot):
             )
             for device, series in shown.items()
         ]
+        self.setMinimumHeight(max(MIN_HEIGHT_PX, scaled(AROUND_PX + ROW_PX * min(len(rows), MAX_ROWS))))
         strips.show_rows(rows, first * width - axis.origin, width)
 
     def _set_form(self, form: str) -> None:

@@ -9,6 +9,8 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
 
+from gui.style.text_size import scaled
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -101,7 +103,7 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
         font = self._font(area.height() / len(self._left))
         widest = max(QFontMetricsF(font).horizontalAdvance(label.text) for label in self._left)
         if widest > room:
-            font.setPixelSize(max(int(font.pixelSize() * room / widest), LEAST_FONT_PX))
+            font.setPixelSize(max(int(font.pixelSize() * room / widest), scaled(LEAST_FONT_PX)))
         metrics = QFontMetricsF(font)
         painter.setFont(font)
         places = [self._pixel(label.y, area) for label in self._left]
@@ -146,7 +148,7 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
         """Return the font of the axes, smaller where the rows are low."""
         font = QFont(self._canvas.left.style["tickFont"])
         if row_px:
-            font.setPixelSize(int(max(min(row_px, font.pixelSize()), LEAST_FONT_PX)))
+            font.setPixelSize(int(max(min(row_px, font.pixelSize()), scaled(LEAST_FONT_PX))))
         return font
 
 
