@@ -20,6 +20,7 @@ from gui.panels.setup.setup_panel import SetupPanel
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.style.text_size import scaled
 from gui.widgets.dock import Dock
+from gui.widgets.message_stack import MessageStack
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.overlay import Overlay
 
@@ -38,6 +39,7 @@ class MainPanels:
         self.message = MessageStrip("messageStrip", theme)
         self.run_message = MessageStrip("runStrip", theme)
         self.leftovers = LeftoversStrip(theme)
+        self.messages = MessageStack((self.message, self.run_message, self.leftovers))
         self.devices = DevicePanel(theme)
         self.setup = SetupPanel(theme)
         self.machine = MachineEntry()
@@ -112,11 +114,12 @@ class DockLayout(QObject):
             (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
         ):
             window.setCorner(corner, area)
-        window.setMenuWidget(_stacked(panels.menu, panels.header, panels.message, panels.run_message, panels.leftovers))
+        window.setMenuWidget(_stacked(panels.menu, panels.header))
         scroll = PlotScroll(panels.plots)
         window.setCentralWidget(scroll)
         panels.setup.sheet.cover(scroll, window)
         Overlay(panels.failure, scroll, window)
+        Overlay(panels.messages, scroll, window, lines_below_top=None)
         theme = panels.theme
         self.docks = (
             Dock("devicesDock", "Devices", panels.devices, theme, beside=panels.devices.tick_bar),

@@ -1,10 +1,10 @@
 """General widgets that know nothing about training.
 
-- `message_strip`, `confirm_dialog`, `name_dialog`, `dialog`, `notice_window`: messages and questions
+- `message_strip`, `message_stack`, `confirm_dialog`, `name_dialog`, `dialog`, `notice_window`: messages and questions
 - `dock`, `table`, `search_bar`, `elided_label`: docks, tables, search, shortened text
 - `choice_box`, `steady_button`, `file_dialog`: boxes with whole lists, buttons that keep the focus, files to choose
 - `plain_text`: labels and tooltips that are never taken for HTML
 - `reading_bar`: how much of a run was read
 - `painting`, `file_drop`: shared painting; dropped files
-- `overlay`: a widget over the top of another one
+- `overlay`: a widget over the top or the foot of another one
 """

@@ -1,4 +1,4 @@
-"""A message across the window, shown until it is dismissed."""
+"""A message, shown until it is dismissed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
-BELOW_PX = 8
-"""Free space below a visible strip."""
 MAX_CHARACTERS = 400
 """Maximum characters to show; the tooltip has the whole message."""
 PASSING_MS = 6000
@@ -29,11 +27,21 @@ class MessageStrip(QFrame):
     """Shows one message at a time. A dismissed message stays hidden until there is another."""
 
     details_asked = Signal()
+    opened = Signal()
+    """There is a message to show."""
+    closed = Signal()
+    """There is none any more: it was dismissed, or is over."""
+    next_asked = Signal()
+    """The next of several messages is asked for."""
 
     def __init__(self, name: str, theme: Theme) -> None:
         super().__init__()
         self.setObjectName(name)
         self._theme = theme
+        self.is_stacked = False
+        """True if a `MessageStack` decides which of several messages can be seen."""
+        self.is_open = False
+        """True if there is a message that was not dismissed."""
         self._whole, self._tone, self._has_details = "", "warn", False
         self._passing = QTimer(self)
         self._passing.setSingleShot(True)
@@ -49,8 +57,16 @@ class MessageStrip(QFrame):
         self._details.clicked.connect(self.details_asked)
         self._dismiss = QToolButton()
         self._dismiss.setAccessibleName("Dismiss this message")
-        self._dismiss.setToolTip("Dismiss")
-        self._dismiss.clicked.connect(self.hide)
+        self._dismiss.setToolTip("Dismiss (Esc)")
+        self._dismiss.clicked.connect(self.dismiss)
+        self._next = QPushButton()
+        self._next.setObjectName("nextMessageButton")
+        self._next.setProperty("role", "flat")
+        self._next.setProperty("compact", True)
+        self._next.setToolTip("Show the next message")
+        self._next.clicked.connect(self.next_asked)
+        self._next.hide()
+        self.setFocusProxy(self._dismiss)
         self._lay_out()
         self.set_theme(theme)
         self.hide()
@@ -79,8 +95,18 @@ class MessageStrip(QFrame):
         self.setAccessibleName(short)
         self._details.setVisible(details)
         self._details.setText(details_text)
-        self.setVisible(bool(text) and (is_new or not self.isHidden()))
+        self._set_open(bool(text) and (is_new or self.is_open), is_new=is_new)
         self.update()
+
+    def dismiss(self) -> None:
+        """Hide the message until there is another."""
+        self._set_open(False, is_new=False)
+
+    def show_place(self, number: int, count: int) -> None:
+        """Show which of several messages this is."""
+        self._next.setText(f"{number} of {count}  ›")
+        self._next.setAccessibleName(f"Message {number} of {count}: show the next message")
+        self._next.setVisible(count > 1)
 
     def show_passing(self, text: str) -> None:
         """Show a success message that disappears by itself."""
@@ -101,12 +127,22 @@ class MessageStrip(QFrame):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: ARG002, N802 (Qt's name)
         """Paint the background in the tone of the message."""
-        paint_card(self, getattr(self._theme, f"{self._tone}_soft"), getattr(self._theme, self._tone), below=BELOW_PX)
+        paint_card(self, getattr(self._theme, f"{self._tone}_soft"), getattr(self._theme, self._tone))
+
+    def _set_open(self, is_open: bool, *, is_new: bool) -> None:
+        changed, self.is_open = is_open is not self.is_open, is_open
+        if not self.is_stacked:
+            self.setVisible(is_open)
+        if is_open and (changed or is_new):
+            self.opened.emit()
+        elif changed:
+            self.closed.emit()
 
     def _lay_out(self) -> None:
         self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(14, 5, 6, 5 + BELOW_PX)
+        self._row.setContentsMargins(14, 6, 8, 6)
         self._row.setSpacing(10)
         self._row.addWidget(self._text, 1)
+        self._row.addWidget(self._next)
         self._row.addWidget(self._details)
         self._row.addWidget(self._dismiss)

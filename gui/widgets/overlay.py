@@ -1,4 +1,4 @@
-"""Keep a widget over the top of another one, without taking room from the layout."""
+"""Keep a widget over the top or the foot of another one, without taking room from the layout."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_LETTERS = 110
 
 
 class Overlay(QObject):
-    """Places `above` over the top of `ground`; both are in the same window. The owner of `above` shows and hides it."""
+    """Places `above` over `ground`; both are in the same window. The owner of `above` shows and hides it."""
 
-    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, *, lines_below_top: int = 2) -> None:
-        """Make `above` a child of the window. `lines_below_top`: lines of text at the top of `ground` to leave free."""
+    def __init__(self, above: QWidget, ground: QWidget, window: QWidget, *, lines_below_top: int | None = 2) -> None:
+        """Make `above` a child of the window. `lines_below_top`: lines of text to leave free; None: at the foot."""
         super().__init__(above)
         self._above, self._ground, self._window = above, ground, window
         self._lines = lines_below_top
@@ -45,7 +45,11 @@ class Overlay(QObject):
         wraps = layout is not None and layout.hasHeightForWidth()
         height = layout.totalHeightForWidth(width) if layout is not None and wraps else above.sizeHint().height()
         top = ground.mapTo(self._window, QPoint(0, 0))
-        down = min(self._lines * metrics.lineSpacing() + MARGIN_PX, max(ground.height() - height, 0))
+        lowest = max(ground.height() - height, 0)
+        if self._lines is None:
+            down = max(lowest - MARGIN_PX, 0)
+        else:
+            down = min(self._lines * metrics.lineSpacing() + MARGIN_PX, lowest)
         above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
 
 

@@ -21,13 +21,13 @@ SMALL_PX = 12
 Index = QModelIndex | QPersistentModelIndex
 
 
-def paint_card(widget: QWidget, fill: str, border: str, *, below: int = 0) -> None:
-    """Paint a round-cornered card over a widget, from inside its paintEvent; `below`: pixels left free."""
+def paint_card(widget: QWidget, fill: str, border: str) -> None:
+    """Paint a round-cornered card over a widget, from inside its paintEvent."""
     painter = QPainter(widget)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(QPen(QColor(border), 1))
     painter.setBrush(QColor(fill))
-    inside = QRectF(widget.rect()).adjusted(0.5, 0.5, -0.5, -0.5 - below)
+    inside = QRectF(widget.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
     painter.drawRoundedRect(inside, RADIUS_PX, RADIUS_PX)
     painter.end()
 

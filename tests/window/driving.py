@@ -133,4 +133,4 @@ class Driver:
 
     def message(self, name: str = "runStrip") -> str:
         strip = self.window.findChild(MessageStrip, name)
-        return strip.text if strip.isVisible() else ""
+        return strip.text if strip.is_open else ""

@@ -1,0 +1,88 @@
+"""Messages over the plots: one at a time, without moving anything."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtWidgets import QDockWidget, QPushButton
+
+from gui.style.theme import DARK
+from gui.widgets.message_stack import MessageStack
+from gui.widgets.message_strip import MessageStrip
+
+
+@pytest.fixture
+def stack(qtbot):
+    """A stack of three closed strips; `stack.strips` are they."""
+    strips = [MessageStrip(name, DARK) for name in ("one", "two", "three")]
+    made = MessageStack(strips)
+    made.strips = strips
+    qtbot.addWidget(made)
+    made.resize(600, 60)
+    return made
+
+
+def seen(stack) -> list[str]:
+    return [strip.text for strip in stack.strips if strip.isVisible()]
+
+
+def place(stack) -> str:
+    (strip,) = (strip for strip in stack.strips if strip.isVisible())
+    button = strip.findChild(QPushButton, "nextMessageButton")
+    return button.text() if button.isVisible() else ""
+
+
+def test_messages_are_shown_one_at_a_time_with_their_count(stack, qtbot) -> None:
+    one, two, three = stack.strips
+    assert not stack.isVisible()
+    one.show_message("first")
+    assert (seen(stack), place(stack)) == (["first"], "")
+    two.show_message("second")
+    three.show_message("third", "bad")
+    assert seen(stack) == ["third"]
+    assert place(stack).startswith("1 of 3")
+    qtbot.mouseClick(three.findChild(QPushButton, "nextMessageButton"), Qt.MouseButton.LeftButton)
+    assert seen(stack) == ["second"]
+    assert place(stack).startswith("2 of 3")
+    two.show_message("second, changed", is_new=False)
+    assert seen(stack) == ["second, changed"]
+    one.show_message("first, changed", is_new=False)
+    assert seen(stack) == ["second, changed"], "an update does not come to the front"
+    three.show_message("")
+    assert place(stack).startswith("1 of 2")
+
+
+def test_escape_dismisses_the_shown_message(stack, qtbot) -> None:
+    one, two, _ = stack.strips
+    with qtbot.waitActive(stack):
+        one.show_message("first")
+        two.show_message("second")
+        stack.activateWindow()
+    two.setFocus()
+    qtbot.keyClick(stack.focusWidget(), Qt.Key.Key_Escape)
+    assert seen(stack) == ["first"]
+    assert one.isAncestorOf(stack.focusWidget())
+    qtbot.keyClick(stack.focusWidget(), Qt.Key.Key_Escape)
+    assert not stack.isVisible()
+    one.show_message("first, changed", is_new=False)
+    assert not stack.isVisible(), "a dismissed message stays hidden"
+    one.show_message("another")
+    assert seen(stack) == ["another"]
+
+
+def test_message_moves_nothing_in_the_window(drive) -> None:
+    panel = drive()
+    panel.window.resize(1300, 850)
+    devices = panel.window.findChild(QDockWidget, "devicesDock")
+    panel.until(lambda: devices.width() < 0.27 * panel.window.width() == 0.27 * 1300, "the docks to take their shares")
+    panels = panel.window.panels
+    parts = [panels.header, panels.plots, *panel.window.findChildren(QDockWidget)]
+    before = [part.geometry() for part in parts]
+    panels.message.show_message("Something happened. " * 8, "bad")
+    panel.until(panels.message.isVisible)
+    panel.qtbot.wait(50)
+    assert [part.geometry() for part in parts] == before
+    over = QRect(panels.messages.mapTo(panel.window, QPoint(0, 0)), panels.messages.size())
+    ground = panel.window.centralWidget()
+    plots = QRect(ground.mapTo(panel.window, QPoint(0, 0)), ground.size())
+    assert plots.contains(over)
