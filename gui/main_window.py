@@ -116,6 +116,7 @@ class MainWindow(QMainWindow):
             panels.menu.action(name).triggered.connect(lambda _, change=change: self.set_text_zoom(change()))
         self._app.fontChanged.connect(self._follow_font)
         self._app.styleHints().colorSchemeChanged.connect(lambda _: self.set_theme(self._theme))
+        controllers.preferences.zoom_chosen.connect(self.set_text_zoom)
         controllers.preferences.look_changed.connect(lambda: self.set_theme(self._theme))
 
     def poll(self) -> None:

@@ -23,6 +23,8 @@ class PreferencesController(QObject):
     """The look is applied by the window, which `look_changed` tells; the rest by the panels."""
 
     look_changed = Signal()
+    zoom_chosen = Signal(float)
+    """The text size, as a multiple of the desktop's; the window sets and saves it."""
 
     def __init__(self, panels: MainPanels, devices: DeviceController, file: PreferencesFile) -> None:
         super().__init__()
@@ -45,6 +47,7 @@ class PreferencesController(QObject):
             return
         dialog = PreferencesDialog(self._panels.window, self._file.preferences, _folders())
         dialog.changed.connect(self._take)
+        dialog.zoom_chosen.connect(self.zoom_chosen)
         dialog.folder_chosen.connect(lambda name, folder: self._choose_folder(dialog, name, folder))
         dialog.show()
 

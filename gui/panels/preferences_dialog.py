@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFormLayout, QHBoxLayout, QPushButton
 
 from core.schema.settings import CUDA_IDS
 from gui.services.preferences import THEMES, Preferences
+from gui.style.text_size import ZOOMS, zoom
 from gui.widgets.dialog import InfoDialog
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.file_dialog import FileDialog
@@ -40,6 +41,8 @@ class PreferencesDialog(InfoDialog):
     """Emits the preferences after each change; a field that is not valid yet keeps its last value."""
 
     changed = Signal(object)
+    zoom_chosen = Signal(float)
+    """The text size, as a multiple of the desktop's."""
     folder_chosen = Signal(str, object)
     """`runs` or `presets`, and the folder, or None for the default."""
 
@@ -48,7 +51,13 @@ class PreferencesDialog(InfoDialog):
         self._preferences = preferences
         self._paths: dict[str, ElidedLabel] = {}
         self._editors = self._make_editors()
-        self._add_group("Look", {"theme": "Theme"})
+        look = self._add_group("Look", {"theme": "Theme"})
+        self._zoom = editors.one_of(
+            "textSizeBox", "Text size", "Size of all texts, relative to the desktop's", self._take_zoom,
+            [(f"{each:.0%}".replace("%", " %"), str(each)) for each in ZOOMS],
+        )  # fmt: skip
+        self._zoom.set_value(str(zoom()))
+        look.addRow(self._label("Text size", self._zoom.widget), self._zoom.widget)
         self._add_folders(folders)
         self._add_group("Devices", {"show_cpus": ""})
         self._add_group(MEMORY, {"tolerance_mb": "Tolerance", "wait_s": "Wait, in seconds", "cuda_ids": "GPU names"})
@@ -103,7 +112,11 @@ class PreferencesDialog(InfoDialog):
             self._preferences = chosen
             self.changed.emit(chosen)
 
-    def _add_group(self, title: str, rows: Mapping[str, str]) -> None:
+    def _take_zoom(self) -> None:
+        if self._ready:
+            self.zoom_chosen.emit(float(str(self._zoom.value())))
+
+    def _add_group(self, title: str, rows: Mapping[str, str]) -> QFormLayout:
         form = self._form(title)
         for name, text in rows.items():
             widget = self._editors[name].widget
@@ -111,6 +124,7 @@ class PreferencesDialog(InfoDialog):
                 form.addRow(self._label(text, widget), widget)
             else:
                 form.addRow(widget)
+        return form
 
     def _add_folders(self, folders: Mapping[str, Path]) -> None:
         form = self._form(FOLDERS)
