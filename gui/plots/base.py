@@ -350,6 +350,7 @@ class Plot(QFrame):
         self._note.hide()
         self.empty = PlainLabel()
         self.empty.setProperty("role", "empty")
+        self.empty.setWordWrap(True)
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._stack = QStackedWidget()
         self._stack.addWidget(self.canvas)

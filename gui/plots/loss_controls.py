@@ -16,7 +16,7 @@ from .smoothing import MAX_WEIGHT, SmoothingButton
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from PySide6.QtGui import QStandardItemModel
+    from PySide6.QtGui import QResizeEvent, QStandardItemModel
     from PySide6.QtWidgets import QListView
 
 MAX_CHARACTERS = 10
@@ -38,7 +38,10 @@ LOG_TIP = "Logarithmic scale; values at or below zero are not drawn"
 
 
 class LossControls(QWidget):
-    """Emits `changed` when a control changes. `metric_box` is laid out by the plot, in place of the title."""
+    """Emits `changed` when a control changes. `metric_box` is laid out by the plot, in place of the title.
+
+    Where there is no room for the check boxes, they are with the slider that the smoothing button opens.
+    """
 
     changed = Signal()
 
@@ -56,6 +59,11 @@ class LossControls(QWidget):
         self.outliers_box = _check_box("outliersBox", "ignore outliers", "Ignore outliers", OUTLIERS_TIP)
         self.outliers_box.setChecked(True)
         self.log_box = _check_box("logBox", "log scale", "Logarithmic scale", LOG_TIP)
+        self._always: tuple[QWidget, ...] = (self.axis_box, self.smoothing_button)
+        self._check_boxes = (self.outliers_box, self.log_box)
+        self._fits = True
+        """Whether the check boxes are in the head."""
+        self._row = QHBoxLayout(self)
         self._lay_out()
 
     @property
@@ -130,17 +138,43 @@ class LossControls(QWidget):
         self.outliers_box.setChecked(kept.get("ignore_outliers") is not False)
         self.log_box.setChecked(kept.get("logarithmic") is True)
 
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return room for all controls, wherever the check boxes are now."""
+        return self._room_for((*self._always, *self._check_boxes))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return room for the controls that are always in the head."""
+        return self._room_for(self._always)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
+        """Put the check boxes where there is room for them."""
+        super().resizeEvent(event)
+        fits = self.width() >= self.sizeHint().width()
+        if fits == self._fits:
+            return
+        self._fits = fits
+        if fits:
+            for place, check_box in enumerate(self._check_boxes, start=len(self._always)):
+                self._row.insertWidget(place, check_box)
+                check_box.show()
+        else:
+            self.smoothing_button.hold(self._check_boxes)
+
+    def _room_for(self, widgets: Sequence[QWidget]) -> QSize:
+        hints = [widget.sizeHint() for widget in widgets]
+        gaps = self._row.spacing() * (len(hints) - 1)
+        return QSize(sum(hint.width() for hint in hints) + gaps, max(hint.height() for hint in hints))
+
     def _lay_out(self) -> None:
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        for widget in (self.axis_box, self.smoothing_button, self.outliers_box, self.log_box):
-            layout.addWidget(widget)
-        layout.insertSpacing(2, 4)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(4)
+        for widget in (*self._always, *self._check_boxes):
+            self._row.addWidget(widget)
+        self._row.addStretch(1)
         self.metric_box.currentIndexChanged.connect(lambda _: self._remember_metric())
         for box in (self.metric_box, self.axis_box):
             box.currentIndexChanged.connect(lambda _: self.changed.emit())
-        for check_box in (self.outliers_box, self.log_box):
+        for check_box in self._check_boxes:
             check_box.toggled.connect(lambda _: self.changed.emit())
         self.smoothing_button.changed.connect(self.changed)
 

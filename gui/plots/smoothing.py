@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QPoint, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QSlider, QToolButton, QVBoxLayout
 
 from gui.widgets.plain_text import PlainLabel, verbatim
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from PySide6.QtGui import QShowEvent
+    from PySide6.QtWidgets import QWidget
 
 MAX_WEIGHT = 0.99
 DEFAULT_WEIGHT = 0.6
@@ -30,7 +33,7 @@ class SmoothingButton(QToolButton):
         super().__init__()
         self.weight = DEFAULT_WEIGHT
         self.popup: SmoothingPopup | None = None
-        """Created when it is first opened."""
+        """Created when it is needed."""
         self.setObjectName("smoothingButton")
         self.setToolTip(verbatim(TIP))
         self.setProperty("compact", True)
@@ -48,12 +51,23 @@ class SmoothingButton(QToolButton):
 
     def open(self) -> None:
         """Open the slider below the button."""
+        popup = self._popup()
+        with QSignalBlocker(popup.slider):  # a weight between two positions stays as it is
+            popup.slider.setValue(round(self.weight * PARTS))
+        popup.adjustSize()
+        popup.move(self.mapToGlobal(QPoint(0, self.height() + 2)))
+        popup.show()
+
+    def hold(self, widgets: Sequence[QWidget]) -> None:
+        """Take in widgets for which there is no room elsewhere: they are shown below the slider."""
+        for widget in widgets:
+            self._popup().column.addWidget(widget)
+            widget.show()
+
+    def _popup(self) -> SmoothingPopup:
         if self.popup is None:
             self.popup = SmoothingPopup(self)
-        self.popup.slider.setValue(round(self.weight * PARTS))
-        self.popup.adjustSize()
-        self.popup.move(self.mapToGlobal(QPoint(0, self.height() + 2)))
-        self.popup.show()
+        return self.popup
 
     def _show_weight(self) -> None:
         text = f"smooth {self.weight:.2g}" if self.weight else "not smoothed"
@@ -62,7 +76,7 @@ class SmoothingButton(QToolButton):
 
 
 class SmoothingPopup(QFrame):
-    """A slider below its button. A click outside, Esc or Enter closes it."""
+    """A slider below its button. A click outside or Esc closes it."""
 
     def __init__(self, button: SmoothingButton) -> None:
         super().__init__(button, Qt.WindowType.Popup)
@@ -77,11 +91,11 @@ class SmoothingPopup(QFrame):
         self.slider.setMinimumWidth(24 * self.fontMetrics().averageCharWidth())
         explanation = PlainLabel(EXPLANATION)
         explanation.setProperty("role", "small")
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(14, 12, 14, 12)
-        layout.setSpacing(8)
+        self.column = QVBoxLayout(self)
+        self.column.setContentsMargins(14, 12, 14, 12)
+        self.column.setSpacing(8)
         for widget in (self.slider, explanation):
-            layout.addWidget(widget)
+            self.column.addWidget(widget)
         self.slider.valueChanged.connect(lambda value: button.set_weight(value / PARTS))
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 (Qt's name)

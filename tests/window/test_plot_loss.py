@@ -139,6 +139,24 @@ def test_curve_of_epochs_says_epoch_instead_of_step(plots, run_series) -> None:
     assert not box.view().isRowHidden(2)
 
 
+def test_check_boxes_move_to_the_slider_where_the_plot_is_narrow(plots, run_series, qtbot) -> None:
+    loss = plots["lossPlot"]
+    draw(run_series, loss)
+    controls = loss.controls
+    narrow = loss.minimumSizeHint().width()
+    assert narrow < controls.sizeHint().width()
+    loss.resize(narrow, 300)
+    qtbot.mouseClick(controls.smoothing_button, Qt.MouseButton.LeftButton)
+    assert controls.log_box.window() is controls.smoothing_button.popup
+    qtbot.keyClick(controls.log_box, Qt.Key.Key_Space)
+    assert controls.logarithmic
+    controls.smoothing_button.popup.hide()
+    loss.resize(900, 300)
+    qtbot.waitUntil(lambda: controls.log_box.window() is loss.window(), timeout=20_000)
+    assert controls.log_box.isVisible()
+    assert controls.logarithmic
+
+
 def test_epoch_axis_stays_selected_before_epochs_are_known(plots) -> None:
     loss, bare = plots["lossPlot"], RunSeries()
     bare.fold([{"t": 1.0, "kind": "metrics", "first": 1, "values": {"loss": [1.0, 2.0]}}])
