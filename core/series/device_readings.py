@@ -88,5 +88,26 @@ def note_slowdown(known: list[Slowdown], at: float, words: tuple[str, ...]) -> N
         known.append(Slowdown(since=at, until=at, words=words))
 
 
+class IntervalMean:
+    """The mean of a series within intervals of time; only readings that are new are added up."""
+
+    def __init__(self) -> None:
+        self._of: tuple[Series, Sequence[tuple[float, float]]] | None = None
+        self._seen, self._total, self._count = 0, 0.0, 0
+
+    def update(self, series: Series, intervals: Sequence[tuple[float, float]]) -> float | None:
+        """Return the mean of the finite values in these intervals of unix times; None if there are none."""
+        if self._of is None or self._of[0] is not series or self._of[1] != intervals:
+            self._of = series, intervals
+            self._seen, self._total, self._count = 0, 0.0, 0
+        values = series.values[self._seen :]
+        ends = np.array(intervals, dtype=np.float64).ravel()
+        inside = np.searchsorted(ends, series.times[self._seen :], side="right") % 2 == 1
+        counted = values[inside & np.isfinite(values)]
+        self._seen = len(series)
+        self._total, self._count = self._total + float(counted.sum()), self._count + len(counted)
+        return self._total / self._count if self._count else None
+
+
 def _floats(numbers: Sequence[float | None]) -> Floats:
     return np.array(numbers, dtype=np.float64)  # None becomes NaN

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from core.series.exponential_mean import ExponentialMean
 from core.series.min_max_tree import Floats, GrowableArray, Indices, RangeTree, finite_or_nan, finite_or_zero
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,12 +211,6 @@ class Series:
             held = (starts == stops) & (starts > 0) & (borders[:-1] - self.times[last] <= held_s)
             means[held] = finite_or_nan(self.values[last[held]])
         return means
-
-    def mean_during(self, intervals: Sequence[tuple[float, float]]) -> float | None:
-        """Return the mean of the finite values in these intervals of unix times; None if there are none."""
-        edges = np.searchsorted(self.times, np.array(intervals, dtype=np.float64).reshape(-1, 2))
-        total, count = self._total.query(*edges.T).sum(), self._finite.query(*edges.T).sum()
-        return float(total / count) if count else None
 
     def prepare(self) -> None:
         """Do now what the first drawing would have to do for the values that are new."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QPushButton
 
+from core.series.device_readings import IntervalMean
 from gui.plots.items.heat_strips import HeatStripsItem, StripFold, StripRow, column_width_s
 from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
@@ -52,6 +53,10 @@ class UtilisationPlot(DevicePlot):
         """The form that the user chose; None: by the number of devices and the length of the run."""
         self.folds: dict[str, StripFold] = {}
         """By device id."""
+        self.means: dict[str, IntervalMean] = {}
+        """By device id; while the run trained."""
+        self._beside: dict[str, float | None] = {}
+        """What stands beside the strips, by device id."""
         self.strips: HeatStripsItem | None = None
         """Created when it is first drawn."""
         super().__init__(name=name, title=title, theme=theme)
@@ -82,11 +87,6 @@ class UtilisationPlot(DevicePlot):
         many = len(self.shown(run_series)) > LINES_UP_TO or run_series.duration_s > LINES_UP_TO_S
         return STRIPS if many else LINES
 
-    def means(self, run_series: RunSeries) -> dict[str, float | None]:
-        """Return the mean of each shown device while the run trained; None without a reading in that time."""
-        trained = run_series.trained
-        return {device: series.mean_during(trained) for device, series in self.shown(run_series).items()}
-
     def _choose_other(self) -> None:
         wanted = OTHER[self.form]
         usual = self.usual_form(self.run_series) if self.run_series else LINES
@@ -111,6 +111,8 @@ class UtilisationPlot(DevicePlot):
         axis, shown = self.axis(run_series), self.shown(run_series)
         for gone in self.folds.keys() - shown.keys():
             del self.folds[gone]
+            self.means.pop(gone, None)
+        self._beside = self._values_beside(run_series, shown)
         begin, end = axis.locate(span[0]), axis.locate(span[1])
         width = column_width_s(end - begin, pixels)
         first = int(begin // width)
@@ -125,6 +127,16 @@ class UtilisationPlot(DevicePlot):
         ]
         self.setMinimumHeight(max(MIN_HEIGHT_PX, scaled(AROUND_PX + ROW_PX * min(len(rows), MAX_ROWS))))
         strips.show_rows(rows, first * width - axis.origin, width)
+
+    def _values_beside(self, run_series: RunSeries, shown: Mapping[str, Series]) -> dict[str, float | None]:
+        """Return the mean of each device while it trained; of the present readings, the newest ones."""
+        if self._ticked is not None:
+            return {device: series.last for device, series in shown.items()}
+        trained = run_series.trained
+        return {
+            device: self.means.setdefault(device, IntervalMean()).update(series, trained)
+            for device, series in shown.items()
+        }
 
     def _set_form(self, form: str) -> None:
         self.form_button.show()
@@ -149,7 +161,7 @@ class UtilisationPlot(DevicePlot):
         if self.form == LINES:
             super()._place_marks(run_series)
             return
-        values = self._strip_values(run_series)
+        values = self._beside
         places = {device: len(values) - number - 0.5 for number, device in enumerate(values)}
         numbers = [
             MarginLabel(y=places[device], text=self._said(value), strong=not self.is_faint(device))
@@ -157,11 +169,6 @@ class UtilisationPlot(DevicePlot):
         ]
         names = [self._label(device, y) for device, y in places.items()]
         self.margin.show_labels(names, numbers, leaders=False)
-
-    def _strip_values(self, run_series: RunSeries) -> dict[str, float | None]:
-        if self._ticked is None:
-            return self.means(run_series)
-        return {device: series.last for device, series in self.shown(run_series).items()}
 
     def _said(self, value: float | None) -> str:
         return self.format_reading(value) if value is not None and math.isfinite(value) else DASH
@@ -171,7 +178,7 @@ class UtilisationPlot(DevicePlot):
             return super()._readout(run_series)
         if self._ticked is not None:
             return [HoverRow(label="now")]
-        found = [mean for mean in self.means(run_series).values() if mean is not None]
+        found = [mean for mean in self._beside.values() if mean is not None]
         return [HoverRow(label="mean while training", value=self._said(sum(found) / len(found) if found else None))]
 
     def _apply_theme(self, theme: Theme) -> None:

@@ -11,6 +11,8 @@ points, prepare what is drawn, paint.
 - auto-peak: the same with pyqtgraph's own `setDownsampling(auto=True, method="peak")` and `setClipToView(True)`
 
 The other two draw only the steps, without a mean. The additional work of ours counts as part of its time.
+
+Then the utilisation of 8 devices over 10 hours, a reading every two seconds, as strips and as lines, in turns.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ WARM_UP = 3
 NEW_POINTS = 20
 SIZE_PX = (1200, 600)
 REOPENED_STEPS = 1_000_000
+DEVICES, DEVICE_READINGS, PERIOD_S = 8, 18_000, 2.0
 
 
 def main() -> None:
@@ -55,13 +58,22 @@ def main() -> None:
     pairs = zip(spent[POINTS[3], "ours"], spent[POINTS[1], "ours"], strict=True)
     growth = median(long / short for long, short in pairs)
     print(f"10^7 points cost {growth:.2f} times a frame of 10^5 (median over the turns).")
+    forms = _measure_forms(app)
+    ratio = median(strips / lines for strips, lines in zip(forms["strips"], forms["lines"], strict=True))
+    table(
+        f"A frame of the utilisation, {DEVICES} devices with {DEVICE_READINGS:,} readings each",
+        ("form", "ms"),
+        [(form, f"{median(times) * 1e3:.1f}") for form, times in forms.items()],
+    )
+    print(f"Strips cost {ratio:.2f} times the lines (median over the turns).")
     reopened = _reopen()
     table(
         f"Reopening {REOPENED_STEPS:,} steps, JSON parsing apart",
         ("steps a batch", "fold, ms", "first view, ms"),
         [(row["batch"], f"{row['fold_ms']:.0f}", f"{row['view_ms']:.1f}") for row in reopened],
     )
-    print("written:", write_json("plot", {"frames": rows, "growth_1e7_over_1e5": growth, "reopen": reopened}))
+    found = {"frames": rows, "growth_1e7_over_1e5": growth, "strips_over_lines": ratio, "reopen": reopened}
+    print("written:", write_json("plot", found))
 
 
 def _measure(app: QApplication) -> dict[tuple[int, str], list[float]]:
@@ -121,6 +133,49 @@ class _Ours:
             [{"t": now, "kind": "metrics", "since": now, "first": self.shown + 1, "values": {"loss": batch}}]
         )
         self.shown = until
+
+
+def _measure_forms(app: QApplication) -> dict[str, list[float]]:
+    """The seconds of every frame of the utilisation plot, by what it draws."""
+    plots = {form: _Devices(form) for form in ("strips", "lines")}
+    spent: dict[str, list[float]] = {form: [] for form in plots}
+    for _ in range(FRAMES + WARM_UP):
+        for form, plot in plots.items():
+            began = time.perf_counter()
+            plot.frame()
+            spent[form].append(time.perf_counter() - began)
+            app.processEvents()
+    return {form: times[WARM_UP:] for form, times in spent.items()}
+
+
+class _Devices:
+    """The window's own utilisation plot of a long run on several devices."""
+
+    def __init__(self, form: str) -> None:
+        self._noise = np.random.default_rng(0)
+        self._ids = [f"gpu-{number}" for number in range(DEVICES)]
+        self._readings = 0
+        self._run_series = RunSeries()
+        for _ in range(DEVICE_READINGS):
+            self._read()
+        first, last = PERIOD_S, PERIOD_S * DEVICE_READINGS
+        metrics = {"t": last, "kind": "metrics", "since": first, "first": 1, "values": {"loss": [1.0, 1.0]}}
+        self._run_series.fold([metrics])
+        self._plot = next(row for row in PLOTS if row.name == "utilisationPlot").make(DARK)
+        self._plot.resize(SIZE_PX[0] + 24, SIZE_PX[1] // 3)
+        self._plot.show()
+        self._plot.show_series(self._run_series, dict(zip(self._ids, DARK.devices, strict=False)), {})
+        self._plot.choose(form)
+
+    def frame(self) -> None:
+        self._read()
+        self._plot.redraw()
+        self._plot.canvas.viewport().repaint()
+
+    def _read(self) -> None:
+        for device, percent in zip(self._ids, self._noise.uniform(40, 100, DEVICES).tolist(), strict=True):
+            self._run_series.add_reading(device, PERIOD_S * self._readings, percent, None)
+        self._readings += 1
 
 
 class _Plain:

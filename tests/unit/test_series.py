@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from core.series.device_readings import IntervalMean
 from core.series.series import STEP, Axis, Series
 
 EPOCH = Axis(column="step", unit=23)
@@ -270,10 +271,15 @@ def test_held_means_fold_readings_and_leave_gaps():
     np.testing.assert_array_equal(Series().held_means(fine, held_s=3), [nan] * 4)
 
 
-def test_mean_during_counts_only_its_intervals():
-    series = Series()
+def test_mean_of_intervals_counts_only_them_and_grows_with_the_series():
+    series, mean = Series(), IntervalMean()
     series.append(np.arange(6.0), np.arange(6.0), np.array([0.0, 80, np.nan, 90, 0, 0]))
-    assert series.mean_during([(1.0, 4.0)]) == 85
-    assert series.mean_during([(0.0, 2.0), (3.0, float("inf"))]) == 34
-    assert series.mean_during([(2.0, 3.0)]) is None
-    assert series.mean_during([]) is None
+    assert mean.update(series, [(1.0, 4.0)]) == 85
+    assert mean.update(series, [(0.0, 2.0), (3.0, float("inf"))]) == 34
+    series.append(np.array([6.0]), np.array([6.0]), np.array([100.0]))
+    assert mean.update(series, [(0.0, 2.0), (3.0, float("inf"))]) == 45
+    assert mean.update(series, [(2.0, 3.0)]) is None
+    assert mean.update(series, []) is None
+    other = Series()
+    other.append(np.arange(2.0), np.arange(2.0), np.array([7.0, 9.0]))
+    assert mean.update(other, [(0.0, 5.0)]) == 8
