@@ -30,8 +30,8 @@ class EpochLine(NamedTuple):
     """The last step before it was measured."""
     loss: float | None = None
     """The mean over its steps; None if some of them are not known."""
-    values: Values | None = None
-    """The means of its validation, a list of one value each."""
+    values: Mapping[str, float | None] | None = None
+    """The means of its validation by name."""
     of: float | None = None
     """The number of epochs that a script reports."""
 
@@ -116,12 +116,13 @@ class EpochNumbers:
     def _add_validation(self, event: Event, values: Values) -> list[EpochLine]:
         """Return the line of the epoch that ended at this step, or one of its own if there is none."""
         step = int(event["first"]) + max(map(len, values.values())) - 1
+        last = {name: series[-1] for name, series in values.items() if series}
         opened = self._open
         if opened is not None and opened.step == step:
             self._open = None
-            return [opened._replace(time=event["t"], values=values)]
+            return [opened._replace(time=event["t"], values=last)]
         epoch = -(-step // self.steps_per_epoch) if self.steps_per_epoch else 0
-        return [*self.finish(), EpochLine(event["t"], epoch, step, values=values)]
+        return [*self.finish(), EpochLine(event["t"], epoch, step, values=last)]
 
 
 def _sum(losses: Sequence[float | None]) -> float:
@@ -138,9 +139,9 @@ def _time_of(event: Event, used: int, count: int) -> float:
     return until if used == count else since + (until - since) * (used - 1) / (count - 1)
 
 
-def _numbers(values: Values) -> list[str]:
-    """Return `val. loss 0.55`, `val. accuracy 0.79`: the last value of each metric."""
-    return [f"{_title(name)} {_number(series[-1])}" for name, series in values.items() if series]
+def _numbers(values: Mapping[str, float | None]) -> list[str]:
+    """Return `val. loss 0.55`, `val. accuracy 0.79`."""
+    return [f"{_title(name)} {_number(value)}" for name, value in values.items()]
 
 
 def _title(name: str) -> str:

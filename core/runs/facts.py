@@ -349,6 +349,8 @@ def _stall(facts: RunFacts, event: Event) -> RunFacts:
 
 
 def _slowed(facts: RunFacts, event: Event) -> RunFacts:
+    if event["device"] not in facts.devices:  # so that a planted file cannot name a million
+        return facts
     others = {device: text for device, text in facts.slowed.items() if device != event["device"]}
     text = str(_cut(str(event["text"])))
     return replace(facts, slowed={**others, str(event["device"]): text} if text else others)
@@ -426,7 +428,7 @@ _READERS: dict[str, Callable[[RunFacts, Event], RunFacts]] = {
     "source": _source,
 }
 _COLLECTED = frozenset({
-    "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "slowed", "release",
+    "state", "supervisor", "worker", "worker_exit", "device", "rung", "notice", "stray", "release",
     "ended",
 })  # fmt: skip
 """Kinds of which every event is kept: each makes the facts larger."""

@@ -29,6 +29,8 @@ MAX_ENTRIES = 10_000
 """Epochs, and as many other entries, that are kept unless more are wanted."""
 MAX_TEXT = 4_000
 """Characters of a text that are kept."""
+MAX_PHASES = 100
+"""Phases of one start that are kept."""
 SLOW_S = 1.0
 """Seconds from which on the parts of a start are told that are mostly short."""
 PARTS = {
@@ -139,7 +141,7 @@ class Timeline:
         first = self.count - count
         others = list(takewhile(lambda each: each[0] >= first, reversed(self._others)))
         epochs = [
-            (number, TimelineEntry(time=line.time, text=line.text, is_epoch=True))
+            (number, TimelineEntry(time=line.time, text=line.text[:MAX_TEXT], is_epoch=True))
             for number, line in takewhile(lambda each: each[0] >= first, reversed(self._epoch_lines))
         ]
         return [entry for _, entry in merge(reversed(others), reversed(epochs), key=lambda each: each[0])]
@@ -172,7 +174,8 @@ class Timeline:
             return
         self._python = str(event.get("python") or self._python)
         self._version = str(event.get("framework") or self._version)
-        self._phases.append((str(event["name"]), event["t"]))
+        if len(self._phases) < MAX_PHASES:
+            self._phases.append((str(event["name"]), event["t"]))
         self._tell_start(event["t"])
 
     def _tell_start(self, time: float) -> None:

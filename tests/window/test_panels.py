@@ -180,7 +180,9 @@ def test_finished_run_with_nan_loss_is_marked_as_warning(tmp_path):
 
 def test_slow_device_is_in_the_strip_as_long_as_it_is_slow():
     hot = {"t": 2.0, "kind": "slowed", "device": "GPU-2", "text": "GPU 2 is slowed down: 91 °C."}
-    running = fold(RunFacts(), [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")])
+    gpu = {"t": 1.0, "kind": "device", "id": "GPU-2", "label": "GPU 2"}
+    states = [{"t": 1.0, "kind": "state", "state": state} for state in ("starting", "running")]
+    running = fold(RunFacts(), [gpu, *states])
     slow = fold(running, [hot])
     assert run_message(slow, None, 0) == Message(text=hot["text"], tone="warn", details=False)
     assert run_message(fold(slow, [{**hot, "text": ""}]), None, 0).text == ""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QPushButton, QToolButton
+from PySide6.QtWidgets import QFrame, QLabel, QListView, QPlainTextEdit, QPushButton, QToolButton
 
 from core.runs.index import directories
 from core.runs.states import RunState
@@ -63,7 +63,12 @@ def test_finished_run_shows_duration_loss_and_released_memory(drive):
     assert "epoch 2 of 2" in texts
     assert any("took" in text for text in texts)
     assert panel.window.windowTitle().startswith("digits_mlp")
-    panel.until(lambda: panel.runs.count() == 1 and "finished · loss" in panel.runs.item(0).text())
+    panel.until(lambda: panel.runs.count() == 1 and "finished · val. loss" in panel.runs.item(0).text())
+    happened = panel.window.findChild(QListView, "eventList").model()
+    rows = [happened.index(row, 0).data().partition("  ")[2] for row in range(happened.rowCount())]
+    assert rows[1].startswith("Started on CPU 0: 1 process, Python ")
+    assert any(row.startswith("Epoch 2: loss ") for row in rows)
+    assert rows[-1] == "Finished."
     released = panel.window.findChild(QLabel, "releasedLabel")
     panel.until(lambda: released.text().startswith("memory released in "), "the verdict")
     memory = panel.plot("memoryPlot")
