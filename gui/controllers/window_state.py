@@ -38,6 +38,8 @@ class WindowState:
         self._setup.restore(choices)
         ticked = choices.get("devices")
         self._devices.tick([str(each) for each in ticked] if isinstance(ticked, list) else [])
+        if self._file.text("window/cpus_unfolded"):
+            self._devices.unfold_cpus()
         FileDialog.last_folder = self._file.text("window/last_folder")
         self._details.restore(self._file.mapping("window/tabs"))
         self._window.restoreGeometry(self._file.data("window/geometry"))
@@ -52,6 +54,7 @@ class WindowState:
     def save(self) -> None:
         """Save everything."""
         self._file.keep_mapping(self._choices, {**self._setup.remember(), "devices": list(self._devices.ticked())})
+        self._file.keep_text("window/cpus_unfolded", "yes" if self._devices.cpus_unfolded else "")
         self._file.keep_text("window/last_folder", FileDialog.last_folder)
         self._file.keep_mapping("window/tabs", self._details.remember())
         self._file.keep_text("window/text_zoom", str(zoom()))

@@ -68,7 +68,8 @@ def _title(text: str) -> PlainLabel:
 def _title_bar(heading: QWidget, beside: QWidget | None, *, inset: bool) -> QWidget:
     bar = QWidget()
     layout = QHBoxLayout(bar)
-    layout.setContentsMargins(14 if inset else 8, 8 if inset else 2, 14, 4 if inset else 0)
+    right = 14 if beside is None else 6  # flat buttons have room around their text
+    layout.setContentsMargins(14 if inset else 8, 8 if inset else 2, right, 4 if inset else 0)
     layout.addWidget(heading)
     layout.addStretch(1)  # drag the dock here
     if beside is not None:

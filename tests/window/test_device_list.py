@@ -360,3 +360,9 @@ def test_eight_gpus_are_in_sight_beside_the_training(drive, nvml):
     assert setup.height() >= 250
     table.processes_asked.emit(uuid(2))
     assert panel.window.panels.details.processes.isVisible()
+    assert table.isRowHidden(8)
+    fold.click()
+    panel.window.close()
+    reopened = drive()
+    reopened.until(lambda: reopened.table.rowCount() == 10, "8 GPUs and 2 CPU devices")
+    assert not reopened.table.isRowHidden(8), "they stay unfolded"

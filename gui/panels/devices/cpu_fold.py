@@ -111,7 +111,7 @@ class CpuFold(QAbstractButton):
         draw_elided(painter, rest, devices, theme.muted, font=sizes.small)
         widest = replace(self._summary, utilisation_percent=100.0, host_used_bytes=self._summary.host_total_bytes)
         if sizes.width(widest.devices) + GAP_PX + sizes.width(widest.host_memory) > rest.width():
-            host = host.removeprefix("host memory ")  # chosen by the widest texts, so that it does not come and go
+            host = host.removeprefix("host ")  # chosen by the widest texts, so that it does not come and go
         room = rest.adjusted(sizes.width(devices) + GAP_PX - 1, 0, 0, 0)
         draw_elided(painter, room, host, theme.muted, font=sizes.small, right=True)
         painter.end()

@@ -58,8 +58,8 @@ class DeviceTable(QTableWidget):
         """The ids that were ticked when `_obstacles` was computed."""
         self._foot_row = -1
         """The last GPU's row if CPU devices follow, whose line is then below it; else -1."""
-        self._unfolded: set[str] = set()
-        """Ids of the CPU devices that stay in sight although there are GPUs."""
+        self._unfolded = False
+        """Whether all CPU devices are in sight although there are GPUs."""
         self._menu: DeviceMenu | None = None
         self._delegate = DeviceDelegate(theme, self)
         self.setItemDelegateForColumn(0, self._delegate)
@@ -77,6 +77,16 @@ class DeviceTable(QTableWidget):
     def ticked(self) -> tuple[str, ...]:
         """Return the ids of the ticked devices in the order of the rows."""
         return self._ticked
+
+    @property
+    def cpus_unfolded(self) -> bool:
+        """Whether the CPU devices are in sight although there are GPUs."""
+        return self._unfolded
+
+    def unfold_cpus(self) -> None:
+        """Show the CPU devices although there are GPUs."""
+        self._unfolded = True
+        self._arrange(self._rows)
 
     def tick(self, ids: Collection[str]) -> None:
         """Tick these devices now, or when they appear."""
@@ -180,7 +190,7 @@ class DeviceTable(QTableWidget):
             self._cell(number).setData(HEADING, above.get(number))
             self._cell(number).setData(FOOT, foot)
             self.setRowHeight(number, delegate.height(heading=number in above, foot=foot))
-            hidden = bool(gpus) and row.is_cpu and row.id not in self._unfolded and row.id not in self._ticked
+            hidden = bool(gpus) and row.is_cpu and not self._unfolded and row.id not in self._ticked
             self.setRowHidden(number, hidden)
         self.blockSignals(False)
         self.cpu_fold.setVisible(self._foot_row >= 0)
@@ -191,18 +201,16 @@ class DeviceTable(QTableWidget):
 
     def _fold(self) -> None:
         """Unfold the CPU devices; or hide those that are not ticked."""
-        cpus = {row.id for row in self._rows if row.is_cpu}
-        unfold = any(self.isRowHidden(number) for number in range(self.rowCount()))
-        self._unfolded = cpus if unfold else set()
+        self._unfolded = any(self.isRowHidden(number) for number in range(self.rowCount()))
         self._arrange(self._rows)
-        if unfold:
+        if self._unfolded:
             self.scrollToItem(self._cell(self.rowCount() - 1))
 
     def _show_ticked(self) -> None:
         """Unfold the CPU devices if a hidden one has been ticked."""
         hidden = [item for item in self._first_cells() if self.isRowHidden(item.row()) and _is_ticked(item)]
         if hidden:
-            self._unfolded = {row.id for row in self._rows if row.is_cpu}
+            self._unfolded = True
             self._arrange(self._rows)
             self.scrollToItem(hidden[0])
 
