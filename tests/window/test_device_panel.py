@@ -16,7 +16,7 @@ def test_eight_gpus_are_listed_and_plotted_and_lost_gpu_is_disabled(drive, nvml)
     assert panel.table.item(first, 0).text().startswith("GPU 0")
     panel.until(lambda: panel.table.item(first, 1).text() == "82 %")
     assert panel.table.item(first, 2).text() == "9.1 / 24 GB"
-    panel.until(lambda: uuid(7) in panel.plot("utilisationPlot").curves(), "8 lines")
+    panel.until(lambda: uuid(7) in panel.plot("memoryPlot").curves(), "8 lines")
     third = panel.row_of(uuid(2))
     nvml.write(gpu2={"lost": 1})
     panel.until(lambda: panel.table.item(third, 3).text().startswith("lost: "))

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem,
 
 from gui.widgets.painting import Index, draw_elided, paint_row_background
 
-from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, SQUARE_PX, RowSizes
+from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,6 @@ HEADING = Qt.ItemDataRole.UserRole + 3
 FOOT = Qt.ItemDataRole.UserRole + 4
 """Item data: whether the line of the CPU devices is below the row."""
 
-BAR_PX = 6
 CHIP_PX = 6
 """Room left and right of the text of a chip."""
 MIN_CHIP_PX = 34
@@ -171,7 +170,8 @@ class DeviceDelegate(QStyledItemDelegate):
         sizes, theme = self.sizes, self._theme
         top = rect.top() + ABOVE_PX
         off = bool(row.lost or row.blocked)
-        square = QRectF(rect.left() + sizes.square, top + (sizes.line - SQUARE_PX) / 2, SQUARE_PX, SQUARE_PX)
+        side = sizes.square_side
+        square = QRectF(rect.left() + sizes.square, top + (sizes.line - side) / 2, side, side)
         painter.fillRect(square, QColor(theme.disabled if off else row.colour))
         line = QRect(rect.left() + sizes.label, top, rect.width() - sizes.label - RIGHT_PX, sizes.line)
         draw_elided(painter, line, row.label, theme.muted if off else theme.text, font=sizes.bold)
@@ -294,14 +294,17 @@ class DeviceDelegate(QStyledItemDelegate):
         draw_elided(painter, column, text, self._theme.muted, font=self.sizes.small, right=True)
 
     def _paint_bar(self, painter: QPainter, line: QRect, fraction: float | None, colour: str) -> None:
-        track = QRectF(line.left(), line.center().y() - BAR_PX / 2 + 1, line.width(), BAR_PX)
+        thick = self.sizes.bar
+        if line.width() < thick:
+            return
+        track = QRectF(line.left(), line.center().y() - thick / 2 + 1, line.width(), thick)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(self._theme.field if self._theme.name == "dark" else self._theme.button))
-        painter.drawRoundedRect(track, BAR_PX / 2, BAR_PX / 2)
+        painter.drawRoundedRect(track, thick / 2, thick / 2)
         if fraction:
-            track.setWidth(max(track.width() * min(fraction, 1.0), BAR_PX))
+            track.setWidth(max(track.width() * min(fraction, 1.0), thick))
             painter.setBrush(QColor(colour))
-            painter.drawRoundedRect(track, BAR_PX / 2, BAR_PX / 2)
+            painter.drawRoundedRect(track, thick / 2, thick / 2)
 
 
 def without_label(label: str, sentence: str) -> str:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from PySide6.QtGui import QFont, QFontMetrics
 
+from gui.style.text_size import scaled
 from gui.widgets.painting import small_font
 
 LEFT_PX, RIGHT_PX, GAP_PX = 8, 8, 8
-SQUARE_PX = 8
+SQUARE_PX, BAR_PX = 8, 6
+"""Side of the square and thickness of a bar, at a text scale of 1."""
 ABOVE_PX, BELOW_PX = 3, 3
 """Room above and below the text of a row."""
 
@@ -29,6 +31,9 @@ class RowSizes:
     tick: int
     square: int
     """Left end of the square in the colour of the device."""
+    square_side: int
+    bar: int
+    """Thickness of a bar."""
     label: int
     """Left end of the label and of everything below it."""
     percent: int
@@ -55,7 +60,9 @@ class RowSizes:
             heading=line + 5,
             tick=tick,
             square=LEFT_PX + tick + GAP_PX + 2,
-            label=LEFT_PX + tick + GAP_PX + 2 + SQUARE_PX + GAP_PX,
+            square_side=scaled(SQUARE_PX),
+            bar=scaled(BAR_PX),
+            label=LEFT_PX + tick + GAP_PX + 2 + scaled(SQUARE_PX) + GAP_PX,
             percent=small_metrics.horizontalAdvance("100 %"),
             memory=small_metrics.horizontalAdvance("888.8 / 88.8 GB"),
             temperature=small_metrics.horizontalAdvance("100 °C"),
