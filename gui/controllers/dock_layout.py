@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QByteArray, QEvent, QObject, QSize, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QMainWindow, QStyle, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QMainWindow, QStyle, QTabWidget, QVBoxLayout, QWidget
 
 from gui.panels.details import DetailTabs
 from gui.panels.devices.device_panel import DevicePanel
@@ -84,6 +84,8 @@ SIDE_SHARE, RUNS_SHARE = 0.25, 0.155
 DEVICES_SHARE = 0.6
 """Largest share of the devices in the height of their side; the training gets the rest."""
 MIN_SIDE_PX, MIN_RUNS_PX = 344, 196
+NARROW_PX = 1100
+"""In a window that is narrower the buttons are icons, and the runs are behind the devices: a tab leads to them."""
 LOG_SHARE = 0.21
 """Share of the height of the window."""
 
@@ -95,12 +97,15 @@ class DockLayout(QObject):
         super().__init__(window)
         self._window = window
         self._moved = False
+        self._header = panels.header
+        self._is_narrow = False
         self._room_for = 0
         """The number of devices when the user last moved a dock."""
         self._before: list[QSize] = []
         """The sizes of the docks when the mouse was pressed on a border; else empty."""
         self._devices = panels.devices
         window.setMinimumSize(MIN_SIZE)
+        window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         window.setContentsMargins(MARGIN_PX, 0, MARGIN_PX, MARGIN_PX)
         window.setDockOptions(
             QMainWindow.DockOption.AllowNestedDocks
@@ -145,13 +150,23 @@ class DockLayout(QObject):
         ):
             self._window.addDockWidget(area, dock)
         self._window.splitDockWidget(devices, training, Qt.Orientation.Vertical)
+        if self._is_narrow:
+            self._window.tabifyDockWidget(devices, runs)
         for dock in self.docks:
             dock.show()
+        devices.raise_()
         self._moved = False
         self.spread()
 
     def spread(self) -> None:
         """Give the docks their shares, unless the user did: the devices what they need, the training the rest."""
+        is_narrow = self._window.width() < scaled(NARROW_PX)
+        if is_narrow is not self._is_narrow:
+            self._is_narrow = is_narrow
+            self._header.show_compact(compact=is_narrow)
+            if not self._moved:
+                self.reset()
+                return
         if self._moved:
             self._make_room()
             return
@@ -161,7 +176,10 @@ class DockLayout(QObject):
             max(round(SIDE_SHARE * width), scaled(MIN_SIDE_PX)),
             max(round(RUNS_SHARE * width), scaled(MIN_RUNS_PX)),
         ]
-        self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
+        if self._is_narrow:
+            self._window.resizeDocks([devices], sides[:1], Qt.Orientation.Horizontal)
+        else:
+            self._window.resizeDocks([devices, runs], sides, Qt.Orientation.Horizontal)
         self._window.resizeDocks([log], [max(round(LOG_SHARE * height), 100)], Qt.Orientation.Vertical)
         self._share_side()
 

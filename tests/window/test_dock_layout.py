@@ -5,6 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QDockWidget, QLabel
 
+from tests.window.clipping import clipped
+
 
 def widths(panel) -> list[int]:
     return [panel.window.findChild(QDockWidget, name).width() for name in ("devicesDock", "runsDock")]
@@ -38,3 +40,24 @@ def test_moved_border_is_kept(drive, qtbot) -> None:
     panel.window.resize(1900, 900)
     panel.until(lambda: panel.window.width() == 1900)
     assert abs(runs.width() - moved) <= 2
+
+
+def test_narrow_window_clips_nothing_and_has_its_runs_behind_a_tab(drive) -> None:
+    panel = drive()
+    devices, runs = (panel.window.findChild(QDockWidget, name) for name in ("devicesDock", "runsDock"))
+    start = panel.start_button
+    wide = start.width()
+    panel.window.resize(900, 600)
+    panel.until(lambda: panel.window.tabifiedDockWidgets(devices) == [runs], "the tab")
+    panel.until(lambda: start.width() < 0.7 * wide, "icons")
+    panel.until(lambda: not clipped(panel.window), "all text to be whole")
+    assert (start.text(), bool(start.toolTip())) == ("Start", True), "its name is read and its tooltip says it"
+    header = panel.window.panels.header
+    panel.until(lambda: header.minimumSizeHint().width() <= header.width() <= 900)
+    assert devices.isVisible()
+    runs.raise_()
+    panel.until(lambda: not panel.runs.visibleRegion().isEmpty(), "the runs")
+    panel.window.resize(1480, 900)
+    panel.until(lambda: runs.x() > devices.geometry().right(), "the runs at the right")
+    panel.until(lambda: start.width() == wide, "the texts")
+    assert panel.window.controllers.layout.save().isEmpty()

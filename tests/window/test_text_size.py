@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit, QListWidget
+from PySide6.QtWidgets import QListWidget
 
-from gui.plots.base import ReadoutLabel
 from gui.services.settings_file import SettingsFile
 from gui.style import text_size
 from gui.style.theme import DARK, stylesheet
-from gui.widgets.elided_label import ElidedLabel
+from tests.window.clipping import clipped
 
 
 @pytest.fixture
@@ -22,24 +21,6 @@ def text(qapp):
     text_size.set_zoom(1.0)
     qapp.setFont(font)
     qapp.setStyleSheet("")
-
-
-def clipped(window) -> list[str]:
-    """Return the visible labels, buttons and fields that are smaller than their text.
-
-    Labels that cut their text with an ellipsis, or give way to their neighbours, are left out.
-    """
-    found = []
-    for each in window.findChildren(QLabel) + window.findChildren(QAbstractButton):
-        if not each.isVisible() or isinstance(each, (ElidedLabel, ReadoutLabel)) or not each.text():
-            continue
-        wraps = isinstance(each, QLabel) and each.wordWrap()
-        needed = each.heightForWidth(each.width()) if wraps else each.fontMetrics().height()
-        if each.height() < needed or (not wraps and each.width() < each.minimumSizeHint().width()):
-            found.append(each.objectName() or each.text())
-    fields = [each for each in window.findChildren(QComboBox) + window.findChildren(QLineEdit) if each.isVisible()]
-    low = [each.objectName() for each in fields if each.contentsRect().height() < each.fontMetrics().height()]
-    return found + low
 
 
 def test_font_of_desktop_enlarges_all_text(drive, text, qapp, qtbot) -> None:

@@ -87,6 +87,10 @@ class HeaderPanel(QWidget):
             self._what.setMaximumWidth(self._what.sizeHint().width())
         return super().event(event)
 
+    def show_compact(self, *, compact: bool) -> None:
+        """Take less room: the buttons are icons."""
+        self.buttons.show_compact(compact=compact)
+
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self.buttons.set_theme(theme)

@@ -48,6 +48,7 @@ class RunButtons(QWidget):
         self.save = SaveButton(theme)
         self.start.setShortcut(QKeySequence(START_KEYS))
         self._forces: Forcing | None = None
+        self._compact = False
         self.start.clicked.connect(self.start_asked)
         self.stop.clicked.connect(self._on_stop_pressed)
         self.pause.pause_asked.connect(self.pause_asked)
@@ -63,6 +64,13 @@ class RunButtons(QWidget):
         self.show_stop(can_stop=False, can_force=False, stopping=None)
         self.pause.show_state(NO_RUN)
 
+    def show_compact(self, *, compact: bool) -> None:
+        """Show the buttons as icons, or with their texts."""
+        self._compact = compact
+        self.start.show_compact(compact)
+        self.pause.show_compact(compact)
+        self._show_stop_text()
+
     def allow_start(self, why_not: str) -> None:
         """Enable Start, or disable it for a reason."""
         self.start.setEnabled(not why_not)
@@ -73,6 +81,7 @@ class RunButtons(QWidget):
         self._forces = stopping
         text, tip = FORCE[stopping] if stopping else ("Stop", "")
         self.stop.setText(text)
+        self._show_stop_text()
         self.stop.setEnabled(can_force if stopping else can_stop)
         self.stop.setShortcut(QKeySequence(STOP_KEYS))  # setText removes the shortcut
         if stopping:
@@ -90,6 +99,10 @@ class RunButtons(QWidget):
         self.stop.setIcon(glyph("stop", theme.bad, theme.disabled, gap=GAP_PX))
         self.pause.set_theme(theme)
         self.save.set_theme(theme)
+
+    def _show_stop_text(self) -> None:
+        """Keep the text while the button forces something: its icon says only that it stops."""
+        self.stop.show_compact(self._compact and self._forces is None)
 
     def _on_stop_pressed(self) -> None:
         if self._forces is not None:
@@ -138,6 +151,8 @@ class PauseButton(SteadyButton):
     def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
         """Return a width for the longest text."""
         hint = super().sizeHint()
+        if self._compact:
+            return hint
         metrics = self.fontMetrics()
         extra_px = metrics.horizontalAdvance(LONGEST_TEXT) - metrics.horizontalAdvance(self.text())
         return QSize(hint.width() + max(extra_px, 0), hint.height())

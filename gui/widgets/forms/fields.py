@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 LABEL_WIDTH_PX = 128
 ROW_PX = 30
+NARROW_PX = 270
+"""Narrower forms have their labels above the fields."""
 MAX_NUMBER = 2**31 - 1
 NO_ARROWS = """
 QSpinBox::up-button, QSpinBox::down-button { width: 0px; }
@@ -110,8 +112,25 @@ def form(parent: QWidget) -> QFormLayout:
     layout.setHorizontalSpacing(8)
     layout.setVerticalSpacing(7)
     layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-    layout.setRowWrapPolicy(QFormLayout.RowWrapPolicy.DontWrapRows)
+    parent.installEventFilter(_WrapRows(layout))
     return layout
+
+
+class _WrapRows(QObject):
+    """Puts the labels of a form above the fields where the form is narrow."""
+
+    def __init__(self, layout: QFormLayout) -> None:
+        super().__init__(layout)
+        self._layout = layout
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 (Qt's name)
+        """Follow the width of the form."""
+        if event.type() == QEvent.Type.Resize and isinstance(watched, QWidget):
+            policies = QFormLayout.RowWrapPolicy
+            wanted = policies.WrapAllRows if watched.width() < scaled(NARROW_PX) else policies.DontWrapRows
+            if self._layout.rowWrapPolicy() is not wanted:
+                self._layout.setRowWrapPolicy(wanted)
+        return super().eventFilter(watched, event)
 
 
 class FieldLabel(PlainLabel):
