@@ -6,6 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPushButton, QWidget
 
+from gui.style.formatting import number
 from gui.style.theme import mark
 from gui.widgets.plain_text import PlainLabel, verbatim
 
@@ -60,15 +61,19 @@ class SearchBar(QWidget):
         self.changed.emit("")
         self.closed.emit()
 
-    def show_matches(self, at: int, count: int) -> None:
-        """Show the number of matches and of the selected one; `at` 0: none is selected."""
+    def show_matches(self, at: int, here: int, in_file: int | None = None) -> None:
+        """Show the number of matches and of the selected one; `at` 0: none is selected.
+
+        `in_file`: the matches in the whole file, of which only those `here` are shown; None if all are.
+        """
         wanted = bool(self.field.text())
-        text = "" if not wanted else "no matches" if not count else f"{at} of {count}" if at else f"{count} matches"
+        some = here > 0 or bool(in_file)
+        text = _count_words(at, here, in_file) if wanted else ""
         if self.count.text() != text:
             self.count.setText(text)
         for button in (self.previous, self.next):
-            button.setEnabled(count > 0)
-        no_match = wanted and not count
+            button.setEnabled(some)
+        no_match = wanted and not some
         if no_match is not (self.field.property("tone") == "bad"):
             mark(self.field, tone="bad" if no_match else "")
 
@@ -82,6 +87,16 @@ class SearchBar(QWidget):
                 self.close_search()
                 return True
         return super().eventFilter(watched, event)
+
+
+def _count_words(at: int, here: int, in_file: int | None) -> str:
+    """Return `3 of 51`, or `3 of 51 here, 2 062 in the whole log`."""
+    if not here and not in_file:
+        return "no matches"
+    if in_file is None:
+        return f"{at} of {here}" if at else f"{here} matches"
+    shown = f"{at} of {here} here" if at else f"{here} here"
+    return f"{shown}, {number(max(in_file, here), 1)} in the whole log"
 
 
 def _button(text: str, tip: str) -> QPushButton:

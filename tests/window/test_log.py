@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QTextCursor
+from PySide6.QtWidgets import QPushButton
 
 from gui.panels.details import LOG_TAB, MEMORY_TAB, DetailTabs
 from gui.panels.log.ansi_colours import BASE, MIN_CONTRAST, char_format, contrast, legible, rgb
+from gui.panels.log.file_search import FileSearch
 from gui.panels.log.file_tail import MAX_BYTES, MAX_LINES, PIECE_LINES, FileTail
 from gui.panels.log.log_view import SLACK_LINES, LogView
 from gui.panels.log.terminal import CUT, MAX_LINE, PLAIN, SCREEN, UNKNOWN, Style, Terminal, readable, restyled
@@ -253,7 +255,7 @@ def test_flood_of_output_keeps_text_at_scrolled_up_position(qtbot, tmp_path, vie
     view.set_follows(True)
     append(path, "the end")
     read_all(qtbot, view)
-    assert view.toPlainText().startswith("[… earlier output is in ")
+    assert view.has_earlier
     assert view.toPlainText().endswith("\nthe end")
 
 
@@ -346,6 +348,116 @@ def test_search_counts_and_steps_through_matches(qtbot, tmp_path, page):
     qtbot.keyClick(field, Qt.Key.Key_Escape)
     assert page.search.isHidden()
     assert not page.view.extraSelections()
+
+
+def long_log(tmp_path) -> None:
+    """12 000 lines, with a match in every 100th."""
+    append(tmp_path / "log.txt", "".join(f"{n} {'MATCH' if n % 100 == 0 else ''}\n" for n in range(12_000)))
+
+
+def until_line(qtbot, page, text: str) -> None:
+    def selected() -> bool:
+        page.follow()
+        return page.view.textCursor().block().text().strip() == text
+
+    qtbot.waitUntil(selected, timeout=20_000)
+
+
+def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
+    long_log(tmp_path)
+    page.show_run(tmp_path)
+    read_all(qtbot, page.view)
+    page.search.open_search()
+    qtbot.keyClicks(page.search.field, "match")
+    here = page.view.toPlainText().count("MATCH")
+    found = f"{here} of {here} here, 120 in the whole log"
+    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == found, timeout=20_000)
+    first = 12_000 - 100 * here
+    for _ in range(here - 1):
+        page._step(backwards=True)
+    until_line(qtbot, page, f"{first} MATCH")
+    qtbot.keyClick(page.search.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    until_line(qtbot, page, f"{first - 100} MATCH")
+    assert page.later.isVisible()
+    assert not page.view.follows
+    page._step(backwards=False)
+    until_line(qtbot, page, f"{first} MATCH")
+    page.follow_box.setChecked(True)
+    qtbot.waitUntil(lambda: (page.follow(), page.view.toPlainText())[1].endswith("11999 \n"), timeout=20_000)
+    assert not page.later.isVisible()
+
+
+def test_search_goes_round_the_whole_file(qtbot, tmp_path, page):
+    append(tmp_path / "log.txt", "the only one\n" + "line\n" * 12_000)
+    page.show_run(tmp_path)
+    read_all(qtbot, page.view)
+    page.search.open_search()
+    qtbot.keyClicks(page.search.field, "only")
+    qtbot.waitUntil(
+        lambda: (page.follow(), page.search.count.text())[1] == "0 here, 1 in the whole log", timeout=20_000
+    )
+    for backwards in (False, True):
+        page._step(backwards=backwards)
+        until_line(qtbot, page, "the only one")
+        page.follow_box.setChecked(True)
+        qtbot.waitUntil(lambda: (page.follow(), page.view.has_earlier)[1], timeout=20_000)
+
+
+def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, monkeypatch):
+    long_log(tmp_path)
+    assert not page.earlier.isVisible()
+    page.show_run(tmp_path)
+    read_all(qtbot, page.view)
+    button = page.findChild(QPushButton, "earlierButton")
+    parts = []
+    while page.earlier.isVisible():
+        lines = page.view.toPlainText().split()
+        parts.insert(0, (lines[0], page.view.part))
+        button.click()
+        qtbot.waitUntil(lambda: not page.view.arriving, timeout=20_000)
+        read_all(qtbot, page.view)
+    assert int(parts[1][0]) - int(parts[0][0]) == MAX_LINES
+    assert page.view.toPlainText().startswith("0 MATCH\n1 \n")
+    assert page.view.toPlainText().split()[-1] in {str(int(parts[0][0]) - 1), "MATCH"}
+    page.findChild(QPushButton, "laterButton").click()
+    qtbot.waitUntil(lambda: page.view.toPlainText().startswith(f"{parts[0][0]} "), timeout=20_000)
+    opened = []
+    monkeypatch.setattr(
+        "gui.panels.log.log_page.QDesktopServices.openUrl", lambda url: opened.append(url.toLocalFile())
+    )
+    page.findChild(QPushButton, "openLogButton").click()
+    assert opened == [str(tmp_path / "log.txt")]
+
+
+def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page):
+    path = tmp_path / "log.txt"
+    path.touch()
+    page.show_run(tmp_path)
+    for part in range(8):
+        append(path, "".join(f"{part} {number}\n" for number in range(1000)))
+        read_all(qtbot, page.view)
+    assert page.earlier.isVisible()
+    page.view.show_earlier()
+    qtbot.waitUntil(lambda: page.view.toPlainText().startswith("0 0\n"), timeout=20_000)
+
+
+def test_whole_file_is_searched_as_it_grows(qtbot, tmp_path):
+    path, search = tmp_path / "log.txt", FileSearch()
+    append(path, "one x\n" * 60_000)  # more than a chunk
+    search.start(path, "ONE X")
+    qtbot.waitUntil(lambda: not search.busy, timeout=20_000)
+    assert (search.count, search.before(6), search.before(0), search.after(7), search.after(10**9)) == (
+        60_000, 0, None, 12, None,
+    )  # fmt: skip
+    append(path, "one")
+    search.go_on()
+    qtbot.waitUntil(lambda: not search.busy, timeout=20_000)
+    append(path, " x\n")
+    search.go_on()
+    qtbot.waitUntil(lambda: not search.busy, timeout=20_000)
+    assert search.count == 60_001
+    search.start(path, "")
+    assert search.count == 0
 
 
 def test_typing_more_narrows_search_from_current_match(qtbot, tmp_path, page):

@@ -2,6 +2,6 @@
 
 - `log_page`: the tab: rank, text and search
 - `log_view`: the text, following the end of the file
-- `file_tail`: read the end of a growing file
+- `file_tail`, `file_search`: read a part of a growing file, mostly its end; search all of it
 - `terminal`, `ansi_colours`: interpret control characters and colours
 """

@@ -34,11 +34,15 @@ class LogPiece:
 
 
 class FileTail:
-    """Follows one file, which may not exist yet and may be truncated."""
+    """Follows one file, which may not exist yet and may be truncated; or reads a part of it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, begin: int = 0, end: int | None = None) -> None:
+        """`begin`, `end`: the part to read, in bytes; without an end, the file is followed."""
         self.path = path
-        self._offset = 0
+        self.begin, self.end = begin, end
+        """Where the text since the last restart begins; where it is to end, None for the end of the file."""
+        self.offset = begin
+        """Bytes up to which it was read."""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def read(self, max_bytes: int = PIECE_BYTES, *, may_skip: bool = True) -> LogPiece | None:
@@ -48,25 +52,72 @@ class FileTail:
         """
         try:
             with open_to_read(self.path) as file:
-                size = file.seek(0, 2)
-                before, begin = self._offset, self._offset
-                if size < self._offset:
+                size = file.seek(0, 2) if self.end is None else self.end
+                before, begin = self.offset, self.offset
+                if size < self.offset:
                     begin = 0
-                if may_skip and size - begin > MAX_BYTES:
+                if may_skip and self.end is None and size - begin > MAX_BYTES:
                     file.seek(size - (MAX_BYTES if before == 0 else KEPT_BYTES))
                     begin = file.tell() + _start_of_last_lines(file.read(MAX_BYTES))
                 file.seek(begin)
-                data = file.read(min(max_bytes, PIECE_BYTES))
+                data = file.read(max(min(max_bytes, PIECE_BYTES, size - begin), 0))
         except OSError:
             return None
         if not data:
             return None
         if begin != before:
             self._decoder.reset()
+            self.begin = begin
         data = _first_lines(data)
-        self._offset = begin + len(data)
+        self.offset = begin + len(data)
         text = readable(self._decoder.decode(data))
         return LogPiece(text=text, restarts=begin != before, skipped=begin > 0 and begin != before)
+
+
+def lines_before(path: Path, offset: int, lines: int = MAX_LINES) -> int:
+    """Return where the lines before a place begin: so many of them, or those within `MAX_BYTES`.
+
+    A line that the place is in comes in addition; with 0 lines, its beginning is returned.
+    """
+    try:
+        with open_to_read(path) as file:
+            first = max(offset - MAX_BYTES, 0)
+            file.seek(first)
+            data = file.read(offset - first)
+    except OSError:
+        return 0
+    at = len(data)
+    for _ in range(lines + 1):  # the first newline found is the end of the last line
+        newline = data.rfind(b"\n", 0, at)
+        if newline < 0:
+            return first
+        at = newline
+    return first + at + 1
+
+
+def lines_after(path: Path, offset: int, lines: int = MAX_LINES) -> int:
+    """Return where the lines that begin at a place end: so many of them, or those within `MAX_BYTES`."""
+    try:
+        with open_to_read(path) as file:
+            file.seek(offset)
+            data = file.read(MAX_BYTES)
+    except OSError:
+        return offset
+    at = 0
+    for _ in range(lines):
+        newline = data.find(b"\n", at)
+        if newline < 0:
+            return offset + len(data)
+        at = newline + 1
+    return offset + at
+
+
+def file_size(path: Path) -> int:
+    """Return the bytes of a file; 0 if there is none."""
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
 
 
 def _first_lines(data: bytes) -> bytes:

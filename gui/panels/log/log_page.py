@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import QCheckBox, QComboBox, QPushButton, QVBoxLayout, QWidget
 
 from core.schema.paths import log_of_rank
@@ -13,6 +14,8 @@ from gui.widgets.choice_box import ChoiceBox
 from gui.widgets.forms.fields import row_of
 from gui.widgets.search_bar import SearchBar
 
+from .file_search import FileSearch
+from .file_tail import file_size, lines_after, lines_before
 from .log_view import LogView
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     from gui.style.theme import Theme
 
+EARLIER, OPEN, LATER = "Show earlier lines", "Open the whole log", "Show later lines"
 RECOUNT_S = 0.5
 """Seconds between two counts of the matches while the log grows."""
 
@@ -35,14 +39,23 @@ class LogPage(QWidget):
         self.follow_box = _follow_box()
         self.search_button = _search_button()
         self.controls = row_of(self.rank_box, self.search_button, self.follow_box, spacing_px=8)
+        self._file_search = FileSearch()
+        self._show_earlier, self._open_file = _link("earlierButton", EARLIER), _link("openLogButton", OPEN)
+        self._show_later = _link("laterButton", LATER)
+        self.earlier = row_of(self._show_earlier, self._open_file, spacing_px=4)
+        self.later = row_of(self._show_later, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1
         self._counted: tuple[int, float] = (-1, 0.0)
+        self._told = 0
+        """Matches in the file when they were last shown."""
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addWidget(self.search)
+        layout.addWidget(self.earlier, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self.view, 1)
+        layout.addWidget(self.later, 0, Qt.AlignmentFlag.AlignLeft)
         self._connect()
 
     def show_run(self, run_dir: Path | None) -> None:
@@ -70,7 +83,10 @@ class LogPage(QWidget):
         self._look_for_ranks()
         self.view.follow()
         revision, counted_at = self._counted
-        if not self.search.isHidden() and revision != self.view.revision and time.monotonic() - counted_at > RECOUNT_S:
+        if self.search.isHidden() or time.monotonic() - counted_at < RECOUNT_S:
+            return
+        self._file_search.go_on()
+        if revision != self.view.revision or self._told != self._file_search.count:
             self._count()
 
     def set_theme(self, theme: Theme) -> None:
@@ -91,12 +107,32 @@ class LogPage(QWidget):
         self.search.changed.connect(self._search)
         self.search.step_asked.connect(self._step)
         self.search.closed.connect(self._end_search)
+        self.view.part_changed.connect(self._show_links)
+        self._show_earlier.clicked.connect(self.view.show_earlier)
+        self._show_later.clicked.connect(self.view.show_later)
+        self._open_file.clicked.connect(self._open)
+        self._show_links()
+
+    def _show_links(self) -> None:
+        """Offer the lines that are missing."""
+        self.earlier.setVisible(self.view.has_earlier)
+        self.later.setVisible(self.view.has_later)
+
+    def _open(self) -> None:
+        """Open the whole log with the program that the desktop has for texts."""
+        if self._file is not None:
+            QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._file)))
+
+    @property
+    def _file(self) -> Path | None:
+        return log_of_rank(self._run_dir, max(self.rank_box.currentIndex(), 0)) if self._run_dir else None
 
     # -- ranks -------------------------------------------------------------------------------------
 
     def _show_rank(self) -> None:
-        rank = max(self.rank_box.currentIndex(), 0)
-        self.view.show_file(log_of_rank(self._run_dir, rank) if self._run_dir else None)
+        self.view.show_file(self._file)
+        self._file_search.start(self._file, "" if self.search.isHidden() else self.search.field.text())
+        self._show_links()
         self.view.follow()
 
     def _look_for_ranks(self) -> None:
@@ -123,6 +159,7 @@ class LogPage(QWidget):
 
     def _search(self, text: str) -> None:
         self.view.search(text)
+        self._file_search.start(self._file, text)
         if text:
             self.view.find_again(backwards=True, stay=True)  # start at the end: the latest output matters most
         self._count()
@@ -130,16 +167,67 @@ class LogPage(QWidget):
     def _end_search(self) -> None:
         self.view.setFocus()
         bar = self.view.verticalScrollBar()
-        self.view.set_follows(self.view.follows or bar.value() >= bar.maximum())
+        at_end = bar.value() >= bar.maximum() and not self.view.has_later
+        self.view.set_follows(self.view.follows or at_end)
 
     def _step(self, backwards: bool) -> None:
-        if self.search.field.text() and not self.search.isHidden():
+        if not self.search.field.text() or self.search.isHidden() or self.view.arriving:
+            return
+        if not self._has_more or self.view.find_again(backwards=backwards, around=False):
+            if not self._has_more:
+                self.view.find_again(backwards=backwards)
+            self._count()
+        elif not self._leave_part(backwards=backwards):
             self.view.find_again(backwards=backwards)
             self._count()
 
+    @property
+    def _has_more(self) -> bool:
+        """Whether the file has lines that are not shown."""
+        return self.view.has_earlier or self.view.has_later
+
+    def _leave_part(self, *, backwards: bool) -> bool:
+        """Show the part of the file with the next match, and select it there; return whether there is one."""
+        file, (begin, end) = self._file, self.view.part
+        if file is None:
+            return False
+        size = file_size(file)
+        if backwards:
+            found = self._file_search.before(begin)
+            found = self._file_search.before(size) if found is None else found
+        else:
+            found = self._file_search.after(size if end is None else end)
+            found = self._file_search.after(0) if found is None else found
+        if found is None:
+            return False
+        first = lines_before(file, found, 0)  # the line of the match is the last of its part, or the first
+        if backwards:
+            last = lines_after(file, first, 1)
+            part = lines_before(file, last), last
+        else:
+            part = first, lines_after(file, first)
+        self.view.show_part(*part, arrived=lambda: self._find_there(backwards=backwards))
+        return True
+
+    def _find_there(self, *, backwards: bool) -> None:
+        self.view.find_first(backwards=backwards)
+        self._count()
+
     def _count(self) -> None:
-        self.search.show_matches(*self.view.matches())
+        at, here = self.view.matches()
+        self._told = self._file_search.count
+        in_file = self._told if self._has_more else None
+        self.search.show_matches(at, here, in_file)
         self._counted = (self.view.revision, time.monotonic())
+
+
+def _link(name: str, text: str) -> QPushButton:
+    button = QPushButton(text)
+    button.setObjectName(name)
+    button.setProperty("role", "link")
+    button.setProperty("compact", True)
+    button.setAutoDefault(False)
+    return button
 
 
 def _rank_box() -> QComboBox:

@@ -11,11 +11,11 @@ from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit
 
 from .ansi_colours import char_format
-from .file_tail import MAX_LINES, PIECE_BYTES, FileTail
+from .file_tail import MAX_LINES, PIECE_BYTES, FileTail, file_size, lines_after, lines_before
 from .terminal import PLAIN, Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from PySide6.QtGui import QResizeEvent, QTextBlock
@@ -43,6 +43,8 @@ class LogView(QPlainTextEdit):
 
     follow_changed = Signal(bool)
     """True if the view follows the end."""
+    part_changed = Signal()
+    """Lines before or after those that are shown are missing now, or are missing no more."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -60,6 +62,12 @@ class LogView(QPlainTextEdit):
         self._follows, self._ignores_scrolling = True, False
         self._piece_bytes = MIN_BYTES
         self._query = ""
+        self._trimmed = False
+        """Whether the first lines were removed, since there were too many."""
+        self._told = (False, False)
+        """What `part_changed` was last emitted for: `has_earlier`, `has_later`."""
+        self._arrived: Callable[[], None] | None = None
+        """Called once the part of the file that was asked for is there."""
         self.revision = 0
         """Increases with every change of the text."""
         self._loading = QTimer(self)
@@ -75,11 +83,60 @@ class LogView(QPlainTextEdit):
         """Show another file, starting at its end."""
         self._tail = FileTail(path) if path else None
         self._restart()
+        self._arrived = None
         self.set_follows(True)
         if path:
             self._loading.start()
         else:
             self._loading.stop()
+
+    @property
+    def part(self) -> tuple[int, int | None]:
+        """The part of the file that is shown, in bytes, about; without an end if the view is at the end of the file."""
+        if self._tail is None:
+            return 0, None
+        begin = self._tail.begin
+        if self._trimmed:
+            begin = lines_before(self._tail.path, self._tail.offset, self.blockCount() - 1)
+        return begin, self._tail.end
+
+    @property
+    def arriving(self) -> bool:
+        """Whether a part of the file was asked for that is not there yet."""
+        return self._arrived is not None
+
+    @property
+    def has_earlier(self) -> bool:
+        """Whether the file has lines before those that are shown."""
+        return self._tail is not None and (self._trimmed or self._tail.begin > 0)
+
+    @property
+    def has_later(self) -> bool:
+        """Whether the view stays in a part of the file that has lines after it."""
+        return self._tail is not None and self._tail.end is not None
+
+    def show_part(self, begin: int, end: int, arrived: Callable[[], None] | None = None) -> None:
+        """Show this part of the file in place of what is shown, and stay there; call `arrived` when it is there."""
+        if self._tail is None:
+            return
+        self.set_follows(False)
+        at_end = end >= file_size(self._tail.path)
+        self._tail = FileTail(self._tail.path, begin, None if at_end else end)
+        self._restart()
+        self._arrived = arrived
+        self._loading.start()
+
+    def show_earlier(self) -> None:
+        """Show the lines before those that are shown, from their end."""
+        begin, _ = self.part
+        if self._tail is not None and begin > 0:
+            self.show_part(lines_before(self._tail.path, begin), begin, self._to_end)
+
+    def show_later(self) -> None:
+        """Show the lines after those that are shown."""
+        _, end = self.part
+        if self._tail is not None and end is not None:
+            self.show_part(end, lines_after(self._tail.path, end))
 
     def follow(self) -> None:
         """Read new text for up to `TURN_S` seconds."""
@@ -108,6 +165,10 @@ class LogView(QPlainTextEdit):
 
     def set_follows(self, follows: bool) -> None:
         """Follow the end, or stay at the current position."""
+        if follows and self._tail is not None and self.has_later:
+            self._tail = FileTail(self._tail.path)
+            self._restart()
+            self._loading.start()
         if follows:
             self._to_end()
         if follows != self._follows:
@@ -125,7 +186,7 @@ class LogView(QPlainTextEdit):
 
     def _on_scrolled(self, value: int) -> None:
         if not self._ignores_scrolling:
-            self.set_follows(value >= self.verticalScrollBar().maximum())
+            self.set_follows(value >= self.verticalScrollBar().maximum() and not self.has_later)
             self._highlight()
 
     def _to_end(self) -> None:
@@ -140,10 +201,10 @@ class LogView(QPlainTextEdit):
         self._query = text
         self._highlight()
 
-    def find_again(self, *, backwards: bool, stay: bool = False) -> bool:
-        """Select the next or previous match, wrapping around. `stay`: keep the current selection if it matches.
+    def find_again(self, *, backwards: bool, stay: bool = False, around: bool = True) -> bool:
+        """Select the next or previous match. `stay`: keep the current selection if it matches.
 
-        Return False if there is no match.
+        Return False if there is no match. `around`: go on at the other end; without it, the selection stays then.
         """
         flags = QTextDocument.FindFlag.FindBackward if backwards else QTextDocument.FindFlag(0)
         cursor = self.textCursor()
@@ -154,18 +215,28 @@ class LogView(QPlainTextEdit):
             flags = flags if self.document().find(self._query, begin).selectionStart() != begin else flags & ~flags
             cursor.setPosition(begin)
         found = self.document().find(self._query, cursor, flags)
+        if found.isNull() and not around:
+            return False
+        return self._select(found) if not found.isNull() else self.find_first(backwards=backwards)
+
+    def find_first(self, *, backwards: bool) -> bool:
+        """Select the first match from the beginning, or the last one; return False if there is no match."""
+        flags = QTextDocument.FindFlag.FindBackward if backwards else QTextDocument.FindFlag(0)
+        cursor = QTextCursor(self.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End if backwards else QTextCursor.MoveOperation.Start)
+        return self._select(self.document().find(self._query, cursor, flags))
+
+    def _select(self, found: QTextCursor) -> bool:
+        """Select a match and show it; without one, select nothing and return False."""
         if found.isNull():
-            around = QTextCursor(self.document())
-            around.movePosition(QTextCursor.MoveOperation.End if backwards else QTextCursor.MoveOperation.Start)
-            found = self.document().find(self._query, around, flags)
-        if found.isNull():
+            cursor = self.textCursor()
             cursor.clearSelection()
             self.setTextCursor(cursor)
             return False
         self.set_follows(False)
-        self._ignores_scrolling = True  # a match at the end must not start following
+        moving, self._ignores_scrolling = self._ignores_scrolling, True  # a match at the end must not start following
         self.setTextCursor(found)
-        self._ignores_scrolling = False
+        self._ignores_scrolling = moving
         self._highlight()
         return True
 
@@ -214,6 +285,12 @@ class LogView(QPlainTextEdit):
     def _load(self) -> None:
         if self._read_for(TURN_S):
             self._loading.start()
+            return
+        arrived, self._arrived = self._arrived, None
+        if arrived is not None:
+            self._ignores_scrolling = True
+            arrived()
+            self._ignores_scrolling = False
 
     def _read_for(self, seconds: float) -> bool:
         """Read for some seconds; return True if there may be more."""
@@ -231,6 +308,9 @@ class LogView(QPlainTextEdit):
                 self.verticalScrollBar().setValue(place)
             self._highlight()
         self._ignores_scrolling = False
+        if self._told != (self.has_earlier, self.has_later):
+            self._told = self.has_earlier, self.has_later
+            self.part_changed.emit()
         return more
 
     def _read_piece(self) -> bool:
@@ -242,8 +322,6 @@ class LogView(QPlainTextEdit):
             return False
         if piece.restarts:
             self._restart()
-        if piece.skipped and self._tail:
-            self._insert(self._terminal.feed(f"\x1b[2m[… earlier output is in {self._tail.path}]\x1b[m\n"))
         self._insert(self._terminal.feed(piece.text))
         self._trim(MAX_LINES + 2 * SLACK_LINES)
         took = time.perf_counter() - began
@@ -257,6 +335,7 @@ class LogView(QPlainTextEdit):
         moving, self._ignores_scrolling = self._ignores_scrolling, True
         self._terminal = Terminal()
         self.clear()
+        self._trimmed = False
         self.revision += 1
         self._ignores_scrolling = moving
 
@@ -297,6 +376,7 @@ class LogView(QPlainTextEdit):
             first = self.document().findBlockByNumber(self.blockCount() - MAX_LINES)
             cursor.setPosition(first.position(), QTextCursor.MoveMode.KeepAnchor)
             cursor.removeSelectedText()
+            self._trimmed = True
 
     def _format(self, style: Style) -> QTextCharFormat:
         if style not in self._formats:
