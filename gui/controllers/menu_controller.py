@@ -53,6 +53,7 @@ class MenuController(QObject):
         menu.add_button("pause", buttons.pause)
         menu.add_button("stop", buttons.stop)
         menu.add_button("save", buttons.save, "Save checkpoint")
+        menu.add_button("allSettings", self._panels.setup.all_settings)
         menu.run.addSeparator()
         of_run = self._panels.header.again.run_menu
         exports = [of_run.action(name) for name in EXPORTS]

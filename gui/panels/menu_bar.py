@@ -117,7 +117,7 @@ class MenuBar(QMenuBar):
         def describe() -> None:
             # The key belongs to the button: two owners of one key would make Qt press neither.
             keys = button.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            action.setText(f"{menu_text(text or button.text())}\t{keys}")
+            action.setText(menu_text(text or button.text()) + (f"\t{keys}" if keys else ""))
 
         describe()
         self.run.aboutToShow.connect(describe)

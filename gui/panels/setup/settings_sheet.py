@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gui.widgets.forms.field_group import FieldGroup
 
-COLUMN = 30
+COLUMN = 32
 """Least width of a column, in letters."""
 GAP_PX = 24
 TITLE_FROM = 70
