@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gui.plots.items.line import Shown
     from gui.style.theme import Theme
 
-MIN_HEIGHT_PX = 110
+MIN_HEIGHT_PX = 104
 AFTER_END_SHARE = 0.03
 """Minimum share of the training time to show after its end, where the memory is released."""
 MANY_LINES = 32

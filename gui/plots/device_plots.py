@@ -124,7 +124,7 @@ class DevicePlot(Plot):
         ends = {device: line.value_before(right) for device, line in self.lines().items()}
         order = [device for device in sorted(self.shown(run_series), key=self.is_faint) if device in ends]
         labels = [self._label(device, value) for device in order if (value := ends[device]) is not None]
-        self.margin.show_labels((), labels if len(labels) > 1 else (), leaders=True)
+        self.margin.show_labels((), labels if len(labels) > 1 else (), spread=True)
 
     def _label(self, device: str, y: float) -> MarginLabel:
         name, colour = self.labels.get(device, device), self._colour(device)

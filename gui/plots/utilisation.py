@@ -15,7 +15,7 @@ from gui.style.formatting import DASH
 from gui.style.text_size import scaled
 
 from .base import MIN_HEIGHT_PX
-from .device_plots import DevicePlot
+from .device_plots import READOUTS_UP_TO, DevicePlot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,7 @@ OTHER = {LINES: STRIPS, STRIPS: LINES}
 LINES_UP_TO, LINES_UP_TO_S = 4, 3600.0
 """Devices, and seconds of a run, above which strips are drawn unless the user chose lines."""
 
+TRAINED = "mean while training"
 ROW_PX, MAX_ROWS = 14, 12
 """Height that a strip with its name needs, and how many strips get it."""
 AROUND_PX = 64
@@ -84,8 +85,8 @@ class UtilisationPlot(DevicePlot):
 
     def usual_form(self, run_series: RunSeries) -> str:
         """Return the form that suits the devices and the length of the run."""
-        many = len(self.shown(run_series)) > LINES_UP_TO or run_series.duration_s > LINES_UP_TO_S
-        return STRIPS if many else LINES
+        is_long = self._ticked is None and run_series.duration_s > LINES_UP_TO_S  # the present has no length
+        return STRIPS if is_long or len(self.shown(run_series)) > LINES_UP_TO else LINES
 
     def _choose_other(self) -> None:
         wanted = OTHER[self.form]
@@ -168,18 +169,24 @@ class UtilisationPlot(DevicePlot):
             for device, value in values.items()
         ]
         names = [self._label(device, y) for device, y in places.items()]
-        self.margin.show_labels(names, numbers, leaders=False)
+        self.margin.show_labels(names, numbers, spread=False)
 
     def _said(self, value: float | None) -> str:
         return self.format_reading(value) if value is not None and math.isfinite(value) else DASH
 
     def _readout(self, run_series: RunSeries) -> list[HoverRow]:
-        if self.form == LINES:
-            return super()._readout(run_series)
         if self._ticked is not None:
-            return [HoverRow(label="now")]
+            return super()._readout(run_series) if self.form == LINES else [HoverRow(label="now")]
+        if self.form == LINES and run_series.training_ended is None:
+            return super()._readout(run_series)
+        if self.form == LINES:  # the newest readings are those of idle devices
+            shown = self.shown(run_series)
+            if len(shown) > READOUTS_UP_TO:
+                return []
+            means = self._values_beside(run_series, shown)
+            return [HoverRow(label=TRAINED), *(self._row(device, mean) for device, mean in means.items())]
         found = [mean for mean in self._beside.values() if mean is not None]
-        return [HoverRow(label="mean while training", value=self._said(sum(found) / len(found) if found else None))]
+        return [HoverRow(label=TRAINED, value=self._said(sum(found) / len(found) if found else None))]
 
     def _apply_theme(self, theme: Theme) -> None:
         super()._apply_theme(theme)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from core.series.run_series import RunSeries
 from gui.plots.items.hover import columns_for
-from gui.plots.items.margin_labels import spread
+from gui.plots.items.margin_labels import moved_apart
 from gui.plots.items.multi_line import drop_constant_points
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.plots.registry import PLOTS
@@ -231,11 +231,11 @@ def test_each_line_is_labelled_at_its_end_without_overlap(plots) -> None:
     plot.redraw()
     assert [label.text for label in plot.margin.right] == [f"GPU {number}" for number in range(6)]
     assert {label.y for label in plot.margin.right} == {1.0}
-    drawn = [place for place in spread([50.0] * 6, 0, 100, 12) if place is not None]
+    drawn = [place for place in moved_apart([50.0] * 6, 0, 100, 12) if place is not None]
     assert min(np.diff(sorted(drawn))) >= 12
     assert 0 <= min(drawn) <= max(drawn) <= 100
-    assert spread([50.0] * 6, 0, 30, 12).count(None) == 4, "there is room for two"
-    assert spread([10.0, 90.0], 0, 100, 12) == [10, 90], "labels stay beside their lines"
+    assert moved_apart([50.0] * 6, 0, 30, 12).count(None) == 4, "there is room for two"
+    assert moved_apart([10.0, 90.0], 0, 100, 12) == [10, 90], "labels stay beside their lines"
 
 
 def test_single_line_needs_no_label(plots) -> None:
@@ -290,6 +290,9 @@ def test_hours_are_drawn_as_strips(plots) -> None:
         series.add_reading("gpu-0", START + at, 50.0, None)
     show(plots["utilisationPlot"], series, 1)
     assert plots["utilisationPlot"].form == "strips"
+    plots["utilisationPlot"].emphasise([])
+    plots["utilisationPlot"].redraw()
+    assert plots["utilisationPlot"].form == "lines", "the present does not change its form after an hour"
 
 
 def test_mean_beside_a_strip_counts_the_training_only(plots) -> None:
@@ -302,6 +305,19 @@ def test_mean_beside_a_strip_counts_the_training_only(plots) -> None:
         untrained.add_reading(f"gpu-{number}", START, 3.0, None)
     show(plot, untrained, 5)
     assert [label.text for label in plot.margin.right] == ["\u2013"] * 5, "it has not trained yet"
+
+
+def test_head_tells_the_mean_of_the_training_once_the_devices_are_idle(plots) -> None:
+    plot = plots["utilisationPlot"]
+    series = busy_run(2)
+    show(plot, series, 2)
+    assert (plot.form, series.utilisation["gpu-0"].last) == ("lines", 0.0)
+    assert "mean while training" in plot._values.text()
+    assert "90\u2009%" in plot._values.text()
+    series.fold([{"t": START + 101, "kind": "state", "state": "starting"}])
+    plot.redraw()
+    assert "0\u2009%" in plot._values.text(), "it was resumed: the newest readings"
+    assert "mean" not in plot._values.text()
 
 
 def test_missing_reading_is_a_gap_in_a_strip_and_zero_is_none(plots) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
+from PySide6.QtCore import QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath
 
 from gui.style.text_size import scaled
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .canvas import Canvas
 
-SQUARE_PX, GAP_PX, LEADER_PX = 8.0, 4.0, 9.0
+SQUARE_PX, GAP_PX = 8.0, 4.0
 LEAST_FONT_PX = 9
 WIDEST = "GPU 00"
 """A name for which there is room on the right."""
@@ -38,14 +38,14 @@ class MarginLabel:
 
 
 class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships no types
-    """The labels of one canvas. Those that would overlap are moved apart; those without room are left out."""
+    """The labels of one canvas."""
 
     def __init__(self, canvas: Canvas) -> None:
         super().__init__(canvas.getPlotItem())
         self._canvas = canvas
         self._left: tuple[MarginLabel, ...] = ()
         self._right: tuple[MarginLabel, ...] = ()
-        self._leaders = True
+        self._spread = True
         self._strong, self._weak = QColor(), QColor()
         self.setZValue(15)
         canvas.view.sigResized.connect(self.prepareGeometryChange)
@@ -53,18 +53,18 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
     @property
     def width_px(self) -> float:
         """The room that the labels on the right need."""
-        return LEADER_PX + GAP_PX + QFontMetricsF(self._font()).horizontalAdvance(WIDEST) + 2
+        return SQUARE_PX + 2 * GAP_PX + QFontMetricsF(self._font()).horizontalAdvance(WIDEST) + 2
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
         self._strong, self._weak = QColor(theme.muted), QColor(theme.disabled)
         self.update()
 
-    def show_labels(self, left: Sequence[MarginLabel], right: Sequence[MarginLabel], *, leaders: bool) -> None:
-        """Show these labels; with `leaders`, a line leads from each position to its label on the right."""
-        wanted = tuple(left), tuple(right), leaders
-        if wanted != (self._left, self._right, self._leaders):
-            self._left, self._right, self._leaders = wanted
+    def show_labels(self, left: Sequence[MarginLabel], right: Sequence[MarginLabel], *, spread: bool) -> None:
+        """Show these labels. `spread`: those on the right that would overlap are moved apart, not left out."""
+        wanted = tuple(left), tuple(right), spread
+        if wanted != (self._left, self._right, self._spread):
+            self._left, self._right, self._spread = wanted
             self.update()
 
     @property
@@ -115,25 +115,22 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
                 self._draw(painter, QRectF(SQUARE_PX + GAP_PX, y - 20, room + GAP_PX, 40), text, label)
 
     def _paint_right(self, painter: QPainter, area: QRectF) -> None:
-        font = self._font(0.0 if self._leaders else area.height() / max(len(self._right), 1))
+        font = self._font(0.0 if self._spread else area.height() / len(self._right))
         metrics = QFontMetricsF(font)
         painter.setFont(font)
         places = [self._pixel(label.y, area) for label in self._right]
         distance = 0.86 * metrics.height()
-        if self._leaders:
-            drawn = spread(places, area.top() - 4, area.bottom() + 4, distance)
+        if self._spread:
+            shown = moved_apart(places, area.top() - 4, area.bottom() + 4, distance)
         else:
-            drawn = keep_apart(places, distance)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, self._leaders)
-        lead = LEADER_PX if self._leaders else 0.0
-        for label, y, at in zip(self._right, drawn, places, strict=True):
+            shown = keep_apart(places, distance)
+        for label, y in zip(self._right, shown, strict=True):
             if y is None:
                 continue
-            if self._leaders:
-                painter.setPen(QPen(QColor(label.colour), 1.5))
-                begin = QPointF(area.right() + 1, min(max(at, area.top()), area.bottom()))
-                painter.drawLine(begin, QPointF(area.right() + lead, y))
-            left = area.right() + lead + GAP_PX
+            left = area.right() + GAP_PX
+            if label.colour:
+                painter.fillRect(QRectF(left, y - SQUARE_PX / 2, SQUARE_PX, SQUARE_PX), QColor(label.colour))
+                left += SQUARE_PX + GAP_PX
             self._draw(painter, QRectF(left, y - 20, self.boundingRect().right() - left, 40), label.text, label)
 
     def _draw(self, painter: QPainter, box: QRectF, text: str, label: MarginLabel) -> None:
@@ -152,7 +149,7 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
         return font
 
 
-def spread(wanted: Sequence[float], top: float, bottom: float, distance: float) -> list[float | None]:
+def moved_apart(wanted: Sequence[float], top: float, bottom: float, distance: float) -> list[float | None]:
     """Return positions at least `distance` apart and as near to the wanted ones as they can be, inside the ends.
 
     Where there is not enough room for all, the last ones get None.
