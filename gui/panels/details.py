@@ -111,9 +111,9 @@ class DetailTabs(QStackedWidget):
         return self.currentIndex() == SETTINGS_TAB
 
     def raise_memory(self) -> None:
-        """Show the tab Memory from its top: the verdicts, and what can be tried."""
+        """Show the tab Memory at what can be tried about memory that was not released."""
         self.tabs.setCurrentIndex(MEMORY_TAB)
-        self.memory.to_top()
+        self.memory.scroll_to_remedies()
 
     def raise_processes(self) -> None:
         """Show the tab Processes."""

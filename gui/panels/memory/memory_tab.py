@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from gui.widgets.table import ROW_PX, empty_label
@@ -70,9 +70,9 @@ class MemoryTab(QScrollArea):
         """Show what can be tried about memory that was not released; nothing hides the list."""
         self.remedies.show_remedies(remedies)
 
-    def to_top(self) -> None:
-        """Scroll to the verdicts, and to what can be tried."""
-        self.verticalScrollBar().setValue(0)
+    def scroll_to_remedies(self) -> None:
+        """Scroll to what can be tried, once it is laid out."""
+        QTimer.singleShot(0, self, lambda: self.verticalScrollBar().setValue(self.remedies.y()))
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""
