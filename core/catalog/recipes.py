@@ -43,9 +43,12 @@ class RecipeFile:
     """The default of the optimizer's keyword argument `learning_rate`; None if it has none."""
     imports: frozenset[str] = frozenset()
     """The top-level packages that the file imports."""
+    optimizer_needs: tuple[str, ...] | None = None
+    """The parameters of its optimizer without a default; None if it has no optimizer, or if they are not known."""
 
     def check_framework(self, row: Framework) -> None:
-        """Raise `ValueError` with a sentence if the recipe imports only another framework."""
+        """Raise `ValueError` with a sentence if the recipe is for another framework, by its imports or optimizer."""
+        self._check_optimizer(row)
         if self.imports & set(row.imports):
             return
         others = [other for other in FRAMEWORKS if self.imports & set(other.imports)]
@@ -64,6 +67,18 @@ class RecipeFile:
                     ids=ids,
                 )
             )
+
+    def _check_optimizer(self, row: Framework) -> None:
+        """Raise `ValueError` if the optimizer needs something else than the framework gives it."""
+        needs = None if self.optimizer_needs is None else [n for n in self.optimizer_needs if n not in RUN_KEYWORDS]
+        gets = 1 if row.id == "pytorch" else 0
+        if needs is None or len(needs) <= gets or not self.imports & set(row.imports):
+            return
+        given = "with the parameters of the model" if gets else "without arguments"
+        raise ValueError(
+            f"optimizer() of {self.path} needs {join_names(needs)}, but it is called {given}. "
+            "Give each of its other parameters a default."
+        )
 
     def with_settings(self, texts: Mapping[str, SettingValue]) -> Recipe:
         """Return the recipe with these settings. A text is converted to the type of the setting's default.
@@ -175,6 +190,9 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
                 required_functions=" and ".join(f"{name}()" for name in REQUIRED_FUNCTIONS),
             )
         )
+    for node in functions.values():
+        _check_signature(path, node)
+    _check_loss(path, tree)
     keywords = _merged(path, functions)
     optimizer = _keywords(functions["optimizer"]) if "optimizer" in functions else {}
     rate = optimizer.get("learning_rate")
@@ -188,6 +206,7 @@ def _read(path: Path, changed: tuple[int, int, int] | None) -> RecipeFile:
         ),
         learning_rate=float(rate) if isinstance(rate, (int, float)) else None,
         imports=frozenset(_imports(tree)),
+        optimizer_needs=tuple(_needed(functions["optimizer"])) if "optimizer" in functions else None,
     )
 
 
@@ -258,6 +277,52 @@ def _merged(path: Path, functions: Mapping[str, ast.FunctionDef]) -> dict[str, S
                 )
             merged[name] = default
     return merged
+
+
+_CALLED_WITHOUT_ARGUMENTS = frozenset({"model", "train_data", "val_data", "loss", "metrics"})
+_MUST_RETURN = {"loss": "the loss function", "metrics": "a dict of functions"}
+"""What a function must return that is often written as the thing itself."""
+
+
+def _check_signature(path: Path, node: ast.FunctionDef) -> None:
+    """Raise `ValueError` if a function needs arguments that it is not called with."""
+    needs = _needed(node)
+    if node.name not in _CALLED_WITHOUT_ARGUMENTS or set(needs) <= set(RUN_KEYWORDS):
+        return
+    where = f"{node.name}() in {path}, line {node.lineno},"
+    if node.name in _MUST_RETURN:
+        raise ValueError(
+            f"{where} must return {_MUST_RETURN[node.name]}; it was written as the function itself, which needs "
+            f"{join_names(needs)}. Put that function inside {node.name}() and return it."
+        )
+    raise ValueError(
+        f"{where} needs {join_names(needs)}, but it is called without arguments. Give each of its parameters a default."
+    )
+
+
+def _check_loss(path: Path, tree: ast.Module) -> None:
+    """Raise `ValueError` if the loss is an object, such as `loss = nn.CrossEntropyLoss()`, and not a function."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        made = node.value.func
+        name = made.attr if isinstance(made, ast.Attribute) else made.id if isinstance(made, ast.Name) else ""
+        if name[:1].isupper() and any(isinstance(each, ast.Name) and each.id == "loss" for each in node.targets):
+            raise ValueError(
+                f"loss in {path}, line {node.lineno}, is a {name} and not a function. "
+                f"Write: def loss(): return {ast.unparse(node.value)}"
+            )
+
+
+def _needed(node: ast.FunctionDef) -> list[str]:
+    """Return the parameters of a function without a default; none for one with a decorator, which may change them."""
+    if node.decorator_list:
+        return []
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    needed = positional[: len(positional) - len(arguments.defaults)]
+    needed += [each for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value is None]
+    return [each.arg for each in needed]
 
 
 class _NotPlain:

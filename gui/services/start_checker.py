@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
+from core.config.visible_gpus import GpuCheck
 from core.runs.directory import folder_problem
 from gui.viewmodels.setup.start_check import StartCheck, check_start, refused
 
@@ -31,6 +32,7 @@ class StartChecker(QObject):
         super().__init__()
         self._root = runs_root
         self._task: BackgroundTask[StartCheck] = BackgroundTask("check")
+        self._gpus = GpuCheck()
         self._checking: Choices | None = None
         self._waiting: tuple[Choices, StartConditions] | None = None
 
@@ -58,13 +60,17 @@ class StartChecker(QObject):
         choices, conditions = self._waiting
         if self._task.busy_s > ABANDON_S and choices != self._checking:
             self._task = BackgroundTask("check")  # the thread of the other one ends with its time limit
-        if self._task.start(lambda: check(choices, conditions, self._root), _failed):
+        if self._task.start(lambda: check(choices, conditions, self._root, self._gpus), _failed):
             self._checking, self._waiting = choices, None
 
 
-def check(choices: Choices, conditions: StartConditions, runs_root: Path) -> StartCheck:
-    """Check choices, and whether runs can be kept under `runs_root`. It may take seconds."""
-    return check_start(choices, replace(conditions, folder_problem=folder_problem(runs_root) or ""))
+def check(choices: Choices, conditions: StartConditions, runs_root: Path, gpus: GpuCheck) -> StartCheck:
+    """Check choices, whether runs can be kept under `runs_root`, and whether CUDA shows the GPUs. May take seconds."""
+    found = check_start(choices, replace(conditions, folder_problem=folder_problem(runs_root) or ""))
+    if found.spec is None or found.problems:
+        return found
+    problem = gpus.problem(found.spec, conditions.survey.devices)
+    return replace(found, problems=(problem,), ready="") if problem else found
 
 
 def _failed(error: Exception) -> StartCheck:

@@ -61,7 +61,7 @@ def context_of(runs_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         (data("[]"), "train_data() returned an empty list. There is nothing to train on."),
         (f"{LONG_PYTORCH}\ndef model():\n    return 5\n", "model() of wrong returned int. Return a torch.nn.Module."),
         (
-            f"{LONG_PYTORCH}\ndef loss(output, target):\n    return 0\n",
+            f"{LONG_PYTORCH}\ndef wrapped():\n    return lambda output, target: 0\nloss = wrapped()\n",
             "needs output, target, but it is called with no arguments. Every other argument needs a default. It",
         ),
         (

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.catalog import recipes
+from core.catalog.frameworks import FRAMEWORKS
 from core.config.build_spec import default_learning_rate
 from tests.support.running import write_recipe
 
@@ -64,3 +65,49 @@ def test_setting_is_converted_to_the_type_of_its_default(
 def test_setting_that_cannot_be_converted_is_refused(recipe: recipes.RecipeFile, name: str, given: object) -> None:
     with pytest.raises(ValueError, match=rf"Setting '{name}' is .*\. Give "):
         recipe.with_settings({name: given})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("def loss(output, target):\n    return 0",
+         "must return the loss function; it was written as the function itself, which needs output and target."),
+        ("def metrics(output, *, target):\n    return 0", "must return a dict of functions"),
+        ("def val_data(folder):\n    return 0", "line 7, needs folder, but it is called without arguments."),
+        ("loss = nn.CrossEntropyLoss()",
+         "line 7, is a CrossEntropyLoss and not a function. Write: def loss(): return nn.CrossEntropyLoss()"),
+    ],
+)  # fmt: skip
+def test_function_that_cannot_be_called_is_refused_with_its_line(tmp_path: Path, source: str, sentence: str) -> None:
+    path = write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data(seed):\n    pass\n\n{source}\n", "mine")
+    with pytest.raises(ValueError, match="mine") as error:
+        recipes.read(Path(path))
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def loss(weight=1.0):\n    return 0", "@make\ndef loss(output, target):\n    return 0",
+        "def loss(*args, **kwargs):\n    return 0", "def metrics(batch_size):\n    return 0", "loss = make_loss()",
+        "def helper(a, b):\n    return 0", "def stages(devices):\n    return 0",
+    ],
+)  # fmt: skip
+def test_functions_that_can_be_called_are_accepted(tmp_path: Path, source: str) -> None:
+    recipes.read(Path(write_recipe(tmp_path, f"def model():\n    pass\n\ndef train_data():\n    pass\n\n{source}\n")))
+
+
+@pytest.mark.parametrize(("framework", "takes", "is_refused"), [
+    ("pytorch", "params, learning_rate=0.1", False), ("pytorch", "params, rate", True), ("pytorch", "", False),
+    ("keras", "learning_rate=0.1", False), ("keras", "params, learning_rate=0.1", True),
+])  # fmt: skip
+def test_optimizer_gets_what_its_framework_gives(tmp_path: Path, framework: str, takes: str, is_refused: bool) -> None:
+    package = "torch" if framework == "pytorch" else "keras"
+    source = f"import {package}\ndef model(): ...\ndef train_data(): ...\ndef optimizer({takes}): ...\n"
+    recipe = recipes.read(Path(write_recipe(tmp_path, source)))
+    row = next(row for row in FRAMEWORKS if row.id == framework)
+    if not is_refused:
+        recipe.check_framework(row)
+        return
+    with pytest.raises(ValueError, match=r"optimizer\(\) of .* needs "):
+        recipe.check_framework(row)
