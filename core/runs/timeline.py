@@ -192,13 +192,13 @@ class Timeline:
         self._add(began, tr(sentence, devices=_devices([*self._labels.values()]), how=how))
 
     def _interpreter(self) -> list[str]:
-        """Return `Python 3.12.3 of cats-env`, without the version where that is not known."""
+        """Return `Python 3.12.3 (cats-env)`, without the version where that is not known."""
         if self._spec is None:
             return []
         folder = environment(self._spec.python)
         if not self._python:
-            return [tr("Python of {environment}", environment=folder)]
-        return [tr("Python {version} of {environment}", version=self._python, environment=folder)]
+            return [tr("Python ({environment})", environment=folder)]
+        return [tr("Python {version} ({environment})", version=self._python, environment=folder)]
 
     def _end_start(self, first_step: float | None = None) -> None:
         """Add how long the parts of the start took. `first_step`: when the first step was done; None without one."""

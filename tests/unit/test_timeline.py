@@ -62,7 +62,7 @@ def texts(events: list[dict[str, Any]], *, framework: str = "PyTorch") -> list[s
 
 def test_start_has_devices_processes_python_and_the_time_of_its_parts():
     _, started, parts = texts([*start(), losses(1, 0.9, at=8.8)])
-    assert started.startswith("Started on GPU 0 and 1: 2 processes, Python 3.12.3 of ")
+    assert started.startswith("Started on GPU 0 and 1: 2 processes, Python 3.12.3 (")
     assert parts == "PyTorch 2.13.0 loaded in 5.8 s, data in 1.9 s, first step after 8.8 s."
 
 
