@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject
-from PySide6.QtWidgets import QFileDialog
+from PySide6.QtCore import QObject, Qt
+
+from gui.widgets.file_dialog import PYTHON_FILES, FileDialog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 EXPORTS = ("csv", "model")
 """Actions of a run that are in the menu File."""
-RECIPES = "Python files (*.py);;All files (*)"
 
 
 class MenuController(QObject):
@@ -68,11 +68,8 @@ class MenuController(QObject):
         self._choose_file("Open a script", self._panels.setup.open_script)
 
     def _choose_file(self, title: str, use: Callable[[Path], None]) -> None:
-        dialog = QFileDialog(self._window, title, "", RECIPES)
+        dialog = FileDialog(self._window, title, lambda path: use(Path(path)), names=PYTHON_FILES)
         dialog.setObjectName("openDialog")
-        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
-        dialog.fileSelected.connect(lambda path: use(Path(path)))
-        dialog.finished.connect(dialog.deleteLater)
         dialog.open()
 
     def _find_leftovers(self) -> None:
@@ -80,10 +77,8 @@ class MenuController(QObject):
         self._panels.details.raise_processes()
 
     def _toggle_full_screen(self) -> None:
-        if self._window.isFullScreen():
-            self._window.showNormal()
-        else:
-            self._window.showFullScreen()
+        # The other states stay, so that a maximised window is maximised again afterwards.
+        self._window.setWindowState(self._window.windowState() ^ Qt.WindowState.WindowFullScreen)
         self._show_view()
 
     def _show_view(self) -> None:

@@ -61,7 +61,9 @@ class PreferencesFile:
 
     def _read(self) -> Preferences:
         self._kept = self._file.mapping(KEY)
-        if self._file.text(KEY) and not self._kept:
+        if self._file.is_damaged:
+            self.problem = f"{self._file.path} is damaged. What can be read in it is used; the rest has its defaults."
+        elif self._file.text(KEY) and not self._kept:
             self.problem = f"The preferences in {self._file.path} are damaged. The defaults are used."
         known = Preferences()
         wrong = []

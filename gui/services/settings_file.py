@@ -52,6 +52,11 @@ class SettingsFile:
         """The path of the file."""
         return self._file
 
+    @property
+    def is_damaged(self) -> bool:
+        """True if the file has lines that are no settings; those that are can be used all the same."""
+        return self._settings.status() is QSettings.Status.FormatError
+
     def text(self, name: str) -> str:
         """Return a text, or the empty string."""
         value = self._settings.value(name)

@@ -123,6 +123,16 @@ def test_senseless_values_have_their_defaults_and_are_named(values):
     assert next(iter(values)) in file.problem
 
 
+def test_damaged_settings_file_is_told_and_written_anew(drive):
+    file = folders.config_folder() / "trainyard.ini"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"\x00\xff no settings at all \n[")
+    panel = drive()
+    panel.until(lambda: f"{file} is damaged" in panel.message("messageStrip"), "the message")
+    panel.window.close()
+    assert not SettingsFile().is_damaged
+
+
 def test_damaged_preferences_are_told():
     settings = SettingsFile()
     settings.keep_text(KEY, "not what was written")
