@@ -75,7 +75,7 @@ class Plot(QFrame):
         self._follow = True
         self._empty_words = ""
         self._followed: Span | None = None
-        self._y_held = False
+        self.y_held = False
         """True while the y axis stays as the user moved it."""
         self.min_s = 0.0
         """Minimum seconds between two drawings of new readings."""
@@ -235,7 +235,7 @@ class Plot(QFrame):
 
     def _hold_y(self, held: bool) -> None:
         """Keep the y axis as it is, or fit it to what is shown of the x axis."""
-        self._y_held = held
+        self.y_held = held
         self._follow_button.setVisible(not self.shows_all)
         self.invalidate()
 
@@ -247,7 +247,7 @@ class Plot(QFrame):
     @property
     def shows_all(self) -> bool:
         """True if the user has moved neither axis."""
-        return self._follow and not self._y_held
+        return self._follow and not self.y_held
 
     def invalidate(self) -> None:
         """Make the next `redraw` draw even if nothing changed."""
@@ -324,7 +324,7 @@ class Plot(QFrame):
         )
 
     def _fit_y(self) -> None:
-        span = None if self._y_held else self._y_span()
+        span = None if self.y_held else self._y_span()
         if span is None:
             return
         lo, hi = (min(max(end, -FARTHEST), FARTHEST) for end in span)

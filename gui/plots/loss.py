@@ -257,7 +257,8 @@ class LossPlot(Plot):
 
     def _place_marks(self, run_series: RunSeries) -> None:
         family, axis, visible = self._family(run_series), self.axis(run_series), self.canvas.x_range
-        self.arrows.show(self._heights(*visible))
+        # Who has moved the values by hand knows what lies outside.
+        self.arrows.show([] if self.y_held else self._heights(*visible))
         x, before = family.breaks(axis, *visible)
         self.crosses.show(x, self._height(before))
         self._place_newest(family, axis, over=run_series.training_ended is not None)

@@ -61,6 +61,10 @@ def test_outliers_lie_outside_at_arrows_unless_they_are_wanted(plots) -> None:
     assert places(loss.arrows.below) == []
     assert "above the plot 60" in loss.reading_at(301.5).text
     assert "plot" not in loss.reading_at(350.0).text
+    loss.canvas.y_moved_by_hand.emit()
+    loss.redraw()
+    assert places(loss.arrows.above) == [], "the user knows what lies outside"
+    loss.set_follow(True)
     loss.controls.outliers_box.setChecked(False)
     loss.redraw()
     assert loss.canvas.y_range[1] > 60
