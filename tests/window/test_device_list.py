@@ -72,6 +72,24 @@ def test_headings_follow_the_order_of_the_driver():
     assert headings(CPUS) == {}
 
 
+def test_only_the_device_under_the_mouse_is_highlighted(panel, qtbot):
+    table = panel.table
+    table.show_rows(GPUS)
+    QApplication.processEvents()
+    rect = table.visualItemRect(table.item(4, 0))
+    heading, device = rect.topLeft() + QPoint(4, 3), rect.bottomRight() - QPoint(4, 4)
+
+    def colours() -> tuple[str, str]:
+        image = table.viewport().grab().toImage()
+        return image.pixelColor(heading).name(), image.pixelColor(device).name()
+
+    plain = colours()
+    qtbot.mouseMove(table.viewport(), rect.center())
+    qtbot.waitUntil(lambda: colours() == (plain[0], QColor(DARK.button).name()), timeout=20_000)
+    qtbot.mouseMove(table.viewport(), heading)
+    qtbot.waitUntil(lambda: colours() == plain, timeout=20_000)
+
+
 def test_click_on_heading_ticks_nothing(panel, qtbot):
     table = panel.table
     table.show_rows(GPUS)
@@ -108,6 +126,16 @@ def test_no_row_is_cut_at_the_bottom(panel):
         assert not cut, f"at a height of {height}"
         device = rects[7].adjusted(0, 0, 0, -table.cpu_fold.height())
         assert not device.top() + 2 < bottom < device.bottom()
+
+
+def test_line_of_cpu_devices_scrolls_into_sight_when_it_gets_the_focus(panel, qtbot):
+    panel.activateWindow()
+    panel.resize(370, 200)
+    table, fold = panel.table, panel.table.cpu_fold
+    table.show_rows([*GPUS, *CPUS])
+    qtbot.waitUntil(lambda: 100 < table.viewport().height() < fold.geometry().top(), timeout=20_000)
+    fold.setFocus()
+    qtbot.waitUntil(lambda: fold.geometry().bottom() < table.viewport().height(), timeout=20_000)
 
 
 def test_rows_grow_with_the_font(panel):
@@ -177,6 +205,7 @@ def test_line_of_cpu_devices_tells_load_and_host_memory(panel, tmp_path):
     assert "host memory 96.0 / 512 GB" in fold.accessibleName()
     assert "Free disk space of " in fold.tip()
     assert fold.tip().endswith(" GB")
+    assert "Host memory 96.0 / 512 GB" in fold.tip()
 
 
 # -- users and heat --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QPointF, QRect, Qt
+from PySide6.QtCore import QEvent, QPointF, QRect, Qt, Signal
 from PySide6.QtGui import QColor, QEnterEvent, QFocusEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QStyle, QStyleOptionViewItem, QWidget
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 class CpuFold(QAbstractButton):
     """Checked while the CPU devices are unfolded."""
+
+    focused = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
@@ -63,10 +65,9 @@ class CpuFold(QAbstractButton):
     def tip(self) -> str:
         """Return the tooltip."""
         does = "Hide the CPU devices that are not ticked" if self.isChecked() else "Show the CPU devices"
-        summary = self._summary
-        return "\n".join(
-            line for line in (does, f"CPU: {summary.devices}", summary.host_memory.capitalize(), self._disk()) if line
-        )
+        host = self._summary.host_memory
+        lines = (does, f"CPU: {self._summary.devices}", f"{host[:1].upper()}{host[1:]}", self._disk())
+        return "\n".join(line for line in lines if line)
 
     def _disk(self) -> str:
         if self.runs_root is None:
@@ -81,6 +82,7 @@ class CpuFold(QAbstractButton):
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
         """Measure for a screen reader, too."""
         super().focusInEvent(event)
+        self.focused.emit()
         self.setAccessibleDescription(self.tip())
 
     def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 (Qt's name)

@@ -8,6 +8,7 @@ from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPen, QPolygonF
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from gui.style.formatting import memory
 from gui.widgets.painting import Index, draw_elided, paint_row_background
 
 from .row_sizes import ABOVE_PX, GAP_PX, LEFT_PX, RIGHT_PX, RowSizes
@@ -34,6 +35,8 @@ CHIP_PX = 6
 """Room left and right of the text of a chip."""
 MIN_CHIP_PX = 34
 """Width below which a chip is left out: nothing of its text could be read."""
+SHARED_MEMORY = "shared memory"
+"""What a GPU without memory of its own has in the place of its memory."""
 REASON_FLAGS = int(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop) | int(Qt.TextFlag.TextWordWrap)
 
 
@@ -49,6 +52,8 @@ class DeviceDelegate(QStyledItemDelegate):
         """Whether there is room for the limits beside the power."""
         self._power_px = 0
         """Width of the column of the power, the same in all rows."""
+        self._memory_px = 0
+        """Width of the column of the memory."""
         self.row_under_mouse = -1
         """The row that a click would tick; -1 for none, such as on a heading."""
 
@@ -71,17 +76,18 @@ class DeviceDelegate(QStyledItemDelegate):
         return rect.adjusted(0, above, 0, -below)
 
     def fit(self, rows: Sequence[DeviceRow], width: int) -> bool:
-        """Choose the columns of heat and power for rows of this width. Return whether they are others than before.
+        """Choose the columns of power and memory for rows of this width. Return whether they are others than before.
 
         The limits of the power are shown if all rows have room for them beside their users.
         """
-        before, sizes = (self._power_px, self.shows_limits), self.sizes
+        before, sizes = (self._power_px, self.shows_limits, self._memory_px), self.sizes
         with_limit = max((sizes.width(_widest_power(row, limit=True)) for row in rows if row.power), default=0)
         needed = max((self._needed_px(row) for row in rows if row.power), default=0)
         self.shows_limits = needed + with_limit <= width
         alone = max((sizes.width(_widest_power(row, limit=False)) for row in rows if row.power), default=0)
         self._power_px = with_limit if self.shows_limits else alone
-        return before != (self._power_px, self.shows_limits)
+        self._memory_px = max((sizes.width(_widest_memory(row)) for row in rows), default=0)
+        return before != (self._power_px, self.shows_limits, self._memory_px)
 
     def _needed_px(self, row: DeviceRow) -> int:
         """Return the width that a row needs to show all of its user, without its power."""
@@ -263,26 +269,26 @@ class DeviceDelegate(QStyledItemDelegate):
     def _paint_roomy(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
         sizes = self.sizes
         left = rect.left() + sizes.label
-        width = rect.right() - RIGHT_PX - left - sizes.memory - GAP_PX
+        width = rect.right() - RIGHT_PX - left - self._memory_px - GAP_PX
         for number, reading in enumerate(self._readings(row)):
             top = rect.top() + ABOVE_PX + sizes.line + number * sizes.small_line
-            self._paint_reading(painter, reading, QRect(left, top, width, sizes.small_line), sizes.memory)
+            self._paint_reading(painter, reading, QRect(left, top, width, sizes.small_line), self._memory_px)
 
     def _paint_dense(self, painter: QPainter, row: DeviceRow, rect: QRect) -> None:
         sizes = self.sizes
         left, top = rect.left() + sizes.label, rect.top() + ABOVE_PX + sizes.line
-        bars = rect.right() - RIGHT_PX - left - sizes.percent - sizes.memory - 4 * GAP_PX
+        bars = rect.right() - RIGHT_PX - left - sizes.percent - self._memory_px - 4 * GAP_PX
         busy, used = self._readings(row)
         self._paint_reading(painter, busy, QRect(left, top, bars // 2, sizes.small_line), sizes.percent)
         left += bars // 2 + sizes.percent + 3 * GAP_PX
-        self._paint_reading(painter, used, QRect(left, top, bars - bars // 2, sizes.small_line), sizes.memory)
+        self._paint_reading(painter, used, QRect(left, top, bars - bars // 2, sizes.small_line), self._memory_px)
 
     def _readings(self, row: DeviceRow) -> tuple[tuple[float | None, str, str], tuple[float | None, str, str]]:
         """Return length, text and colour of the two bars."""
         busy = row.utilisation_percent / 100 if row.current and row.utilisation_percent is not None else None
         colour = self._theme.disabled if row.lost else row.colour
         shared = row.shared_memory and row.current and row.memory_fraction is None
-        return (busy, row.utilisation, colour), (row.memory_fraction, "shared memory" if shared else row.memory, colour)
+        return (busy, row.utilisation, colour), (row.memory_fraction, SHARED_MEMORY if shared else row.memory, colour)
 
     def _paint_reading(
         self, painter: QPainter, reading: tuple[float | None, str, str], bar: QRect, text_px: int
@@ -319,6 +325,12 @@ def _widest_power(row: DeviceRow, *, limit: bool) -> str:
     if not limit_watts:
         return "888 W"
     return f"{limit_watts:.0f} of {limit_watts:.0f} W" if limit else f"{limit_watts:.0f} W"
+
+
+def _widest_memory(row: DeviceRow) -> str:
+    """Return a text as wide as the memory of this device gets."""
+    total = row.memory_total_bytes
+    return memory(total, total) if total is not None else SHARED_MEMORY if row.shared_memory else "888.8 GB"
 
 
 def _paint_sign(painter: QPainter, box: QRectF, colour: str, ground: str) -> None:

@@ -67,6 +67,7 @@ class DeviceTable(QTableWidget):
         self.cpu_fold = CpuFold(theme, self.viewport())
         self.cpu_fold.hide()
         self.cpu_fold.clicked.connect(self._fold)
+        self.cpu_fold.focused.connect(self._scroll_to_fold)
         self.itemChanged.connect(lambda _: self._update_ticks())
 
     @property
@@ -196,6 +197,7 @@ class DeviceTable(QTableWidget):
         self.cpu_fold.setVisible(self._foot_row >= 0)
         self.cpu_fold.setChecked(not any(self.isRowHidden(number) for number in range(len(rows))))
         self._place_fold()
+        self._fit_columns()
         self.updateGeometry()
         self.resized.emit()
 
@@ -220,8 +222,14 @@ class DeviceTable(QTableWidget):
             below = self.rowViewportPosition(self._foot_row) + self.rowHeight(self._foot_row)
             self.cpu_fold.setGeometry(0, below - height, self.viewport().width(), height)
 
+    def _scroll_to_fold(self) -> None:
+        bar, fold = self.verticalScrollBar(), self.cpu_fold.geometry()
+        below = fold.bottom() + 1 - self.viewport().height()
+        bar.setValue(bar.value() + (below if below > 0 else min(fold.top(), 0)))
+
     def _fit_columns(self) -> None:
-        if self._delegate.fit(self._rows, self.viewport().width()):
+        shown = [row for number, row in enumerate(self._rows) if not self.isRowHidden(number)]
+        if self._delegate.fit(shown, self.viewport().width()):
             self.viewport().update()
 
     def _point_at(self, at: QPoint | None) -> None:
@@ -294,7 +302,6 @@ class DeviceTable(QTableWidget):
             if sizes != self._delegate.sizes:
                 self._delegate.sizes = sizes
                 self._arrange(self._rows)
-                self._fit_columns()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 (Qt's name)
         """Highlight the row that a click would tick."""
@@ -358,7 +365,10 @@ class DeviceTable(QTableWidget):
         for column in range(1, len(COLUMNS)):
             self.setColumnHidden(column, True)
         self.setShowGrid(False)
-        self.setStyleSheet("QTableView:focus { border-color: transparent; }")  # the row shows the focus
+        # The delegate shows the focus, and the device under the mouse without the heading above it.
+        self.setStyleSheet(
+            "QTableView:focus { border-color: transparent; } QTableView::item:hover { background: transparent; }"
+        )
         self.setTabKeyNavigation(False)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
@@ -377,8 +387,9 @@ def _tick_inputs(row: DeviceRow) -> tuple[object, ...]:
 
 
 def _widths(row: DeviceRow) -> tuple[object, ...]:
-    """Return what decides how much room a row needs for heat and power."""
-    return row.label, row.user, row.free, row.blocked, row.power_limit_watts, not row.power, row.in_trouble
+    """Return what decides how much room the parts of a row need."""
+    memory = row.memory_total_bytes, row.shared_memory
+    return row.label, row.user, row.free, row.blocked, row.power_limit_watts, not row.power, row.in_trouble, memory
 
 
 def _is_ticked(item: QTableWidgetItem) -> bool:

@@ -37,7 +37,6 @@ class RowSizes:
     label: int
     """Left end of the label and of everything below it."""
     percent: int
-    memory: int
     temperature: int
 
     @classmethod
@@ -64,7 +63,6 @@ class RowSizes:
             bar=scaled(BAR_PX),
             label=LEFT_PX + tick + GAP_PX + 2 + scaled(SQUARE_PX) + GAP_PX,
             percent=small_metrics.horizontalAdvance("100 %"),
-            memory=small_metrics.horizontalAdvance("888.8 / 88.8 GB"),
             temperature=small_metrics.horizontalAdvance("100 °C"),
         )
 
