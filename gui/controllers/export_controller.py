@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,8 @@ from PySide6.QtWidgets import QFileDialog
 from core.errors import RunError
 from core.runs.rename import rename, why_no_name
 from core.runs.run import Run
+from core.system.helper_process import HelperProcess
+from core.system.own_processes import own_command
 from gui.services.background_task import BackgroundTask, reason
 from gui.viewmodels.run.run_actions import obstacles
 from gui.viewmodels.setup.owner_question import owner_question
@@ -197,16 +201,18 @@ class ExportController(QObject):
 
 
 def _csv(run_dir: Path, path: Path) -> tuple[str, str]:
-    from core.series import report
-
-    run = Run(run_dir)
-    run_series = report.read_series(run)
-    report.export_csv(run_series, path)
-    rows = sum(len(series) for series in run_series.metrics.values())
-    if not rows:
-        return f"Wrote only the heading to {path}: the run has no measurements.", "warn"
-    notices = " ".join(run.facts.notices)  # what could not be read is missing from the table
-    return f"Wrote {rows} values to {path}. {notices}".strip(), "warn" if notices else "good"
+    """Let the command `export` write the table: the measurements of a long run would keep this process from drawing."""
+    command = own_command(
+        "core.cli", "export", str(run_dir.absolute()), "--csv", str(path.absolute()), "--force", "--json"
+    )
+    with HelperProcess(command, stderr=subprocess.PIPE) as process:
+        process.wait()
+        failed = process.exit_code() != 0
+    said = " ".join(line.removeprefix("trainyard: ") for line in process.errors.decode(errors="replace").splitlines())
+    if failed:
+        raise RunError(said or f"{path} could not be written.")
+    rows = json.loads(process.output)["rows"]
+    return f"Wrote {rows} values to {path}. {said}".strip(), "warn" if said else "good"
 
 
 def _table(summaries: list[RunSummary], path: Path) -> tuple[str, str]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 SCALE = 2
 """Dots of a PNG for each dot of the screen, so that it is sharp in print."""
-MAX_ROWS = 100_000
-"""Values that the clipboard gets; a spreadsheet takes not many more."""
+MAX_ROWS = 20_000
+"""Values that the clipboard gets: writing more of them would hold the window up."""
 HEADING = "name\tstep\ttime\tvalue"
 
 
