@@ -33,6 +33,7 @@ class ProblemKind(Enum):
 
     NO_DEVICE = "no device"
     UNKNOWN_DEVICE = "unknown device"
+    TOO_MANY = "too many devices"
     OPEN_PORTS = "open ports"
     """The user may allow them."""
     OTHER = "other"
@@ -140,7 +141,11 @@ def _device_problems(spec: RunSpec, strategy: Strategy, devices: Sequence[Device
         return _of([tr("A device is named twice in {devices}. Name each once.", devices=", ".join(spec.devices))])
     chosen = [by_id[name] for name in spec.devices]
     blocked = [device.blocked for device in chosen if device.blocked]
-    return _of([*blocked, *_mig_problems(chosen)] or _fit_problems(strategy, chosen))
+    found = _of([*blocked, *_mig_problems(chosen)] or _fit_problems(strategy, chosen))
+    too_many = strategy.max_devices is not None and len(chosen) > strategy.max_devices
+    if too_many and [each.sentence for each in found] == [obstacle(strategy, chosen)]:
+        return [replace(found[0], kind=ProblemKind.TOO_MANY)]
+    return found
 
 
 def _mig_problems(chosen: Sequence[Device]) -> list[str]:

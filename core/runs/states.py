@@ -43,15 +43,15 @@ class StateInfo:
 
 STATES = (
     StateInfo(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
-             sentence="The run directory was created; its supervisor is starting."),
+             sentence="The run is saved and about to start."),
     StateInfo(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="The workers are loading their framework and the recipe."),
     StateInfo(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
              sentence="Training is running."),
     StateInfo(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
              forcing="Forcing the end of the workers.",
-             sentence="The workers were asked to stop. Those that do not stop are terminated."),
-    StateInfo(state=RunState.RELEASING, label="Releasing", colour="warn", can_force=True,
+             sentence="The processes were asked to stop. If they do not, they are ended."),
+    StateInfo(state=RunState.RELEASING, label="Freeing memory", colour="warn", can_force=True,
              forcing="Not waiting any longer for the devices' memory.",
              sentence="Training has ended. The devices are watched until their memory is back."),
     StateInfo(state=RunState.FINISHED, label="Finished", colour="good", over=True,
@@ -63,7 +63,7 @@ STATES = (
     StateInfo(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
              sentence="Training ended with an error."),
     StateInfo(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
-             sentence="The run's supervisor exited unexpectedly."),
+             sentence="The background process of this run disappeared (killed, or the machine went down)."),
 )  # fmt: skip
 
 TRANSITIONS = frozenset({

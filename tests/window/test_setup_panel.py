@@ -44,7 +44,7 @@ def test_invalid_choices_are_explained(drive, tmp_path):
     panel.set_number("batchBox", 63)
     panel.until(lambda: "A batch of 63 cannot be split evenly" in panel.start_status.text())
     panel.choose(panel.strategy, "single")
-    panel.until(lambda: "Strategy single trains on 1 device, but 2 are chosen" in panel.start_status.text())
+    panel.until(lambda: "needs one device, but CPU 0 and CPU 1 are ticked" in panel.start_status.text())
     panel.open_recipe(write_recipe(tmp_path, "def model(:", "wrong"))
     panel.until(lambda: "wrong.py is not valid Python" in panel.start_status.text())
     panel.open_recipe(write_recipe(tmp_path, "def model(): pass", "half"))

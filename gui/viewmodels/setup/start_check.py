@@ -37,6 +37,9 @@ MUCH_SHARE, BUSY_PERCENT = 0.5, 50.0
 """Share of a GPU's memory, and per cent of its time: above them, other processes are mentioned before a start."""
 MAX_TAKEN = 3
 """Largest number of devices that are mentioned one by one."""
+TOO_MANY_TICKED = (
+    "This strategy needs one device, but {labels} are ticked. Untick all but one, or choose another strategy."
+)
 NOTHING_TICKED = "No device is ticked. Tick one or more in the list of devices."
 
 
@@ -144,7 +147,7 @@ def spec_problems(spec: RunSpec, survey: Survey, remedy: str) -> list[str]:
         except ValueError as error:
             problems.append(str(error))
     chosen = [device for device in survey.devices if device.id in spec.devices]
-    return [*problems, *_sentences(validation.problems(spec, survey.devices)), *lost(chosen, survey, remedy)]
+    return [*problems, *_sentences(validation.problems(spec, survey.devices), chosen), *lost(chosen, survey, remedy)]
 
 
 def refused(folder_problem: str, *problems: str) -> StartCheck:
@@ -161,7 +164,7 @@ def _checked(spec: RunSpec, problems: Sequence[str], now: StartConditions) -> St
     found = (
         *([now.folder_problem] if now.folder_problem else []),
         *problems,
-        *_sentences(own),
+        *_sentences(own, chosen),
         *lost(chosen, survey, "Untick it."),
     )
     doubts = _doubts(chosen, survey, now.stale_age_s, now.held_by)
@@ -201,9 +204,11 @@ def _launch_words(spec: RunSpec, result: ScriptCheckResult, *, guessed: bool) ->
     return f"{how}, as you chose. The source of the script suggests {proposed}. {result.why}"
 
 
-def _sentences(problems: Sequence[Problem]) -> list[str]:
-    """Return the sentences; for the problem that no device is chosen, the window's own."""
-    return [NOTHING_TICKED if each.kind is ProblemKind.NO_DEVICE else each.sentence for each in problems]
+def _sentences(problems: Sequence[Problem], chosen: Sequence[Device]) -> list[str]:
+    """Return the sentences; for problems with the number of devices, the window's own: it has ticks, and titles."""
+    labels = join_names(first_names([device.label for device in chosen]))
+    own = {ProblemKind.NO_DEVICE: NOTHING_TICKED, ProblemKind.TOO_MANY: TOO_MANY_TICKED.format(labels=labels)}
+    return [own.get(each.kind, each.sentence) for each in problems]
 
 
 def lost(chosen: Sequence[Device], survey: Survey, remedy: str) -> list[str]:
