@@ -77,6 +77,7 @@ class Plot(QFrame):
         self._followed: Span | None = None
         self.y_held = False
         """True while the y axis stays as the user moved it."""
+        self._is_over = False
         self.min_s = 0.0
         """Minimum seconds between two drawings of new readings."""
         self._start_text = ""
@@ -212,8 +213,11 @@ class Plot(QFrame):
         self._note.setVisible(bool(text))
         self._values.setVisible(not text)
 
-    def show_training_end(self, *, paused: bool) -> None:
-        """Label the end of training."""
+    def show_training_end(self, *, paused: bool, over: bool) -> None:
+        """Label the end of training; `over`: the run does not train any more, even if no event says so."""
+        if over != self._is_over:
+            self._is_over = over
+            self.invalidate()
         self.end.set_text(PAUSED if paused else ENDED)
 
     def show_crosshair(self, time: float | None) -> None:
@@ -248,6 +252,10 @@ class Plot(QFrame):
     def shows_all(self) -> bool:
         """True if the user has moved neither axis."""
         return self._follow and not self.y_held
+
+    def has_trained(self, run_series: RunSeries) -> bool:
+        """Return whether the training of the run has ended. A run that was lost has no event that says so."""
+        return self._is_over or run_series.training_ended is not None
 
     def invalidate(self) -> None:
         """Make the next `redraw` draw even if nothing changed."""

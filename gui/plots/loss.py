@@ -197,7 +197,9 @@ class LossPlot(Plot):
         if self.run_series is None or not measured or self.axis_name() not in self.run_series.axes:
             return super()._empty_text()
         name = self.controls.family.replace("_", " ")
-        return f"All {name} values {'of this run' if self.run_series.training_ended else 'so far'} are NaN or infinite"
+        return (
+            f"All {name} values {'of this run' if self.has_trained(self.run_series) else 'so far'} are NaN or infinite"
+        )
 
     def _whole_span(self, run_series: RunSeries) -> Span:
         lo, hi = self._family(run_series).span(self.axis(run_series))
@@ -261,7 +263,7 @@ class LossPlot(Plot):
         self.arrows.show([] if self.y_held else self._heights(*visible))
         x, before = family.breaks(axis, *visible)
         self.crosses.show(x, self._height(before))
-        self._place_newest(family, axis, over=run_series.training_ended is not None)
+        self._place_newest(family, axis, over=self.has_trained(run_series))
         self.interruptions.show(run_series.interruptions if axis.column == "time" else (), axis)
 
     def _place_newest(self, family: Family, axis: Axis, *, over: bool) -> None:

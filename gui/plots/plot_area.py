@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QMenu, QPushButton, QScrollArea, QSplitter
 
-from core.runs.states import RunState
+from core.runs.states import RunState, state_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -57,7 +57,7 @@ class PlotArea(QSplitter):
         self._feed: Callable[[str, Plot], None] = lambda _, __: None
         """Gives a plot by its name what the others show."""
         self._empty_words: Callable[[str], str] = lambda _: ""
-        self._paused = False
+        self._state = RunState.CREATED
         self.optional_menu = QMenu("&Plots", self)
         """Shows and hides the plots that are shown on request."""
         self.optional_menu.setObjectName("plotsMenu")
@@ -121,7 +121,7 @@ class PlotArea(QSplitter):
         hide.clicked.connect(lambda: self.set_plot_shown(name, False))
         plot.header.addWidget(hide)
         self._link.add(plot)
-        plot.show_training_end(paused=self._paused)
+        plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
         plot.show_empty_words(self._empty_words(name))
         plot.set_follow(self._loss.follows)
         self._feed(name, plot)
@@ -198,9 +198,9 @@ class PlotArea(QSplitter):
 
     def show_facts(self, facts: RunFacts) -> None:
         """Mark how training ended."""
-        self._paused = facts.state is RunState.PAUSED
+        self._state = facts.state
         for plot in self.plots.values():
-            plot.show_training_end(paused=self._paused)
+            plot.show_training_end(paused=self._state is RunState.PAUSED, over=state_info(self._state).over)
 
     def redraw(self) -> None:
         """Redraw the plots that have changed."""

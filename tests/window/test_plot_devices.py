@@ -28,7 +28,7 @@ def test_end_mark_of_paused_training_says_paused(plots, run_series) -> None:
     memory = plots["memoryPlot"]
     draw(run_series, memory)
     assert memory.end.label.toPlainText() == "training ended"
-    memory.show_training_end(paused=True)
+    memory.show_training_end(paused=True, over=True)
     memory.redraw()
     assert memory.end.label.toPlainText() == "training paused"
 

@@ -124,3 +124,12 @@ def test_end_of_the_line_is_labelled(plots) -> None:
     loss.redraw()
     assert loss.newest.label.isVisible()
     assert loss.newest.label.toPlainText() == "last 1.57"
+
+
+def test_last_value_of_a_lost_run_is_not_called_now(plots) -> None:
+    loss = plots["lossPlot"]
+    draw(trained([3.0, 2.0, 1.0]), loss)
+    assert loss.newest.label.toPlainText().startswith("now")
+    loss.show_training_end(paused=False, over=True)
+    loss.redraw()
+    assert loss.newest.label.toPlainText().startswith("last")
