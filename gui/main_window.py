@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QIcon
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QLineEdit, QMainWindow, QMenu
 
 from core.runs.states import state_info
+from gui.controllers.card_navigation import CardNavigation, next_stop
 from gui.controllers.device_controller import DeviceController
 from gui.controllers.dock_layout import SIZE, DockLayout, MainPanels
 from gui.controllers.export_controller import ExportController
@@ -57,9 +58,10 @@ class Controllers:
         self.help = HelpController(panels, services)
         self.preferences = PreferencesController(panels, self.devices, preferences)
         self.export = ExportController(panels, services, self.help)
+        self.navigation = CardNavigation(window, panels, self.layout)
         for controller in (
             self.start, self.run, self.reuse, self.removal, self.memory, self.devices, self.menu, self.help,
-            self.export, self.preferences,
+            self.export, self.preferences, self.navigation,
         ):  # fmt: skip
             controller.setParent(window)  # Qt deletes them with the window: see `Services`
 
@@ -155,6 +157,7 @@ class MainWindow(QMainWindow):
         self.controllers.run.attach_to_newest()
         self.controllers.start.reread()
         self.controllers.memory.open()
+        self.controllers.navigation.order_tabs()
         self.controllers.preferences.report_problem()
 
     @property
@@ -191,6 +194,13 @@ class MainWindow(QMainWindow):
         """Show a sentence in a small window of its own."""
         self.notice = NoticeWindow(sentence)
         self.notice.show()
+
+    def focusNextPrevChild(self, forward: bool) -> bool:  # noqa: N802 (Qt's signature)
+        """Move the focus with Tab or Shift+Tab."""
+        stop = next_stop(self, forward=forward)
+        if stop is not None:
+            stop.setFocus(Qt.FocusReason.TabFocusReason if forward else Qt.FocusReason.BacktabFocusReason)
+        return stop is not None
 
     # -- events ----------------------------------------------------------------------------------
 

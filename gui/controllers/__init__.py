@@ -8,5 +8,6 @@
 - `device_controller`, `memory_controller`: show devices, memory and processes
 - `preferences_controller`: apply the preferences
 - `menu_controller`, `help_controller`: connect the menu bar; documents, keys, About and the report
+- `card_navigation`: Tab, F6 and Ctrl+F
 - `dock_layout`, `window_state`: place the panels; save and restore them
 """

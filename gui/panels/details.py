@@ -135,6 +135,11 @@ class DetailTabs(QStackedWidget):
         self.tabs.setTabVisible(ERROR_TAB, bool(text))
         self.tabs.updateGeometry()  # Qt does not: the heading would keep its old width
 
+    def open_search(self) -> None:
+        """Show the tab Log and search in it."""
+        self.tabs.setCurrentIndex(LOG_TAB)
+        self.log.search.open_search()
+
     def raise_log(self, rank: int, sought: str) -> None:
         """Show the tab Log: of this rank, at the last line that contains a text."""
         self.tabs.setCurrentIndex(LOG_TAB)

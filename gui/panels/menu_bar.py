@@ -48,6 +48,9 @@ VIEW = (
     Entry(name="larger", text="&Larger text", keys="Ctrl++"),
     Entry(name="smaller", text="&Smaller text", keys="Ctrl+-"),
     Entry(name="normalSize", text="&Normal text", keys="Ctrl+0"),
+    Entry(name="nextCard", text="Ne&xt part", keys="F6"),
+    Entry(name="previousCard", text="Pre&vious part", keys="Shift+F6"),
+    Entry(name="find", text="&Find…", keys="Ctrl+F"),
     Entry(name="resetLayout", text="&Reset layout"),
     Entry(name="fullScreen", text="&Full screen", keys="F11", checkable=True),
 )

@@ -23,7 +23,6 @@ ELSEWHERE = (
     ("Plots", "Zoom in or out", "+, -, wheel"),
     ("Plots", "Move or zoom the values of the loss", "Drag or wheel on their axis"),
     ("Plots", "Show the whole run", "A, double click"),
-    ("Log", "Search", "Ctrl+F"),
     ("Log", "Next and previous match", "Return, Shift+Return"),
     ("Processes", "End the selected processes (asks first)", "Delete"),
     ("Runs", "Show the selected run", "Return"),

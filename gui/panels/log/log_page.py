@@ -21,6 +21,8 @@ from .log_view import LogView
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from PySide6.QtGui import QKeyEvent
+
     from gui.style.theme import Theme
 
 EARLIER, OPEN, LATER = "Show earlier lines", "Open the whole log", "Show later lines"
@@ -78,6 +80,13 @@ class LogPage(QWidget):
             self.view.set_follows(True)
         self.view.search(self.search.field.text() if not self.search.isHidden() else "")
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 (Qt's name)
+        """Open the search with Ctrl+F; in the window an action of the menu does so from everywhere."""
+        if event.matches(QKeySequence.StandardKey.Find):
+            self.search.open_search()
+        else:
+            super().keyPressEvent(event)
+
     def follow(self) -> None:
         """Read new text and new ranks."""
         self._look_for_ranks()
@@ -99,7 +108,6 @@ class LogPage(QWidget):
         self.view.follow_changed.connect(self.follow_box.setChecked)
         self.search_button.clicked.connect(self.search.open_search)
         for key, act in (
-            (QKeySequence.StandardKey.Find, self.search.open_search),
             (QKeySequence.StandardKey.FindNext, lambda: self._step(backwards=False)),
             (QKeySequence.StandardKey.FindPrevious, lambda: self._step(backwards=True)),
         ):

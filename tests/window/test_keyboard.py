@@ -1,0 +1,175 @@
+"""The window by keyboard alone."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QMenu, QPushButton, QSpinBox, QWidget
+
+from gui.widgets.confirm_dialog import ConfirmDialog
+from tests.support.running import LONG, write_recipe
+
+SLOW = f"""{LONG}
+import time
+
+print("recipe is loaded", flush=True)
+
+def loss():
+    def measure(weight, items):
+        time.sleep(0.01)
+        return weight
+    return measure
+"""
+CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
+
+
+class Keyboard:
+    """Presses keys in whatever has the focus."""
+
+    def __init__(self, panel) -> None:
+        self.panel, self.qtbot = panel, panel.qtbot
+        with self.qtbot.waitActive(panel.window):
+            panel.window.activateWindow()
+        panel.until(lambda: panel.window.opened, "the first poll")
+
+    @property
+    def focus(self) -> QWidget:
+        return QApplication.focusWidget() or self.panel.window
+
+    def press(self, key: Qt.Key, modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
+        self.qtbot.keyClick(QApplication.activePopupWidget() or self.focus, key, modifiers)
+
+    def go_to(self, name: str, key: Qt.Key, modifiers=Qt.KeyboardModifier.NoModifier) -> QWidget:
+        """Press a key until a widget of this name has the focus."""
+        for _ in range(80):
+            if self.focus.objectName() == name:
+                return self.focus
+            self.press(key, modifiers)
+        raise AssertionError(f"{name} was not reached")
+
+
+def place(panel, widget: QWidget) -> QPoint:
+    return widget.mapTo(panel.window, QPoint(0, 0))
+
+
+def test_tab_follows_the_order_of_sight(drive) -> None:
+    panel = drive()
+    panel.tick("cpu:0")
+    panel.until(panel.start_button.isEnabled)
+    keys = Keyboard(panel)
+    panel.start_button.setFocus()
+    names = []
+    for _ in range(60):
+        names.append(f"{type(keys.focus).__name__} {keys.focus.objectName()}")
+        keys.press(Qt.Key.Key_Tab)
+        if keys.focus is panel.start_button:
+            break
+    wanted = [
+        "SteadyButton startButton", "DeviceTable deviceTable", "QPushButton recipeModeButton", "ChoiceBox frameworkBox",
+        "StrategyBox strategyBox", "ChoiceBox recipeBox", "QSpinBox epochsBox", "QSpinBox batchBox",
+        "QLineEdit rateEdit", "ChoiceBox xAxisBox", "QCheckBox logBox", "EventList eventList", "RunList runList",
+    ]  # fmt: skip
+    assert [name for name in names if name in wanted] == wanted
+    assert keys.focus is panel.start_button, "once round"
+    plot = panel.plot("lossPlot")
+    assert plot.isAncestorOf(plot.canvas.previousInFocusChain()), "the controls of a plot come before it"
+
+
+def test_f6_goes_from_card_to_card_and_back(drive) -> None:
+    panel = drive()
+    keys = Keyboard(panel)
+    panels = panel.window.panels
+    cards = (panels.devices, panels.setup, panels.plots, panels.details, panels.runs)
+    panel.table.setFocus()
+    visited = []
+    for _ in cards:
+        visited.append(next(card for card in cards if card is keys.focus or card.isAncestorOf(keys.focus)))
+        keys.press(Qt.Key.Key_F6)
+        while panels.header.isAncestorOf(keys.focus):
+            keys.press(Qt.Key.Key_F6)
+    assert visited == list(cards)
+    assert keys.focus is panel.table, "once round"
+    keys.press(Qt.Key.Key_F6, SHIFT)
+    while panels.header.isAncestorOf(keys.focus):
+        keys.press(Qt.Key.Key_F6, SHIFT)
+    assert panels.runs is keys.focus or panels.runs.isAncestorOf(keys.focus)
+
+
+def test_find_searches_the_log_from_anywhere_and_the_settings_in_their_sheet(drive) -> None:
+    panel = drive()
+    keys = Keyboard(panel)
+    panel.table.setFocus()
+    keys.press(Qt.Key.Key_F, CONTROL)
+    assert keys.focus.objectName() == "searchField"
+    keys.press(Qt.Key.Key_Escape)
+    sheet = panel.window.panels.setup.sheet
+    sheet.toggle()
+    sheet.defaults.setFocus()
+    keys.press(Qt.Key.Key_F, CONTROL)
+    assert keys.focus is sheet.search
+
+
+def test_whole_session_by_keyboard(drive, tmp_path) -> None:
+    panel = drive()
+    panel.open_recipe(write_recipe(tmp_path, SLOW, "slow"))
+    keys = Keyboard(panel)
+    keys.go_to("deviceTable", Qt.Key.Key_F6)
+    keys.press(Qt.Key.Key_Home, CONTROL)
+    keys.press(Qt.Key.Key_Space)
+    panel.until(panel.window.panels.devices.table.ticked, "a tick")
+    recipe = keys.go_to("recipeBox", Qt.Key.Key_Tab)
+    assert isinstance(recipe, QComboBox)
+    keys.press(Qt.Key.Key_Home)
+    keys.press(Qt.Key.Key_End)
+    assert recipe.currentText() == "slow.py"
+    epochs = keys.go_to("epochsBox", Qt.Key.Key_Tab)
+    assert isinstance(epochs, QSpinBox)
+    panel.qtbot.keyClicks(epochs, "5000")
+    panel.until(panel.start_button.isEnabled, "Start")
+    keys.press(Qt.Key.Key_Return, CONTROL)
+    panel.until_state("Running")
+    panel.until(panel.pause_button.isEnabled)
+    keys.go_to("pauseButton", Qt.Key.Key_Tab, SHIFT)
+    keys.press(Qt.Key.Key_Space)
+    panel.until_state("Paused")
+    assert keys.focus is panel.pause_button, "the pressed button keeps the focus"
+    panel.until(panel.pause_button.isEnabled)
+    keys.press(Qt.Key.Key_Space)
+    panel.until_state("Running")
+    panel.until(panel.stop_button.isEnabled)
+    keys.press(Qt.Key.Key_Period, CONTROL)
+    panel.until_state("Stopped")
+    find_in_log(panel, keys)
+    delete_run(panel, keys)
+
+
+def find_in_log(panel, keys: Keyboard) -> None:
+    keys.press(Qt.Key.Key_F, CONTROL)
+    field = keys.focus
+    assert isinstance(field, QLineEdit)
+    panel.qtbot.keyClicks(field, "recipe is")
+    panel.until(lambda: "recipe is loaded" in panel.log.toPlainText(), "the log")
+    keys.press(Qt.Key.Key_Return)
+    panel.until(lambda: panel.log.textCursor().selectedText() == "recipe is", "the match")
+    keys.press(Qt.Key.Key_Escape)
+
+
+def delete_run(panel, keys: Keyboard) -> None:
+    keys.go_to("runList", Qt.Key.Key_F6)
+    keys.press(Qt.Key.Key_Home)
+    menu = panel.window.findChild(QMenu, "runListMenu")
+    panel.runs.run_menu.show_run(panel.runs.item(0).data(Qt.ItemDataRole.UserRole))
+    menu.popup(panel.window.mapToGlobal(QPoint(200, 200)))  # as the menu key does
+    panel.until(menu.isVisible)
+    keys.press(Qt.Key.Key_Up)
+    assert menu.activeAction().text().startswith("Delete")
+    keys.press(Qt.Key.Key_Return)
+    panel.until(lambda: panel.question() is not None, "the question")
+    question = panel.question()
+    assert isinstance(question, ConfirmDialog)
+    yes = question.findChild(QPushButton, "yesButton")
+    for _ in range(4):
+        if question.focusWidget() is yes:
+            break
+        panel.qtbot.keyClick(question.focusWidget() or question, Qt.Key.Key_Tab)
+    panel.qtbot.keyClick(yes, Qt.Key.Key_Space)
+    panel.until(lambda: panel.runs.count() == 0, "the deletion")
