@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QPushButton,
-    QSizePolicy,
     QStackedWidget,
     QVBoxLayout,
 )
@@ -21,13 +20,11 @@ from gui.plots.items.canvas import Canvas
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow
 from gui.style.theme import mark
-from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.plain_text import ColouredLabel, PlainLabel
+from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
+from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-
-    from PySide6.QtGui import QPaintEvent
 
     from core.series.min_max_tree import Floats
     from core.series.run_series import RunSeries
@@ -391,16 +388,3 @@ class Plot(QFrame):
         button.clicked.connect(lambda: self.set_follow(True))
         button.hide()
         return button
-
-
-class ReadoutLabel(ColouredLabel):
-    """A label that never widens its card. If it lacks room it is blank: half a number is a wrong number."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
-        """Paint the whole text or nothing."""
-        if self.sizeHint().width() <= self.width():
-            super().paintEvent(event)

@@ -1,4 +1,4 @@
-"""A label that cuts its text with an ellipsis; the tooltip has the whole text."""
+"""Labels that give way: one cuts its text with an ellipsis and has all of it as tooltip, one stays blank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from gui.style.text_size import scaled
-from gui.widgets.plain_text import PlainLabel, verbatim
+from gui.widgets.plain_text import ColouredLabel, PlainLabel, verbatim
 
 MIN_WIDTH_PX = 24
 MIN_LETTERS = 5
@@ -37,3 +37,16 @@ class ElidedLabel(PlainLabel):
         painter.setPen(self.palette().color(self.foregroundRole()))
         painter.drawText(self.contentsRect(), self.alignment() | Qt.AlignmentFlag.AlignVCenter, shown)
         painter.end()
+
+
+class ReadoutLabel(ColouredLabel):
+    """A label that never widens its card. If it lacks room it is blank: half a number is a wrong number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 (Qt's name)
+        """Paint the whole text or nothing."""
+        if self.sizeHint().width() <= self.width():
+            super().paintEvent(event)

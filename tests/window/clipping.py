@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QLineEdit
 
-from gui.plots.base import ReadoutLabel
-from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.elided_label import ElidedLabel, ReadoutLabel
 
 
 def clipped(window) -> list[str]:
