@@ -144,6 +144,12 @@ class RunSeries:
             if self.started is None:
                 self.started = float(event["t"])
             match event["kind"]:
+                case "sample":
+                    get = event.get
+                    self.add_reading(
+                        event["device"], event["t"], get("utilisation_percent"), get("memory_used_bytes"),
+                        (get("temperature_celsius"), get("power_watts"), get("sm_clock_mhz"), get("slowdowns", ())),
+                    )  # fmt: skip
                 case "metrics":
                     self._resumes.note_measurement(float(event["t"]))
                     self._collect(metrics, event)
@@ -152,12 +158,6 @@ class RunSeries:
                     self._drop_after(event["step"], metrics)
                 case "anew":
                     self._drop(event["metrics"], metrics)
-                case "sample":
-                    get = event.get
-                    self.add_reading(
-                        event["device"], event["t"], get("utilisation_percent"), get("memory_used_bytes"),
-                        (get("temperature_celsius"), get("power_watts"), get("sm_clock_mhz"), get("slowdowns", ())),
-                    )  # fmt: skip
                 case "release":
                     self._add_released_memory(event)
                 case "plan" | "state":
