@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from core.schema.events import Event
 
+VALIDATION = "val_"
 END_BYTES = 16 * 1024
 """Bytes at the beginning and at the end of a file that are read in any case."""
 BLOCK_BYTES = 2 * 1024
@@ -61,6 +62,8 @@ def sketch(run_dir: Path) -> tuple[RunFacts, RunSeries]:
     events.sort(key=itemgetter("t"))
     run_series = RunSeries()
     run_series.fold(events)
+    for name in [name for name in run_series.metrics if name.startswith(VALIDATION)]:
+        del run_series.metrics[name]  # of so few values, the best of some is not the best
     facts, known = fold(RunFacts(), events), head.facts
     facts = replace(
         facts, state=known.state, history=known.history, error=known.error, traceback=known.traceback,

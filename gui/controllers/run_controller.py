@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer
 from core.errors import RunError
 from core.runs.states import state_info
 from gui.style.device_colours import device_colours, device_labels
-from gui.viewmodels.run.empty_states import Place, Situation, empty_words, plot_words, situation_of
+from gui.viewmodels.run.empty_states import READING, Place, Situation, empty_words, plot_words, situation_of
 from gui.viewmodels.run.failure_view import failure_view
 from gui.viewmodels.run.memory_verdicts import note
 from gui.viewmodels.run.run_header import run_header
@@ -139,7 +139,7 @@ class RunController(QObject):
         session, details = self._session, self._panels.details
         situation = situation_of(session.facts, is_shown=session.run is not None)
         live, survey = self._shows_live_devices, self._monitor.survey
-        details.events.show_empty_words(empty_words(Place.EVENTS, situation))
+        details.events.show_empty_words(empty_words(Place.EVENTS, situation) if session.opening is None else READING)
         details.log.show_empty_words(empty_words(Place.LOG, situation))
         self._panels.plots.show_empty_words(
             lambda name: plot_words(

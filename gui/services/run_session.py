@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.runs.facts import Checkpoint
+    from core.runs.run_loss import RunLoss
     from core.schema.events import Event
     from core.schema.spec import RunSpec
     from core.series.series import Series
@@ -42,6 +43,8 @@ AT_ONCE_BYTES = 512 * 1024
 TURN_S = 0.006
 """Seconds to read in one turn of the event loop."""
 GONE = "The folder of this run was removed or renamed: {folder}. What was read of it before is still shown."
+ALMOST = 0.99
+"""The largest share that is reported before the run is all there."""
 TOLD_S = 0.05
 """Seconds between two reports of how much was read."""
 
@@ -117,7 +120,7 @@ class RunSession(QObject):
             spec_problem=self.spec_problem,
             progress=self.progress(),
             took_s=took_s(self.facts, self._losses) if has_ended(self.facts) else None,
-            loss=loss_of(self.run_series) if self.run_series is not None and has_ended(self.facts) else None,
+            loss=self._loss,
             asked=self.asked,
             stop_asked=self.stop_asked,
         )
@@ -215,6 +218,12 @@ class RunSession(QObject):
         return progress_view(self.facts, self._losses, time.time(), self._strides)
 
     @property
+    def _loss(self) -> RunLoss | None:
+        """The loss of a run whose training has ended; None until all of it is read."""
+        is_known = self.run_series is not None and self.opening is None and has_ended(self.facts)
+        return loss_of(self.run_series) if is_known and self.run_series is not None else None
+
+    @property
     def _losses(self) -> Series | None:
         return self.run_series.metrics.get("loss") if self.run_series else None
 
@@ -259,7 +268,7 @@ class RunSession(QObject):
         if time.monotonic() - opening.told > TOLD_S:
             opening.told = time.monotonic()
             opening.run_series.prepare()
-            self.read_on.emit(min(run.bytes_read / opening.size, 1.0))
+            self.read_on.emit(min(run.bytes_read / opening.size, ALMOST))
 
     def _end_opening(self, opening: _Opening, run: Run) -> None:
         assert self.run_series is not None

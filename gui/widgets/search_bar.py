@@ -90,13 +90,13 @@ class SearchBar(QWidget):
 
 
 def _count_words(at: int, here: int, in_file: int | None) -> str:
-    """Return `3 of 51`, or `3 of 51 here, 2 062 in the whole log`."""
+    """Return `3 of 51`, or `3 of 51 here, 2 062 in all`."""
     if not here and not in_file:
         return "no matches"
     if in_file is None:
-        return f"{at} of {here}" if at else f"{here} matches"
-    shown = f"{at} of {here} here" if at else f"{here} here"
-    return f"{shown}, {number(max(in_file, here), 1)} in the whole log"
+        return f"{number(at, 1)} of {number(here, 1)}" if at else f"{number(here, 1)} matches"
+    shown = f"{number(at, 1)} of {number(here, 1)} here" if at else f"{number(here, 1)} here"
+    return f"{shown}, {number(max(in_file, here), 1)} in all"
 
 
 def _button(text: str, tip: str) -> QPushButton:

@@ -355,6 +355,10 @@ def long_log(tmp_path) -> None:
     append(tmp_path / "log.txt", "".join(f"{n} {'MATCH' if n % 100 == 0 else ''}\n" for n in range(12_000)))
 
 
+def button_of(page, name: str) -> QPushButton:
+    return page.findChild(QPushButton, name)
+
+
 def until_line(qtbot, page, text: str) -> None:
     def selected() -> bool:
         page.follow()
@@ -370,7 +374,7 @@ def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
     page.search.open_search()
     qtbot.keyClicks(page.search.field, "match")
     here = page.view.toPlainText().count("MATCH")
-    found = f"{here} of {here} here, 120 in the whole log"
+    found = f"{here} of {here} here, 120 in all"
     qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == found, timeout=20_000)
     first = 12_000 - 100 * here
     for _ in range(here - 1):
@@ -378,13 +382,13 @@ def test_search_counts_and_reaches_the_whole_file(qtbot, tmp_path, page):
     until_line(qtbot, page, f"{first} MATCH")
     qtbot.keyClick(page.search.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     until_line(qtbot, page, f"{first - 100} MATCH")
-    assert page.later.isVisible()
+    assert button_of(page, "laterButton").isVisible()
     assert not page.view.follows
     page._step(backwards=False)
     until_line(qtbot, page, f"{first} MATCH")
     page.follow_box.setChecked(True)
     qtbot.waitUntil(lambda: (page.follow(), page.view.toPlainText())[1].endswith("11999 \n"), timeout=20_000)
-    assert not page.later.isVisible()
+    assert not button_of(page, "laterButton").isVisible()
 
 
 def test_search_goes_round_the_whole_file(qtbot, tmp_path, page):
@@ -393,9 +397,7 @@ def test_search_goes_round_the_whole_file(qtbot, tmp_path, page):
     read_all(qtbot, page.view)
     page.search.open_search()
     qtbot.keyClicks(page.search.field, "only")
-    qtbot.waitUntil(
-        lambda: (page.follow(), page.search.count.text())[1] == "0 here, 1 in the whole log", timeout=20_000
-    )
+    qtbot.waitUntil(lambda: (page.follow(), page.search.count.text())[1] == "0 here, 1 in all", timeout=20_000)
     for backwards in (False, True):
         page._step(backwards=backwards)
         until_line(qtbot, page, "the only one")
@@ -405,12 +407,12 @@ def test_search_goes_round_the_whole_file(qtbot, tmp_path, page):
 
 def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, monkeypatch):
     long_log(tmp_path)
-    assert not page.earlier.isVisible()
+    assert not button_of(page, "earlierButton").isVisible()
     page.show_run(tmp_path)
     read_all(qtbot, page.view)
-    button = page.findChild(QPushButton, "earlierButton")
+    button = button_of(page, "earlierButton")
     parts = []
-    while page.earlier.isVisible():
+    while button_of(page, "earlierButton").isVisible():
         lines = page.view.toPlainText().split()
         parts.insert(0, (lines[0], page.view.part))
         button.click()
@@ -419,13 +421,13 @@ def test_earlier_and_later_lines_are_shown_part_by_part(qtbot, tmp_path, page, m
     assert int(parts[1][0]) - int(parts[0][0]) == MAX_LINES
     assert page.view.toPlainText().startswith("0 MATCH\n1 \n")
     assert page.view.toPlainText().split()[-1] in {str(int(parts[0][0]) - 1), "MATCH"}
-    page.findChild(QPushButton, "laterButton").click()
+    button_of(page, "laterButton").click()
     qtbot.waitUntil(lambda: page.view.toPlainText().startswith(f"{parts[0][0]} "), timeout=20_000)
     opened = []
     monkeypatch.setattr(
         "gui.panels.log.log_page.QDesktopServices.openUrl", lambda url: opened.append(url.toLocalFile())
     )
-    page.findChild(QPushButton, "openLogButton").click()
+    button_of(page, "openLogButton").click()
     assert opened == [str(tmp_path / "log.txt")]
 
 
@@ -436,7 +438,7 @@ def test_trimmed_log_offers_its_earlier_lines(qtbot, tmp_path, page):
     for part in range(8):
         append(path, "".join(f"{part} {number}\n" for number in range(1000)))
         read_all(qtbot, page.view)
-    assert page.earlier.isVisible()
+    assert button_of(page, "earlierButton").isVisible()
     page.view.show_earlier()
     qtbot.waitUntil(lambda: page.view.toPlainText().startswith("0 0\n"), timeout=20_000)
 

@@ -41,6 +41,8 @@ def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
     session.attach_to(long_run)
     assert session.opening is not None
     assert session.facts.state is RunState.FINISHED
+    assert session.snapshot().loss is None  # the best validation may be among those that are not read yet
+    assert "val_loss" not in session.run_series.metrics
     assert not session.live
     shown = session.run_series
     sketched = shown.metrics["loss"].count
@@ -49,6 +51,7 @@ def test_long_run_is_a_sketch_until_it_is_read(session, long_run, qtbot):
     assert session.run_series is shown  # so that what draws it goes on
     assert (shares[0], shares[-1], shares == sorted(shares)) == (0.0, 1.0, True)
     assert_same((session.run, shown), read_whole(long_run))
+    assert session.snapshot().loss.is_validation
 
 
 def test_run_looked_at_before_is_not_read_again(session, long_run, qtbot):

@@ -44,8 +44,7 @@ class LogPage(QWidget):
         self._file_search = FileSearch()
         self._show_earlier, self._open_file = _link("earlierButton", EARLIER), _link("openLogButton", OPEN)
         self._show_later = _link("laterButton", LATER)
-        self.earlier = row_of(self._show_earlier, self._open_file, spacing_px=4)
-        self.later = row_of(self._show_later, spacing_px=4)
+        self.links = row_of(self._show_earlier, self._show_later, self._open_file, spacing_px=4)
         self._run_dir: Path | None = None
         self._ranks = 1
         self._counted: tuple[int, float] = (-1, 0.0)
@@ -55,9 +54,8 @@ class LogPage(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         layout.addWidget(self.search)
-        layout.addWidget(self.earlier, 0, Qt.AlignmentFlag.AlignLeft)
+        layout.addWidget(self.links, 0, Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self.view, 1)
-        layout.addWidget(self.later, 0, Qt.AlignmentFlag.AlignLeft)
         self._connect()
 
     def show_run(self, run_dir: Path | None) -> None:
@@ -123,8 +121,9 @@ class LogPage(QWidget):
 
     def _show_links(self) -> None:
         """Offer the lines that are missing."""
-        self.earlier.setVisible(self.view.has_earlier)
-        self.later.setVisible(self.view.has_later)
+        self.links.setVisible(self._has_more)
+        self._show_earlier.setVisible(self.view.has_earlier)
+        self._show_later.setVisible(self.view.has_later)
 
     def _open(self) -> None:
         """Open the whole log with the program that the desktop has for texts."""

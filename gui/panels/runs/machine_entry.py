@@ -15,7 +15,7 @@ class MachineEntry(QPushButton):
         super().__init__(TITLE, parent)
         self.setObjectName("machineEntry")
         self.setProperty("role", "segment")
-        self.setStyleSheet("QPushButton { text-align: left; }")
+        self.setStyleSheet("QPushButton { text-align: left; padding-left: 26px; }")
         self.setCheckable(True)
         self.setChecked(True)
         self.setToolTip(TIP)

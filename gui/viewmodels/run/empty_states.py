@@ -33,6 +33,8 @@ class Place(Enum):
     SETTINGS = "settings"
 
 
+READING = "The run is being read."
+"""What stands for the events of a long run until the first of them is read."""
 SCRIPT, CPU = "script", "cpu"
 """Kinds of runs with a sentence of their own: a script, and a run on CPU devices only."""
 
