@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFontDatabase
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QMenu, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
 from gui.style.theme import mark
-from gui.widgets.forms.fields import row_of
 from gui.widgets.plain_text import PlainLabel
 from gui.widgets.table import empty_label
 
@@ -40,13 +39,19 @@ class SettingsView(QScrollArea):
         self._shown: RunSettings | None = None
         self._columns = 0
         self._empty = ""
-        self.copy_button = _button("settingsCopyButton", "Copy all")
-        self.copy_button.setToolTip("Copy all settings as text")
-        self.command_button = _button("settingsCommandButton", "Copy command")
-        self.command_button.setToolTip("Copy the shell command that starts the same run")
-        self.controls = row_of(self.copy_button, self.command_button, spacing_px=8)
-        self.copy_button.clicked.connect(self._copy)
-        self.command_button.clicked.connect(self.command_asked)
+        self.controls = QToolButton()
+        self.controls.setObjectName("settingsCopyButton")
+        self.controls.setText("Copy ")
+        self.controls.setAccessibleName("Copy the settings")
+        self.controls.setToolTip("Copy all settings as text, or the command that starts the same run")
+        self.controls.setProperty("compact", True)
+        self.controls.setProperty("unfolds", True)
+        self.controls.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self.controls)
+        menu.setObjectName("settingsCopyMenu")
+        menu.addAction("All settings as text", self._copy)
+        menu.addAction("Command that starts the same run", self.command_asked.emit)
+        self.controls.setMenu(menu)
         self._fill()
 
     def show_settings(self, settings: RunSettings | None, empty: str) -> None:
@@ -54,8 +59,7 @@ class SettingsView(QScrollArea):
         if (settings, empty) != (self._shown, self._empty):
             self._shown, self._empty = settings, empty
             self._fill()
-        for button in (self.copy_button, self.command_button):
-            button.setEnabled(settings is not None)
+        self.controls.setEnabled(settings is not None)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
         """Use as many columns as there is room for."""
@@ -149,12 +153,3 @@ def _command(command: str) -> PlainLabel:
     monospace = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     label.setStyleSheet(f'font-family: "{monospace}";')
     return label
-
-
-def _button(name: str, text: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setObjectName(name)
-    button.setProperty("role", "flat")
-    button.setProperty("compact", True)
-    button.setAutoDefault(False)
-    return button

@@ -50,11 +50,12 @@ class Overlay(QObject):
             down = max(lowest - MARGIN_PX, 0)
         else:
             down = min(self._lines * metrics.lineSpacing() + MARGIN_PX, lowest)
+        above.raise_()  # the window may have put the ground in front
         above.setGeometry(top.x() + (ground.width() - width) // 2, top.y() + down, width, height)
 
 
 _MOVES = {
-    False: (QEvent.Type.Resize, QEvent.Type.Move, QEvent.Type.Show),
+    False: (QEvent.Type.Resize, QEvent.Type.Move, QEvent.Type.Show, QEvent.Type.ZOrderChange),
     True: (QEvent.Type.LayoutRequest, QEvent.Type.Show, QEvent.Type.FontChange, QEvent.Type.StyleChange),
 }
 """Events of the widget above, and of the ground, after which it is placed again."""

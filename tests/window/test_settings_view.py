@@ -6,9 +6,8 @@ import shlex
 from dataclasses import replace
 from itertools import pairwise
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QPushButton, QScrollArea
+from PySide6.QtWidgets import QLabel, QScrollArea, QToolButton
 
 from core.runs.facts import RunFacts
 from core.runs.software import Software, Source
@@ -34,11 +33,12 @@ def test_tab_shows_settings_of_the_run_and_copies_them(drive, runs_root):
     texts = [label.text() for label in view.findChildren(QLabel)]
     assert {"2.13.0", "5b1f5b1f5b1f, branch topic, with uncommitted changes", str(run_dir)} <= set(texts)
     assert "3.12.9" in texts
-    copy = panel.window.findChild(QPushButton, "settingsCopyButton")
+    copy = panel.window.findChild(QToolButton, "settingsCopyButton")
     assert copy.isVisible()
-    panel.qtbot.mouseClick(copy, Qt.MouseButton.LeftButton)
+    everything, command = copy.menu().actions()
+    everything.trigger()
     assert "torch: 2.13.0" in QGuiApplication.clipboard().text()
-    panel.qtbot.mouseClick(panel.window.findChild(QPushButton, "settingsCommandButton"), Qt.MouseButton.LeftButton)
+    command.trigger()
     assert "trainyard run " in QGuiApplication.clipboard().text()
     panel.open_tab("Log")
     assert not copy.isVisible()
