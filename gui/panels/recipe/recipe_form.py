@@ -59,13 +59,15 @@ class RecipeForm(FieldGroup):
 
     def restore_all(self, kept: Mapping[str, object]) -> None:
         """Take what `remember_all` returned; `show_recipe` shows it."""
-        self._recipe, self._settings = "", ()
-        self._clear()
-        self._kept = {
+        plain = {
             recipe: {str(name): value for name, value in values.items() if _is_plain(value)}
             for recipe, values in kept.items()
             if isinstance(values, dict)
         }
+        if plain != self.remember_all():  # otherwise the rows are as they should be, and stay
+            self._recipe, self._settings = "", ()
+            self._clear()
+            self._kept = plain
 
     def _keep(self) -> None:
         """Keep only values that differ from the defaults: an edited recipe may have better defaults."""
@@ -77,7 +79,9 @@ class RecipeForm(FieldGroup):
 
     def _differs(self, name: str) -> bool:
         """Return whether a value is another one than the default: here an empty text is a value."""
-        value, default = self._editors[name].value(), self._defaults.get(name)
+        if name not in self._defaults:
+            return False  # it is about to get its default
+        value, default = self._editors[name].value(), self._defaults[name]
         return not (value == default or (isinstance(value, str) and value == str(default)))
 
 

@@ -118,7 +118,9 @@ class FieldGroup(QWidget):
                 mark(text, tone="accent" if differs else "")
 
     def _differs(self, name: str) -> bool:
-        value, default = self._editors[name].value(), self._defaults.get(name)
+        if name not in self._defaults:
+            return False  # it is about to get its default
+        value, default = self._editors[name].value(), self._defaults[name]
         return not (value == default or str(value) == str(default))
 
     # -- rows ------------------------------------------------------------------------------------
