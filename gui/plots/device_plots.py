@@ -119,7 +119,14 @@ class DevicePlot(Plot):
                 lines[device] = LineData()
                 self._paint(device, lines[device])
 
+    def _describe(self, values: Mapping[str, float | None]) -> None:
+        """Tell a screen reader the value of each device."""
+        text = ", ".join(self._row(device, value).text for device, value in values.items())
+        if text != self.canvas.accessibleDescription():
+            self.canvas.setAccessibleDescription(text)
+
     def _place_marks(self, run_series: RunSeries) -> None:
+        self._describe({device: series.last for device, series in self.shown(run_series).items()})
         _, right = self.canvas.x_range
         ends = {device: line.value_before(right) for device, line in self.lines().items()}
         order = [device for device in sorted(self.shown(run_series), key=self.is_faint) if device in ends]

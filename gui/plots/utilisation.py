@@ -163,6 +163,7 @@ class UtilisationPlot(DevicePlot):
             super()._place_marks(run_series)
             return
         values = self._beside
+        self._describe(values)
         places = {device: len(values) - number - 0.5 for number, device in enumerate(values)}
         numbers = [
             MarginLabel(y=places[device], text=self._said(value), strong=not self.is_faint(device))

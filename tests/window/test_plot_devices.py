@@ -8,7 +8,7 @@ import numpy as np
 import pyqtgraph as pg
 import pytest
 from PySide6.QtGui import QImage, QTextDocument, QTextTable
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
 from core.series.run_series import RunSeries
 from gui.plots.items.hover import columns_for
@@ -234,7 +234,7 @@ def test_each_line_is_labelled_at_its_end_without_overlap(plots) -> None:
     drawn = [place for place in moved_apart([50.0] * 6, 0, 100, 12) if place is not None]
     assert min(np.diff(sorted(drawn))) >= 12
     assert 0 <= min(drawn) <= max(drawn) <= 100
-    assert moved_apart([50.0] * 6, 0, 30, 12).count(None) == 4, "there is room for two"
+    assert moved_apart([5.0, 6.0, 20.0, 50.0, 51.0], 0, 55, 12) == [5, None, 20, 50, None], "none is far from its line"
     assert moved_apart([10.0, 90.0], 0, 100, 12) == [10, 90], "labels stay beside their lines"
 
 
@@ -300,6 +300,7 @@ def test_mean_beside_a_strip_counts_the_training_only(plots) -> None:
     show(plot, busy_run(5), 5)
     assert [label.text for label in plot.margin.right] == ["90\u2009%"] * 5
     assert "mean while training" in plot._values.text()
+    assert plot.canvas.accessibleDescription().startswith("GPU-0 90\u2009%, GPU-1 90\u2009%")
     untrained = RunSeries()
     for number in range(5):
         untrained.add_reading(f"gpu-{number}", START, 3.0, None)
@@ -520,3 +521,18 @@ def test_plots_are_scrolled_where_there_is_no_room(qtbot, area) -> None:
     assert clock.height() >= clock.minimumHeight()
     bottom = clock.mapTo(scroll.viewport(), clock.rect().bottomLeft()).y()
     assert bottom <= scroll.viewport().height(), "the plot shown last is in sight"
+
+
+def test_plots_on_request_are_in_the_menu_view_and_stay_in_the_next_window(drive, runs_root) -> None:
+    panel = drive()
+    panel.until(lambda: panel.window.opened, "the plots")
+    menu = panel.window.findChild(QMenu, "plotsMenu")
+    assert menu.menuAction() in panel.window.panels.menu.view.actions()
+    menu.aboutToShow.emit()
+    next(action for action in menu.actions() if action.text() == "Temperature").trigger()
+    assert panel.plot("temperaturePlot").isVisible()
+    panel.window.close()
+    again = drive()
+    again.until(lambda: again.window.opened, "the plots")
+    assert again.plot("temperaturePlot").isVisible()
+    assert "clockPlot" not in again.window.panels.plots.plots

@@ -150,33 +150,33 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
 
 
 def moved_apart(wanted: Sequence[float], top: float, bottom: float, distance: float) -> list[float | None]:
-    """Return positions at least `distance` apart and as near to the wanted ones as they can be, inside the ends.
+    """Return positions at least `distance` apart and near the wanted ones, inside the ends.
 
-    Where there is not enough room for all, the last ones get None.
+    Where there is not enough room for all, those nearer than `distance` to an earlier one get None instead: a label far
+    from its line would be taken for that of another.
     """
-    kept = min(len(wanted), int((bottom - top) / distance)) if bottom > top else 0
-    order = sorted(range(kept), key=lambda number: wanted[number])
-    found: list[float | None] = [None] * len(wanted)
+    if len(wanted) * distance > bottom - top:
+        return keep_apart(wanted, distance)
+    order = sorted(range(len(wanted)), key=lambda number: wanted[number])
+    found = list(wanted)
     at = top + distance / 2
     for number in order:
-        at = max(at, wanted[number])
-        found[number] = at
+        found[number] = at = max(at, found[number])
         at += distance
     limit = bottom - distance / 2
     for number in reversed(order):
-        place = found[number]
-        assert place is not None
-        found[number] = limit = min(place, limit)
+        found[number] = limit = min(found[number], limit)
         limit -= distance
-    return found
+    return list(found)
 
 
 def keep_apart(wanted: Sequence[float], distance: float) -> list[float | None]:
-    """Return the positions, with None for those nearer than `distance` to the one kept before."""
+    """Return the positions, with None for those nearer than `distance` to one kept before."""
+    kept: list[float] = []
     found: list[float | None] = []
-    before = float("-inf")
     for place in wanted:
-        near = place - before < distance
-        found.append(None if near else place)
-        before = before if near else place
+        is_free = all(abs(place - other) >= distance for other in kept)
+        found.append(place if is_free else None)
+        if is_free:
+            kept.append(place)
     return found
