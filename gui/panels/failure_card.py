@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QToolButton, QVB
 
 from gui.style.icons import glyph
 from gui.style.theme import mark
+from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.painting import paint_card
 from gui.widgets.plain_text import PlainLabel
@@ -89,6 +90,7 @@ class FailureCard(QFrame):
         self.setAccessibleDescription(view.spoken)
         self.show()
         self.raise_()
+        announce(self, view.spoken, urgent=True)
 
     def set_theme(self, theme: Theme) -> None:
         """Apply a theme."""

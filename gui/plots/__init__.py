@@ -1,7 +1,7 @@
 """The plots of the window.
 
 - `registry`: one row per plot
-- `picture`: a plot as a picture and as text
+- `picture`, `description`: a plot as a picture and as text; its curves in sentences
 - `plot_area`: all plots, with linked time axes
 - `base`: the base class of all plots
 - `loss`, `loss_controls`, `smoothing`: the plot of a metric, and its controls

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -16,6 +17,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
+from gui.plots.description import describe
 from gui.plots.items.canvas import Canvas
 from gui.plots.items.end_mark import ENDED, PAUSED, EndMark
 from gui.plots.items.hover import HoverReading, HoverReadout, HoverRow
@@ -258,6 +260,10 @@ class Plot(QFrame):
         """Make the next `redraw` draw even if nothing changed."""
         self._drawn = None
 
+    def describe(self) -> None:
+        """Say what the curves show, for a screen reader."""
+        self.canvas.setAccessibleDescription(describe(self.curves(), self.labels, self.unit))
+
     def redraw(self) -> None:
         """Draw if the run, the range or the size has changed since the last drawing.
 
@@ -286,6 +292,8 @@ class Plot(QFrame):
             self.hover.refresh()
             # Otherwise pyqtgraph prepares while it paints, finds that everything has moved, and paints twice.
             self.canvas.scene().prepareForPaint()
+        if QAccessible.isActive():
+            self.describe()
         self._drawn = self._inputs()
 
     def _inputs(self) -> tuple[object, ...]:

@@ -6,5 +6,6 @@
 - `plain_text`: labels and tooltips that are never taken for HTML
 - `reading_bar`: how much of a run was read
 - `painting`, `file_drop`: shared painting; dropped files
+- `announcement`: what a screen reader is told
 - `overlay`: a widget over the top or the foot of another one
 """

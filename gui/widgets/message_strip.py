@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QTo
 from gui.style.icons import glyph, icon_size
 from gui.widgets.plain_text import PlainLabel, verbatim
 
+from .announcement import announce
 from .painting import paint_card
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class MessageStrip(QFrame):
             self.setVisible(is_open)
         if is_open and (changed or is_new):
             self.opened.emit()
+            announce(self, self.accessibleName(), urgent=self._tone == "bad")
         elif changed:
             self.closed.emit()
 

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 
 from gui.style.theme import mark
 from gui.viewmodels.run.run_header import Forcing, RunHeader
+from gui.widgets.announcement import announce
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.plain_text import title_text, verbatim
 
@@ -50,7 +51,6 @@ class HeaderPanel(QWidget):
         self.again = RunMenuButton(theme)
         self._released = ElidedLabel(min_px=MIN_RELEASED_PX)  # must not push the buttons out of the window
         self._released.setObjectName("releasedLabel")
-        self._released.setAccessibleName("Memory after training")
         self._shown: RunHeader | None = None
         self._lay_out()
         self.show_header(RunHeader())
@@ -103,8 +103,12 @@ class HeaderPanel(QWidget):
             self._state.setAccessibleDescription(header.sentence)
 
     def _show_released(self, header: RunHeader) -> None:
+        is_new = header.released != self._released.text()
         self._released.setText(header.released)
         self._released.setVisible(bool(header.released))
+        if is_new:
+            self._released.setAccessibleName(f"Memory after training: {header.released}")
+            announce(self._released, header.released)
         if self._released.property("tone") != header.released_tone:
             mark(self._released, tone=header.released_tone)
 

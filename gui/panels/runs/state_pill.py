@@ -9,6 +9,7 @@ from PySide6.QtGui import QPainter
 
 from gui.style.icons import paint_mark
 from gui.style.theme import mark
+from gui.widgets.announcement import announce
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class StatePill(PlainLabel):
         if text != self.text():
             self.setText(text)
             self.setAccessibleName(f"State of the run: {text}")
+            announce(self, self.accessibleName())
         if shape != self._mark or tone != self.property("tone"):
             self._mark = shape
             self._set_indent()

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from gui.style.theme import mark
+from gui.widgets.announcement import announce
 from gui.widgets.plain_text import PlainLabel
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ class StartStatus(QWidget):
         self.arithmetic = _label("batchLabel")
         self.arithmetic.setProperty("role", "muted")
         self.sentences = _label("problemsLabel")
-        self.sentences.setAccessibleName("Start status")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 4)
         layout.setSpacing(4)
@@ -38,6 +38,8 @@ class StartStatus(QWidget):
         text = "\n".join(obstacles) or (check.ready if warns else f"✓  {check.ready}")
         if text != self.sentences.text():
             self.sentences.setText(text)
+            self.sentences.setAccessibleName(f"Start: {text}")
+            announce(self.sentences, text)
             mark(self.sentences, tone="warn" if warns else "good")
 
 
