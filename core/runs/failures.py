@@ -6,12 +6,14 @@ Window and command line use these words.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from core.runs.facts import RunFacts
 from core.runs.states import RunState
 from core.text import join_names
 from core.units import BYTES_PER_GB
@@ -19,7 +21,6 @@ from core.units import BYTES_PER_GB
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from core.runs.facts import RunFacts
     from core.schema.spec import RunSpec
 
 LAST_LINES = 3
@@ -102,6 +103,26 @@ def failure_of(
     )
 
 
+KERNEL_KILLED = "The kernel ended a process for lack of memory meanwhile."
+"""What a supervisor adds to the error of a worker that was killed, if the kernel counts such an end."""
+
+
+@functools.lru_cache(maxsize=2048)
+def short_cause(error: str) -> str:
+    """Return the cause in a few words for a list, from the sentence of an error alone; the empty string if unknown."""
+    evidence = _evidence(RunFacts(state=RunState.FAILED, error=error), None, error, {})
+    row = next(row for row in _ROWS if row.applies(evidence))
+    if row.cause is Cause.MISSING_MODULE:
+        return _missing_module(evidence)[0].removeprefix("The ")
+    return SHORT.get(row.cause, "")
+
+
+SHORT = {
+    Cause.DEVICE_MEMORY: "out of memory", Cause.HOST_MEMORY: "machine out of memory", Cause.CUDA: "no CUDA",
+    Cause.DISK: "disk full", Cause.KILLED: "killed from outside", Cause.NOT_FINITE: "loss not a number",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
     """What a failed run recorded, taken apart."""
@@ -120,8 +141,11 @@ class _Evidence:
     rank: int
 
     def has(self, *patterns: str) -> bool:
-        """Return whether one of these patterns is in the error or in the traceback."""
-        text = f"{self.error}\n{self.facts.traceback or ''}"
+        """Return whether one of these patterns is in the error, or in the last line of the traceback.
+
+        The lines above it may tell of errors that the program has handled.
+        """
+        text = f"{self.error}\n{(self.facts.traceback or '').rstrip().rpartition(chr(10))[2]}"
         return any(re.search(pattern, text) for pattern in patterns)
 
     def found(self, pattern: str) -> str:
@@ -149,6 +173,8 @@ FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<fu
 NO_MEMORY = (r"\bOutOfMemoryError\b", r"CUDA out of memory", r"ran out of memory", r"\bResourceExhaustedError\b",
              r"CUDA_ERROR_OUT_OF_MEMORY", r"CUBLAS_STATUS_ALLOC_FAILED")  # fmt: skip
 NO_HOST_MEMORY = (r"can't allocate memory", r"\bMemoryError\b", r"Cannot allocate memory", r"std::bad_alloc")
+NO_DISK = (r"No space left on device", r"[Dd]isk\b.* (?:is|was) full", r"Disk quota exceeded")
+IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
            r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
            r"no kernel image is available")  # fmt: skip
@@ -263,6 +289,14 @@ def _not_finite(evidence: _Evidence) -> tuple[str, str]:
 
 def _killed(evidence: _Evidence) -> tuple[str, str]:
     on = f" on {evidence.where}" if evidence.where else ""
+    if evidence.has(KERNEL_KILLED):
+        return (
+            f"The machine ran out of memory{evidence.step}",
+            (
+                f"The kernel ended the training process{on} to free memory. Try a smaller batch or fewer data-loader "
+                "workers, or end other programs. Its log names what it ended: journalctl -k | grep -i 'killed process'"
+            ),
+        )
     return (
         f"A process was killed from outside{evidence.step}",
         (
@@ -323,9 +357,11 @@ _ROWS = (
          words=_device_memory),
     _Row(cause=Cause.HOST_MEMORY, applies=lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY),
          words=_host_memory),
-    _Row(cause=Cause.MISSING_MODULE, applies=lambda each: each.has(r"No module named '[^']+'"), words=_missing_module),
+    _Row(cause=Cause.MISSING_MODULE,
+         applies=lambda each: each.kind in IMPORT_ERRORS and each.has(r"No module named '[^']+'"),
+         words=_missing_module),
     _Row(cause=Cause.CUDA, applies=lambda each: each.has(*NO_CUDA), words=_cuda),
-    _Row(cause=Cause.DISK, applies=lambda each: each.has(r"No space left on device", r"\bis full\b", r"quota"),
+    _Row(cause=Cause.DISK, applies=lambda each: each.has(*NO_DISK),
          words=_disk),
     _Row(cause=Cause.NOT_FINITE, applies=lambda each: each.kind == "NotFiniteError", words=_not_finite),
     _Row(cause=Cause.KILLED, applies=lambda each: each.has(r"was ended by SIGKILL"), words=_killed),

@@ -19,6 +19,7 @@ from core.catalog.strategies import strategy_of
 from core.errors import RunError
 from core.launchers import local, ranks
 from core.runs.facts import RunFacts, fold
+from core.runs.failures import KERNEL_KILLED
 from core.runs.requests import Requests
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.schema.events import RecordError, Writer
@@ -31,6 +32,7 @@ from core.supervisor.software_record import SoftwareRecord
 from core.supervisor.stop_escalation import StopEscalation
 from core.supervisor.workers import WorkerGroup
 from core.system import processes
+from core.system.procfs import oom_kills
 from core.system.run_processes import RunProcesses
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ class Supervisor:
         self._facts = facts or RunFacts()
         self._monitor: RunMonitor | None = None
         self._software = SoftwareRecord(self._events.write)
+        self._oom_kills = oom_kills()
         self._has_stepped = False
         self._done_since = time.monotonic()
         self._escalation = StopEscalation(escalation_steps(spec.ladder), send=self._send, record=self._record_step)
@@ -267,7 +270,11 @@ class Supervisor:
             self._events.write("notice", text=trouble)
         culprit = self._workers.culprit()
         if culprit is not None and not (stopped and culprit.ended_by_shutdown):
-            self._fail(*self._job.failure(culprit))
+            sentence, trace = self._job.failure(culprit)
+            killed = culprit.exit_code == -signal.SIGKILL and self._oom_kills is not None
+            if killed and (oom_kills() or 0) > (self._oom_kills or 0):
+                sentence = f"{sentence} {KERNEL_KILLED}"
+            self._fail(sentence, trace)
         elif stopped:
             self._enter(RunState.STOPPED)
         elif self._workers.paused:

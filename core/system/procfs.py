@@ -176,6 +176,16 @@ def _read(proc: Path, pid: int, name: str) -> bytes:
 
 
 MEMINFO = Path("/proc/meminfo")
+VMSTAT = Path("/proc/vmstat")
+
+
+def oom_kills() -> int | None:
+    """Return how many processes the kernel has ended for lack of memory (oom_kill of proc(5)); None if unknown."""
+    try:
+        lines = VMSTAT.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
 
 
 def available_bytes() -> int | None:

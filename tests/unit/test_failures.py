@@ -9,7 +9,7 @@ import pytest
 
 from core.config.smaller_batch import smaller_batch
 from core.runs.facts import Checkpoint, RunFacts
-from core.runs.failures import Cause, failure_of
+from core.runs.failures import KERNEL_KILLED, Cause, failure_of, short_cause
 from core.runs.states import RunState
 from core.runs.verdicts import Release, Verdict
 from core.schema.settings import Script
@@ -168,3 +168,31 @@ def test_smaller_batch_is_offered_only_where_memory_was_missing() -> None:
         )
         assert view is not None
         assert view.smaller_words == words
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("Worker 1 on GPU-bb: OutOfMemoryError: Device GPU-bb ran out of memory.", "out of memory"),
+        ("Worker 0 on cpu:0: ModuleNotFoundError: No module named 'einops'.", "module einops is missing"),
+        ("Worker 0 on cpu:0 was ended by SIGKILL, which this run did not send.", "killed from outside"),
+        ("Worker 0 on cpu:0: ValueError: The queue is full.", ""),
+        ("The disk of /runs is full.", "disk full"),
+        ("", ""),
+    ],
+)
+def test_list_of_runs_has_the_cause_in_a_few_words(error: str, words: str) -> None:
+    assert short_cause(error) == words
+
+
+def test_kernel_that_ended_a_process_is_named() -> None:
+    error = f"Worker 0 on GPU-aa was ended by SIGKILL, which this run did not send. {KERNEL_KILLED}"
+    failure = failed(error, step=9)
+    assert failure.title == "The machine ran out of memory at step 9"
+    assert failure.sentence.startswith("The kernel ended the training process on GPU 5 to free memory.")
+
+
+def test_error_that_the_program_has_handled_is_not_the_cause() -> None:
+    trace = "ModuleNotFoundError: No module named 'flash_attn'\n\nDuring handling ...\nValueError: no\n"
+    failure = failed("train.py ended with exit code 1: ValueError: no.", traceback=trace)
+    assert (failure.cause, failure.title) == (Cause.CODE, "ValueError")

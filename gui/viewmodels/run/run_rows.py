@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.runs.failures import short_cause
 from core.runs.states import RunState, state_info
 from gui.style.formatting import moment
 
@@ -118,7 +119,7 @@ def outcome(summary: RunSummary) -> str:
         case RunState.FINISHED:
             detail = loss_words(summary.loss)
         case RunState.FAILED | RunState.LOST:
-            detail = short_reason(summary.error or "")
+            detail = short_cause(summary.error or "") or short_reason(summary.error or "")
         case RunState.STOPPED | RunState.PAUSED:
             detail = _epoch(summary) or _step(summary) or "before its first step"
         case RunState.RUNNING | RunState.STOPPING:
