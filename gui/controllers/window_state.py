@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QSize
+
 from gui.services.settings_file import SettingsFile, folder_key
 from gui.style.text_size import set_zoom, zoom
 from gui.widgets.file_dialog import FileDialog
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
     from .dock_layout import DockLayout, MainPanels
+
+FRAME = QSize(8, 48)
+"""Room for what a window manager adds around a window. Its real size is known only when the window is shown."""
 
 
 class WindowState:
@@ -43,8 +48,15 @@ class WindowState:
         FileDialog.last_folder = self._file.text("window/last_folder")
         self._details.restore(self._file.mapping("window/tabs"))
         self._window.restoreGeometry(self._file.data("window/geometry"))
+        self._fit_screen()
         devices = self._file.text("window/layout_devices")
         self._layout.restore(self._file.data("window/layout"), int(devices) if devices.isdecimal() else 0)
+
+    def _fit_screen(self) -> None:
+        """Make the window small enough for its screen, which may be another one than that on which it was saved."""
+        if not self._window.isMaximized() and not self._window.isFullScreen():
+            room = self._window.screen().availableSize() - FRAME
+            self._window.resize(self._window.size().boundedTo(room))
 
     def restore_plots(self) -> None:
         """Restore how the plots are drawn, after they are created."""

@@ -1,0 +1,105 @@
+"""Open the window on a real X server, act on it, and print what became of its geometry as JSON.
+
+    python real_window.py RUNS STEP...
+
+Each step is a method of `Session`; the answer is a list with one result per step.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from PySide6.QtWidgets import QApplication
+
+import gui.app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gui.main_window import MainWindow
+
+DEADLINE_S = 10.0
+STILL_S = 0.3
+"""Seconds without a change of the geometry after which the window manager is done."""
+
+
+class Session:
+    """One window after the other on the runs under a folder."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+        self._app = QApplication([])
+        self._window: MainWindow
+
+    def open(self) -> None:
+        """Open a window as it was left."""
+        self._window = gui.app.create_window(self._runs)
+        self._window.show()
+        self._until(self._window.isActiveWindow)
+
+    def close(self) -> None:
+        """Close the window."""
+        self._window.close()
+
+    def maximise(self) -> None:
+        self._window.showMaximized()
+        self._until(self._window.isMaximized)
+
+    def normal(self) -> None:
+        self._window.showNormal()
+        self._until(
+            lambda: not (self._window.isMaximized() or self._window.isFullScreen() or self._window.isMinimized())
+        )
+
+    def full_screen(self) -> None:
+        self._window.panels.menu.action("fullScreen").trigger()
+        self._until(self._window.isFullScreen)
+
+    def minimise(self) -> None:
+        self._window.showMinimized()
+        self._until(self._window.isMinimized)
+
+    def move_right(self) -> None:
+        """Move the window to the right part of the screen and make it smaller."""
+        width = self._window.screen().virtualGeometry().width()
+        self._window.setGeometry(width - 1040, 60, 1000, 640)
+        self._until(lambda: self._window.width() == 1000)
+
+    def state(self) -> dict[str, Any]:
+        """Return where the window is, and on what."""
+        self._settle()
+        window, screen = self._window, self._window.screen()
+        return {
+            "window": window.geometry().getRect(),
+            "frame": window.frameGeometry().getRect(),
+            "screen": screen.availableGeometry().getRect(),
+            "pixel_ratio": window.devicePixelRatio(),
+            "grab": [window.grab().width(), window.grab().height()],
+            "poll_ms": window.services.poll_timer.interval_ms,
+        }
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"{condition} did not become true"
+            self._app.processEvents()
+            time.sleep(0.005)
+
+    def _settle(self) -> None:
+        seen, since = self._window.frameGeometry(), time.monotonic()
+        while time.monotonic() - since < STILL_S:
+            self._app.processEvents()
+            time.sleep(0.005)
+            if self._window.frameGeometry() != seen:
+                seen, since = self._window.frameGeometry(), time.monotonic()
+
+
+if __name__ == "__main__":
+    session = Session(Path(sys.argv[1]))
+    print(json.dumps([getattr(session, step)() for step in sys.argv[2:]]), flush=True)
