@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,7 +165,7 @@ class RunIndex:
         reader = self._live.get(path)
         if reader is None:
             reader = self._live[path] = _SummaryReader(path)
-        summary = reader.summary(self._until)
+        summary = reader.summary(before, self._until)
         if state_info(summary.state).over and reader.is_whole:
             self._over[path] = summary, before
             del self._live[path]
@@ -182,20 +182,29 @@ class _SummaryReader:
         self._validations = ValidationReader(foreign=self._run.owner is not None)
         self.is_whole = False
         """Whether all validations were found that were there."""
+        self._over: tuple[RunSummary, Mark] | None = None
+        """The summary of a run that is over, whose validations are not all found yet."""
 
-    def summary(self, until: float | None) -> RunSummary:
-        """Return the summary now; search for validations until `until` (`time.monotonic()`)."""
+    def summary(self, now: Mark, until: float | None) -> RunSummary:
+        """Return the summary now; search for validations until `until` (`time.monotonic()`). `now`: see `mark`."""
+        if self._over is None or self._over[1] != now:
+            summary = self._read()
+            self._over = (summary, now) if state_info(summary.state).over else None
+        else:
+            summary = self._over[0]
+        self.is_whole = self._validations.read(_measurements_file(self._path), until)
+        return replace(summary, best_validation=self._validations.best)
+
+    def _read(self) -> RunSummary:
         self._run.catch_up()
         facts: RunFacts = self._run.facts
         step, losses = _last_losses(self._path)
-        self.is_whole = self._validations.read(_measurements_file(self._path), until)
         self._plan = self._plan or _plan(self._path)
         name, is_script = _name_and_kind(self._path)
         return RunSummary(
             dir=self._path, name=name, is_script=is_script, state=facts.state, started=facts.started,
             ended=facts.ended, error=facts.error, last_loss=losses[-1] if losses else None, step=step,
             plan=self._plan, owner=self._run.owner, mean_loss=recent_mean(losses),
-            best_validation=self._validations.best,
         )  # fmt: skip
 
 
