@@ -11,15 +11,13 @@ from gui.plots.items.hover import HoverReading, HoverRow
 from gui.style.formatting import number
 
 from .device_plots import DevicePlot
+from .slowdowns import Slowdowns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from core.series.device_readings import Slowdown
-    from core.series.min_max_tree import Floats
     from core.series.run_series import RunSeries
     from core.series.series import Series
-    from gui.plots.items.multi_line import Flags
     from gui.style.theme import Theme
 
     from .base import Span
@@ -37,6 +35,7 @@ class HardwarePlot(DevicePlot):
     """The y axis reaches at least from the one to the other."""
 
     def __init__(self, *, name: str, title: str, theme: Theme) -> None:
+        self._slowdowns = Slowdowns()
         super().__init__(name=name, title=title, theme=theme)
         self.setMinimumHeight(MIN_HEIGHT_PX)
 
@@ -66,8 +65,8 @@ class HardwarePlot(DevicePlot):
         axis = self.axis(run_series)
         column_s = (axis.locate(span[1]) - axis.locate(span[0])) / pixels
         for device, line in self.lines().items():
-            if slowdowns := run_series.slowdowns.get(device):
-                line.show(line.x, line.y, slowed(axis.locate_all(line.x), slowdowns, column_s))
+            if slowed := self._slowdowns.of(run_series, device):
+                line.show(line.x, line.y, slowed.at(axis.locate_all(line.x), column_s))
 
     def _apply_theme(self, theme: Theme) -> None:
         self._multi_line.mark_pen = pg.mkPen(theme.bad, width=MARK_PX)
@@ -124,12 +123,3 @@ class ClockPlot(HardwarePlot):
     def format_reading(self, value: float) -> str:
         """Return `1 980 MHz`."""
         return f"{number(value, 1)} MHz"
-
-
-def slowed(times: Floats, slowdowns: Sequence[Slowdown], slack_s: float) -> Flags:
-    """Return which of these unix times are in a slowdown, or nearer to one than the slack."""
-    since = np.array([each.since for each in slowdowns]) - slack_s
-    until = np.array([each.until for each in slowdowns]) + slack_s
-    last = np.searchsorted(since, times, side="right") - 1
-    found: Flags = (last >= 0) & (times <= until[np.maximum(last, 0)])
-    return found

@@ -13,15 +13,17 @@ from gui.plots.items.hover import HoverRow
 from gui.plots.items.margin_labels import MarginLabel
 from gui.style.formatting import DASH
 from gui.style.text_size import scaled
+from gui.widgets.plain_text import verbatim
 
 from .base import MIN_HEIGHT_PX
 from .device_plots import READOUTS_UP_TO, DevicePlot
+from .slowdowns import Slowdowns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from core.series.run_series import RunSeries
-    from core.series.series import Axis, Series
+    from core.series.series import Series
     from gui.style.theme import Theme
 
     from .base import Span
@@ -58,6 +60,7 @@ class UtilisationPlot(DevicePlot):
         """By device id; while the run trained."""
         self._beside: dict[str, float | None] = {}
         """What stands beside the strips, by device id."""
+        self._slowdowns = Slowdowns()
         self.strips: HeatStripsItem | None = None
         """Created when it is first drawn."""
         super().__init__(name=name, title=title, theme=theme)
@@ -118,10 +121,11 @@ class UtilisationPlot(DevicePlot):
         width = column_width_s(end - begin, pixels)
         first = int(begin // width)
         count = int(end // width) + 1 - first
+        slowed = {device: self._slowdowns.of(run_series, device) for device in shown}
         rows = [
             StripRow(
                 percent=self.folds.setdefault(device, StripFold()).fold(series, width, first, count),
-                marked=_slowed(run_series, device, axis),
+                marked=each.columns(width, first, count) if (each := slowed[device]) else None,
                 faint=self.is_faint(device),
             )
             for device, series in shown.items()
@@ -147,7 +151,7 @@ class UtilisationPlot(DevicePlot):
         is_lines = form == LINES
         self.form_button.setText("Strips" if is_lines else "Lines")
         tip = "Draw one strip for each device" if is_lines else "Draw one line for each device"
-        self.form_button.setToolTip(tip)
+        self.form_button.setToolTip(verbatim(tip))
         self.form_button.setAccessibleName(tip)
         self.canvas.left.setStyle(showValues=is_lines)
         self.canvas.left.setGrid(255 if is_lines else False)
@@ -198,9 +202,3 @@ class UtilisationPlot(DevicePlot):
         if self.form == STRIPS and self.strips is not None:
             return 0.0, float(max(len(self.strips.rows), 1))
         return -2.0, 104.0  # so that a line at 0 or at 100 is fully visible
-
-
-def _slowed(run_series: RunSeries, device: str, axis: Axis) -> list[tuple[float, float]]:
-    """Return the positions between which a device was slowed down."""
-    spans = run_series.slowdowns.get(device, ())
-    return [(each.since - axis.origin, each.until - axis.origin) for each in spans]

@@ -10,12 +10,14 @@ import pytest
 from PySide6.QtGui import QImage, QTextDocument, QTextTable
 from PySide6.QtWidgets import QMenu, QPushButton, QWidget
 
+from core.series.device_readings import Slowdown
 from core.series.run_series import RunSeries
 from gui.plots.items.hover import columns_for
 from gui.plots.items.margin_labels import moved_apart
 from gui.plots.items.multi_line import drop_constant_points
 from gui.plots.plot_area import PlotArea, PlotScroll
 from gui.plots.registry import PLOTS
+from gui.plots.slowdowns import SlowdownTimes
 from gui.style.theme import DARK
 from tests.support.colour_vision import contrast
 from tests.window.plotted import COLOURS, LABELS, START, draw, events
@@ -380,11 +382,26 @@ def test_slowdown_is_marked_on_its_strip(plots) -> None:
     hot = {"kind": "sample", "device": "gpu-3", "utilisation_percent": 90.0, "slowdowns": ["too hot"]}
     series.fold([{"t": START + 100, **hot}, {"t": START + 105, **hot}])
     show(plot, series, 5)
-    assert [list(row.marked) for row in plot.strips.rows] == [[], [], [], [(100.0, 105.0)], []]
+    assert [row.marked is None for row in plot.strips.rows] == [True, True, True, False, True]
+    assert len(np.flatnonzero(plot.strips.rows[3].marked)) == pytest.approx(6 * plot.canvas.pixels / 106, rel=0.6)
     place = plot.canvas.view.mapViewToScene(pg.Point(102, 1.5))
     image = plot.canvas.grab().toImage()
     below = [image.pixelColor(round(place.x()), round(place.y()) + down).name() for down in range(20)]
     assert DARK.bad in below
+
+
+def test_slowdowns_in_columns_and_at_times() -> None:
+    slowed = SlowdownTimes()
+    spans = [Slowdown(since=2, until=3.5, words=("too hot",)), Slowdown(since=8, until=8, words=("too hot",))]
+    slowed.update(spans)
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 0, 10)), [2, 3, 8])
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(2.0, 1, 4)), [0, 3])
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, 20, 4)), [], "all before what is shown")
+    np.testing.assert_array_equal(np.flatnonzero(slowed.columns(1.0, -9, 4)), [], "all after it")
+    np.testing.assert_array_equal(slowed.at(np.array([1.0, 2, 3.5, 4, 8, 9])), [False, True, True, False, True, False])
+    spans[-1].until = 9
+    slowed.update(spans)
+    assert slowed.at(np.array([9.0])).all()
 
 
 # -- while no run is shown

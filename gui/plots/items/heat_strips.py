@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from core.series.min_max_tree import Floats
     from core.series.series import Series
+    from gui.plots.items.multi_line import Flags
     from gui.style.theme import Theme
 
 HELD_PERIODS = 3.0
@@ -82,8 +83,8 @@ class StripRow:
 
     percent: Floats
     """The mean of each column, shape (columns,); NaN is a gap."""
-    marked: Sequence[tuple[float, float]] = field(default_factory=tuple)
-    """Positions on the x axis between which the device was slowed down."""
+    marked: Flags | None = None
+    """In which columns the device was slowed down; None: in none."""
     faint: bool = False
 
 
@@ -146,9 +147,16 @@ class HeatStripsItem(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ship
             bottom = len(self.rows) - number - 0.5 - height / 2
             target = QRectF(self._left, bottom, columns * self._column, height)
             painter.drawImage(target, self._image, QRectF(0, number, columns, 1))
-            for begin, end in row.marked:
-                width = max(end - begin, self._column)
-                painter.fillRect(QRectF(begin, bottom, width, MARK_PX * pixel), self._mark)
+            if row.marked is not None:
+                for begin, end in _stretches(row.marked):
+                    left, width = self._left + begin * self._column, (end - begin) * self._column
+                    painter.fillRect(QRectF(left, bottom, width, MARK_PX * pixel), self._mark)
+
+
+def _stretches(marked: Flags) -> list[tuple[int, int]]:
+    """Return the beginnings and the ends of the marked stretches."""
+    edges = np.flatnonzero(np.diff(marked.astype(np.int8), prepend=0, append=0)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _image(rows: Sequence[Floats], faint: Sequence[bool], colours: NDArray[np.uint8]) -> QImage:
