@@ -193,6 +193,9 @@ class Canvas(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph ships no types
         font.setPixelSize(scaled(12))
         for axis in (self.bottom, self.left):
             axis.setTickFont(font)
+        for item in self.scene().items():
+            if isinstance(item, pg.TextItem):
+                item.setFont(font)
         self.left.setWidth(scaled(LEFT_AXIS_WIDTH_PX))
 
     def _on_clicked(self, event: MouseClickEvent) -> None:
