@@ -44,6 +44,7 @@ class CardNavigation(QObject):
         menu.action("previousCard").triggered.connect(lambda _: self.go(-1))
         menu.action("find").triggered.connect(lambda _: self.find())
         panels.plots.shown_on_request.connect(lambda _: self.order_tabs())
+        panels.setup.sheet.opened.connect(self.order_tabs)  # another workload has other fields
 
     def order_tabs(self) -> None:
         """Let Tab follow the order of sight. Call again after widgets were added."""

@@ -35,6 +35,16 @@ def named(setup, kind, name):
     return setup.window().findChild(kind, name)
 
 
+def order(fields, begin) -> list[QWidget]:
+    """Return these fields in the order in which Tab reaches them."""
+    found, at = [], begin.nextInFocusChain()
+    while at is not begin:
+        if at in fields:
+            found.append(at)
+        at = at.nextInFocusChain()
+    return found
+
+
 def label_of(field: QWidget) -> QLabel:
     return next(each for each in field.window().findChildren(QLabel) if each.buddy() is field)
 
@@ -116,6 +126,11 @@ def test_sheet_makes_way_for_a_run_that_is_shown(drive, runs_root, qtbot):
     panel = drive()
     sheet = panel.window.panels.setup.sheet
     sheet.toggle()
+    panel.choose(panel.recipe, "digits_mlp")  # its fields are new
+    sheet.toggle()
+    sheet.toggle()
+    fields = [panel.window.findChild(QWidget, name) for name in ("closeSettings", "setting-hidden", "scheduleBox")]
+    assert order(fields, sheet.search) == fields
     qtbot.keyClick(panel.window.findChild(QSpinBox, "seedBox"), Qt.Key.Key_Escape)  # closes the sheet, and no more
     assert not sheet.isVisible()
     sheet.toggle()

@@ -26,6 +26,7 @@ ELSEWHERE = (
     ("Log", "Next and previous match", "Return, Shift+Return"),
     ("Processes", "End the selected processes (asks first)", "Delete"),
     ("Runs", "Show the selected run", "Return"),
+    ("Everywhere", "Next and previous field", "Tab, Shift+Tab"),
     ("Everywhere", "Open the menu of what has the focus", "Menu key, Shift+F10"),
 )
 """Part of the window, what the key does there, and the key."""

@@ -27,6 +27,7 @@ NONE = "No setting has these words. The search looks at names, groups and explan
 class SettingsSheet(QFrame):
     """Holds the groups; they are the only editors of these settings. Escape closes the sheet."""
 
+    opened = Signal()
     closed = Signal()
 
     def __init__(self, groups: Sequence[FieldGroup], parent: QWidget) -> None:
@@ -67,6 +68,7 @@ class SettingsSheet(QFrame):
             self._place()
             self.show()
             self.raise_()
+            self.opened.emit()
             self.search.setFocus()
             self.search.selectAll()
 
