@@ -124,14 +124,16 @@ class MarginLabels(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph ships 
             shown = moved_apart(places, area.top() - 4, area.bottom() + 4, distance)
         else:
             shown = keep_apart(places, distance)
-        for label, y in zip(self._right, shown, strict=True):
+        crowded = stand_for_others(places, shown) if self._spread else frozenset()
+        for number, (label, y) in enumerate(zip(self._right, shown, strict=True)):
             if y is None:
                 continue
             left = area.right() + GAP_PX
             if label.colour:
                 painter.fillRect(QRectF(left, y - SQUARE_PX / 2, SQUARE_PX, SQUARE_PX), QColor(label.colour))
                 left += SQUARE_PX + GAP_PX
-            self._draw(painter, QRectF(left, y - 20, self.boundingRect().right() - left, 40), label.text, label)
+            text = f"{label.text}…" if number in crowded else label.text
+            self._draw(painter, QRectF(left, y - 20, self.boundingRect().right() - left, 40), text, label)
 
     def _draw(self, painter: QPainter, box: QRectF, text: str, label: MarginLabel) -> None:
         painter.setPen(self._strong if label.strong else self._weak)
@@ -168,6 +170,13 @@ def moved_apart(wanted: Sequence[float], top: float, bottom: float, distance: fl
         found[number] = limit = min(found[number], limit)
         limit -= distance
     return list(found)
+
+
+def stand_for_others(wanted: Sequence[float], shown: Sequence[float | None]) -> frozenset[int]:
+    """Return the numbers of the labels that are nearest to one that is left out."""
+    kept = [number for number, place in enumerate(shown) if place is not None]
+    left_out = [place for place, found in zip(wanted, shown, strict=True) if found is None]
+    return frozenset(min(kept, key=lambda number: abs(wanted[number] - place)) for place in left_out)
 
 
 def keep_apart(wanted: Sequence[float], distance: float) -> list[float | None]:
