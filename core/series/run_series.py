@@ -176,9 +176,14 @@ class RunSeries:
         vars(self).update(vars(other))
         self.version = version
 
-    def prepare(self) -> None:
-        """Do now what the first drawing would have to do for the values that are new."""
-        for series in self._all_series():
+    def prepare(self, like: RunSeries | None = None) -> None:
+        """Do now what the first drawing would have to do for the values that are new.
+
+        `like`: a run that was drawn; this one will be smoothed as it was.
+        """
+        for name, series in self.metrics.items():
+            series.prepare(like.metrics.get(name) if like is not None else None)
+        for series in (*self.utilisation.values(), *self.memory.values()):
             series.prepare()
 
     @property

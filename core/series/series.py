@@ -212,10 +212,20 @@ class Series:
             means[held] = finite_or_nan(self.values[last[held]])
         return means
 
-    def prepare(self) -> None:
-        """Do now what the first drawing would have to do for the values that are new."""
+    @property
+    def weight(self) -> float | None:
+        """The weight of the exponential mean that was asked for last; None if none was."""
+        return self._mean.weight if self._mean is not None else None
+
+    def prepare(self, like: Series | None = None) -> None:
+        """Do now what the first drawing would have to do for the values that are new.
+
+        `like`: a series that was drawn; this one will be smoothed as it was.
+        """
         for tree in self._trees:
             tree.grow()
+        if like is not None and like.weight is not None:
+            self._exponential_mean(like.weight).totals.grow()
 
     @property
     def _trees(self) -> tuple[RangeTree, RangeTree, RangeTree, RangeTree]:

@@ -267,13 +267,13 @@ class RunSession(QObject):
             self._take_in(events)
         if time.monotonic() - opening.told > TOLD_S:
             opening.told = time.monotonic()
-            opening.run_series.prepare()
+            opening.run_series.prepare(self.run_series)
             self.read_on.emit(min(run.bytes_read / opening.size, ALMOST))
 
     def _end_opening(self, opening: _Opening, run: Run) -> None:
         assert self.run_series is not None
         self._take_in(run.catch_up())
-        opening.run_series.prepare()
+        opening.run_series.prepare(self.run_series)
         opening.stop()
         self.run_series.replace_by(opening.run_series)
         self.opening = None

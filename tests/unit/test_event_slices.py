@@ -16,6 +16,7 @@ from core.schema.events import metrics_line, parse, parse_lines
 from core.schema.paths import EVENTS
 from core.schema.spec import write_spec
 from core.series.run_series import RunSeries
+from core.series.series import STEP
 from core.series.sketch import events_size, sketch
 from tests.support.running import make_spec
 
@@ -151,3 +152,14 @@ def test_sketch_has_the_state_and_values_from_everywhere(tmp_path: Path) -> None
     assert set(loss.steps) <= set(all_losses.steps)
     assert max(np.diff(loss.steps)) < 0.2 * 60_000
     assert len(run_series.memory["gpu-a"]) > 20
+
+
+def test_what_is_prepared_is_what_would_be_drawn(tmp_path: Path) -> None:
+    run_dir = write_run(tmp_path, 2)
+    (_, plain), (_, prepared), (_, drawn) = (read_whole(run_dir) for _ in range(3))
+    drawn.metrics["loss"].smooth(STEP, 0, 2000, 100, 0.6)
+    prepared.prepare(drawn)
+    assert prepared.metrics["loss"].weight == 0.6
+    lines = [each.metrics["loss"].smooth(STEP, 0, 2000, 100, 0.6) for each in (plain, prepared)]
+    for one, other in zip(*lines, strict=True):
+        np.testing.assert_array_equal(one, other)
