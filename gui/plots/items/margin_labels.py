@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SQUARE_PX, GAP_PX = 8.0, 4.0
 LEAST_FONT_PX = 9
-WIDEST = "GPU 00"
+WIDEST = "GPU 00…"
 """A name for which there is room on the right."""
 
 
