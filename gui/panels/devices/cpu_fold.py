@@ -48,7 +48,8 @@ class CpuFold(QAbstractButton):
         """Show what the CPU devices do."""
         before, self._summary = self._summary, summary
         if (before.devices, before.host_memory) != (summary.devices, summary.host_memory):
-            self.setAccessibleName(summary.accessible_text)
+            if not self.hasFocus():  # a screen reader would read out each change
+                self.setAccessibleName(summary.accessible_text)
             self.update()
 
     def set_theme(self, theme: Theme) -> None:
@@ -72,15 +73,16 @@ class CpuFold(QAbstractButton):
     def _disk(self) -> str:
         if self.runs_root is None:
             return ""
-        folder = next((each for each in (self.runs_root, *self.runs_root.parents) if each.exists()), self.runs_root)
+        folders = (self.runs_root, *self.runs_root.parents)
         try:
-            free = memory_size(shutil.disk_usage(folder).free)
+            free = memory_size(shutil.disk_usage(next(each for each in folders if each.exists())).free)
         except OSError:
             return f"Free disk space of {self.runs_root}: unknown"
         return f"Free disk space of {self.runs_root}: {free}"
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
-        """Measure for a screen reader, too."""
+        """Tell a screen reader the present values; scroll into sight."""
+        self.setAccessibleName(self._summary.accessible_text)
         super().focusInEvent(event)
         self.focused.emit()
         self.setAccessibleDescription(self.tip())
