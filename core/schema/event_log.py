@@ -17,10 +17,10 @@ from .events import MAX_LINE_BYTES, Tail
 from .paths import EVENTS, EVENTS_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from .events import Event, Place
+    from .events import Event
 
 MAX_FILES = 4096
 """Event files of a run that are read: more than one run has ranks."""
@@ -73,15 +73,6 @@ class Log:
     def bytes_read(self) -> int:
         """Bytes of all files that were read."""
         return sum(tail.offset for tail in self._tails.values())
-
-    def places(self) -> dict[str, Place]:
-        """Return by file name how far each file was read, for `go_on_from`."""
-        return {name: tail.place() for name, tail in self._tails.items()}
-
-    def go_on_from(self, places: Mapping[str, Place]) -> None:
-        """Read only what follows these places from now on."""
-        for name, place in places.items():
-            self._tails[name] = Tail(self._folder / name, place)
 
     def _find_tails(self) -> list[Tail]:
         for name in self._names():

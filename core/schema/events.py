@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .files import FULL, MAX_DEPTH, not_written, open_to_append, open_to_read, parse_json
 from .paths import RESERVE
@@ -263,34 +263,21 @@ _SHAPES: dict[str, Callable[[Event], bool]] = {
 """Checks by kind, made when a line is read, so that later code can use thousands of events unchecked."""
 
 
-class Place(NamedTuple):
-    """How far an event file was read."""
-
-    offset: int
-    latest: float
-    garbage_lines: int
-
-
 class Tail:
     """Reads one event file as it grows, up to the last newline."""
 
-    def __init__(self, path: Path, place: Place | None = None) -> None:
-        """`place`: how far it was read before; None to begin at its beginning."""
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.garbage_lines = place.garbage_lines if place else 0
+        self.garbage_lines = 0
         """Number of lines so far that were no event, and were skipped."""
-        self.latest = place.latest if place else 0.0
+        self.latest = 0.0
         """Unix seconds of the latest event so far."""
         self.trouble = ""
         """Why an existing file could not be read; the empty string if it could."""
-        self.offset = place.offset if place else 0
+        self.offset = 0
         """Bytes that were read."""
         self._name = os.fspath(path)
         self._given_up = False
-
-    def place(self) -> Place:
-        """Return how far the file was read."""
-        return Place(self.offset, self.latest, self.garbage_lines)
 
     def skip(self) -> None:
         """Skip all present events."""
