@@ -72,7 +72,7 @@ def test_escape_dismisses_the_shown_message(stack, qtbot) -> None:
 
 def test_message_moves_nothing_in_the_window(drive) -> None:
     panel = drive()
-    panel.window.resize(1300, 850)
+    panel.resize(1300, 850)
     devices = panel.window.findChild(QDockWidget, "devicesDock")
     panel.until(lambda: devices.width() < 0.27 * panel.window.width() == 0.27 * 1300, "the docks to take their shares")
     panels = panel.window.panels
