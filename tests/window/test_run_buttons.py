@@ -108,6 +108,25 @@ def test_description_is_whole_where_there_is_room(qtbot, qapp):
     assert description.toolTip() == "", "nothing is cut"
 
 
+def test_description_gives_way_to_the_numbers_and_the_verdict(qtbot, qapp):
+    themes.apply(qapp, DARK)
+    header = HeaderPanel(DARK)
+    qtbot.addWidget(header)
+    header.resize(WIDE_PX, header.sizeHint().height())
+    with qtbot.waitExposed(header):
+        header.show()
+    header.show_header(
+        RunHeader(
+            label="Stopped", name="digits_mlp", what="PyTorch, data parallel (DDP) on 2 devices",
+            epoch="epoch 84 of 600", fraction=0.14, detail="val. loss 0.0815 · took 0:29",
+            released="memory released in under 0.1 s", released_tone="good",
+        )
+    )  # fmt: skip
+    important = (header.progress.epoch, header.progress.detail, header.findChild(QLabel, "releasedLabel"))
+    qtbot.waitUntil(lambda: header.progress.bar.width() == header.progress.bar.minimumWidth())
+    assert [part.text() for part in important if part.width() < part.sizeHint().width()] == []
+
+
 def test_header_fits_a_narrow_window(qtbot, qapp):
     """A long verdict on the memory gives way, so that no button is cut at 1100 pixels."""
     themes.apply(qapp, DARK)

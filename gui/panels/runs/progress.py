@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QSizePolicy, QWidget
 
 from gui.style.text_size import scaled
@@ -12,6 +12,7 @@ from gui.widgets.elided_label import ElidedLabel
 BAR_PARTS = 1000
 MAX_KEPT_PX = 190
 MIN_EPOCH_PX, MIN_DETAIL_PX = 104, 84
+SPACING_PX = 10
 BAR_STRETCH = 1000
 """Stretch of the bar; the space left of it has 1, so the bar grows first."""
 
@@ -35,18 +36,27 @@ class ProgressLine(QWidget):
         self.detail.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(10)
+        layout.setSpacing(SPACING_PX)
         layout.addStretch(1)
         for part in (self.epoch, self.bar, self.detail):
             layout.addWidget(part, BAR_STRETCH if part is self.bar else 0)
         self.show_progress("", None, "")
+
+    def sizeHint(self) -> QSize:  # noqa: N802 (Qt's name)
+        """Return the width of the texts and of the smallest bar: a larger bar takes only what is left."""
+        widths = [max(part.sizeHint().width(), part.minimumWidth()) for part in self._shown(self.epoch, self.detail)]
+        widths += [part.minimumWidth() for part in self._shown(self.bar)]
+        return QSize(sum(widths) + SPACING_PX * max(0, len(widths) - 1), super().sizeHint().height())
+
+    def _shown(self, *parts: QWidget) -> list[QWidget]:
+        return [part for part in parts if part.isVisibleTo(self)]
 
     def show_progress(
         self, epoch: str, fraction: float | None, detail: str, *, urgent: bool = False, steady: bool = True
     ) -> None:
         """Show progress; `fraction`: 0 to 1, None if unknown. `urgent`: highlight the detail.
 
-        `steady`: the detail changes often, so keep its width.
+        `steady`: the detail changes often, so it keeps its largest width.
         """
         self.epoch.setText(epoch)
         self.epoch.setVisible(bool(epoch))
@@ -58,7 +68,7 @@ class ProgressLine(QWidget):
         self.detail.setVisible(bool(detail))
 
     def _show_detail(self, detail: str, *, steady: bool) -> None:
-        """Set the detail; a steady detail keep_width its largest width, so that its neighbours do not move."""
+        """Set the detail; a steady one keeps its largest width, so that its neighbours do not move."""
         keep_width = bool(detail) and steady
         if not keep_width and self.detail.minimumWidth():
             self.detail.setMinimumWidth(0)
