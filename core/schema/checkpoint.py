@@ -18,6 +18,7 @@ import zlib
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..language import tr
 from .files import open_to_read, read_json
 from .paths import CHECKPOINTS
 
@@ -181,18 +182,22 @@ def _manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = read_json(folder / MANIFEST, MAX_MANIFEST_BYTES)
         if manifest["version"] > VERSION:
-            raise BrokenCheckpointError("it was written by a newer Trainyard")
+            raise BrokenCheckpointError(tr("it was written by a newer Trainyard"))
         _position(manifest)
         for name, facts in manifest["files"].items():
             if "/" in name or name in {"", ".", ".."}:
-                raise BrokenCheckpointError(f"{MANIFEST} names a file outside its folder: {name[:80]!r}")
+                raise BrokenCheckpointError(
+                    tr("{manifest} names a file outside its folder: {name!r}", manifest=MANIFEST, name=name[:80])
+                )
             assert {type(facts["bytes"]), type(facts["crc32"])} == {int}
     except OSError as error:
-        raise BrokenCheckpointError(f"{MANIFEST} could not be read: {error.strerror}") from error
+        raise BrokenCheckpointError(
+            tr("{manifest} could not be read: {strerror}", manifest=MANIFEST, strerror=error.strerror)
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, AssertionError) as error:
         if isinstance(error, BrokenCheckpointError):
             raise
-        raise BrokenCheckpointError(f"{MANIFEST} was changed or damaged") from error
+        raise BrokenCheckpointError(tr("{manifest} was changed or damaged", manifest=MANIFEST)) from error
     return manifest
 
 
@@ -213,11 +218,15 @@ def _check(path: Path, facts: Mapping[str, int]) -> None:
     try:
         size = path.stat().st_size
         if size != facts["bytes"]:
-            raise BrokenCheckpointError(f"{path.name} has {size} bytes instead of {facts['bytes']}")
+            raise BrokenCheckpointError(
+                tr("{path} has {size} bytes instead of {expected}", path=path.name, size=size, expected=facts["bytes"])
+            )
         if _crc32(path) != facts["crc32"]:
-            raise BrokenCheckpointError(f"{path.name} was changed or damaged")
+            raise BrokenCheckpointError(tr("{path} was changed or damaged", path=path.name))
     except OSError as error:
-        raise BrokenCheckpointError(f"{path.name} could not be read: {error.strerror}") from error
+        raise BrokenCheckpointError(
+            tr("{path} could not be read: {strerror}", path=path.name, strerror=error.strerror)
+        ) from error
 
 
 def _crc32(path: Path) -> int:

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from ..language import tr
 from .events import MAX_LINE_BYTES, Tail
 from .paths import EVENTS, EVENTS_SUFFIX
 
@@ -91,7 +92,9 @@ class Log:
         left = self._most - sum(tail.offset for tail in self._tails.values())
         if left < FOREIGN_REST_BYTES:
             left = 0
-            self._folder_trouble = f"it belongs to another user, and only {self._most >> 20} MiB of such a run are read"
+            self._folder_trouble = tr(
+                "it belongs to another user, and only {size} MiB of such a run are read", size=self._most >> 20
+            )
         return left
 
     @property
@@ -103,7 +106,11 @@ class Log:
     def troubles(self) -> list[str]:
         """A sentence on each file or folder that could not be read last time."""
         found = {self._folder: self._folder_trouble, **{tail.path: tail.trouble for tail in self._tails.values()}}
-        return [f"{path} cannot be read: {why}. Its events are missing here." for path, why in found.items() if why]
+        return [
+            tr("{path} cannot be read: {why}. Its events are missing here.", path=path, why=why)
+            for path, why in found.items()
+            if why
+        ]
 
     def _names(self) -> list[str]:
         try:

@@ -15,6 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..language import tr
 from .files import FULL, MAX_DEPTH, not_written, open_to_append, open_to_read, parse_json
 from .paths import RESERVE
 
@@ -68,8 +69,8 @@ class Writer:
                 self._drain_quietly()
             raise RecordError(
                 not_written(
-                    self.path, error, if_full="Free some space, then resume the run.",
-                    otherwise="Make the folder writable, then resume the run.",
+                    self.path, error, if_full=tr("Free some space, then resume the run."),
+                    otherwise=tr("Make the folder writable, then resume the run."),
                 )
             ) from error  # fmt: skip
 
@@ -309,7 +310,10 @@ class Tail:
             size = data.rfind(b"\n") + 1
             if not size:
                 if len(data) == MAX_LINE_BYTES:
-                    self._given_up, self.trouble = True, f"it has a line of more than {MAX_LINE_BYTES} bytes"
+                    self._given_up, self.trouble = (
+                        True,
+                        tr("it has a line of more than {limit} bytes", limit=MAX_LINE_BYTES),
+                    )
                 return
             self.offset += size
             left -= size

@@ -17,6 +17,8 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
+from ..language import tr
+
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
@@ -86,7 +88,7 @@ def read_whole(path: str | Path, max_bytes: int = MAX_JSON_BYTES, *, follow_link
     with open_to_read(path, follow_link=follow_link) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes", str(path))
+        raise OSError(errno.EFBIG, tr("it has more than {limit} bytes", limit=max_bytes), str(path))
     return data
 
 
@@ -103,19 +105,20 @@ def parse_json(data: bytes) -> Any:  # noqa: ANN401 (JSON)
     try:
         value = json.loads(data.decode("utf-8"))
     except UnicodeDecodeError:
-        raise ValueError("It is not text in UTF-8.") from None
+        raise ValueError(tr("It is not text in UTF-8.")) from None
     except json.JSONDecodeError:
-        raise ValueError("It is damaged: it is not JSON.") from None
+        raise ValueError(tr("It is damaged: it is not JSON.")) from None
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
+        raise ValueError(_too_deep()) from None
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH and _is_too_deep(value):
-        raise ValueError(_TOO_DEEP)
+        raise ValueError(_too_deep())
     if b"\\" in data and b"\\ud" in data.lower():  # the first search takes a thirtieth of the time of the second
         value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     return value
 
 
-_TOO_DEEP = f"It is nested deeper than {MAX_DEPTH} levels."
+def _too_deep() -> str:
+    return tr("It is nested deeper than {count} levels.", count=MAX_DEPTH)
 
 
 def _is_too_deep(value: object) -> bool:
@@ -142,11 +145,13 @@ def _checked(handle: int, path: str | Path) -> int:
 
 def _check_regular(found: os.stat_result, path: str | Path) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise OSError(errno.ELOOP, "it is a link, and links in the place of a run's files are not followed", str(path))
+        raise OSError(
+            errno.ELOOP, tr("it is a link, and links in the place of a run's files are not followed"), str(path)
+        )
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, tr("it is not a regular file"), str(path))
 
 
 # -- write ---------------------------------------------------------------------------------------
@@ -195,11 +200,13 @@ def make_private(path: Path) -> None:
 
 def disk_full(path: Path, remedy: str) -> str:
     """Return the sentences for a disk that is full. `remedy`: a sentence on what to do."""
-    return f"The disk is full: {path} could not be written. {remedy}"
+    return tr("The disk is full: {path} could not be written. {remedy}", path=path, remedy=remedy)
 
 
 def not_written(path: Path, error: OSError, *, if_full: str, otherwise: str) -> str:
     """Return why a path could not be written, with what to do: `if_full` when the disk is full, else `otherwise`."""
     if error.errno in FULL:
         return disk_full(path, if_full)
-    return f"{path} could not be written: {error.strerror}. {otherwise}"
+    return tr(
+        "{path} could not be written: {strerror}. {otherwise}", path=path, strerror=error.strerror, otherwise=otherwise
+    )

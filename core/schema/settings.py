@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Union
 
+from ..language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -65,25 +67,25 @@ class Training:
     """Pipelines only: micro-batches per pass, which the stages compute at the same time."""
 
     def __post_init__(self) -> None:
-        check_whole("number of epochs", self.epochs, 1)
-        check_whole("batch size", self.batch_size, 1)
-        check_whole("seed", self.seed, 0)
+        check_whole(tr("number of epochs"), self.epochs, 1)
+        check_whole(tr("batch size"), self.batch_size, 1)
+        check_whole(tr("seed"), self.seed, 0)
         if self.seed >= 2**63:
-            raise ValueError(f"The seed is {self.seed}. Give one below 2**63.")
-        check_whole("gradient accumulation", self.accumulation, 1)
-        check_whole("number of data-loader workers", self.loader_workers, 0)
-        check_whole("number of warm-up steps", self.warmup_steps, 0)
-        check_whole("number of micro-batches", self.micro_batches, 1)
+            raise ValueError(tr("The seed is {seed}. Give one below 2**63.", seed=self.seed))
+        check_whole(tr("gradient accumulation"), self.accumulation, 1)
+        check_whole(tr("number of data-loader workers"), self.loader_workers, 0)
+        check_whole(tr("number of warm-up steps"), self.warmup_steps, 0)
+        check_whole(tr("number of micro-batches"), self.micro_batches, 1)
         if self.learning_rate is not None:
-            check_positive("learning rate", self.learning_rate)
+            check_positive(tr("learning rate"), self.learning_rate)
         if self.weight_decay is not None and self.weight_decay != 0:
-            check_positive("weight decay", self.weight_decay)
+            check_positive(tr("weight decay"), self.weight_decay)
         if self.gradient_clip is not None:
-            check_positive("limit of the gradient norm", self.gradient_clip)
+            check_positive(tr("limit of the gradient norm"), self.gradient_clip)
         if self.patience is not None:
-            check_whole("patience of early stopping", self.patience, 1)
-        check_one_of("Precision", self.precision, PRECISIONS)
-        check_one_of("Schedule", self.schedule, SCHEDULES)
+            check_whole(tr("patience of early stopping"), self.patience, 1)
+        check_one_of(tr("Precision"), self.precision, PRECISIONS)
+        check_one_of(tr("Schedule"), self.schedule, SCHEDULES)
         for name in ("stop_on_nan", "compile"):
             check_flag(name.replace("_", " "), getattr(self, name))
 
@@ -103,10 +105,10 @@ class Checkpoints:
     """Whether to keep also the one with the lowest monitored loss: `val_loss`, or `loss` without validation."""
 
     def __post_init__(self) -> None:
-        check_one_of("The unit of checkpoints", self.unit, CHECKPOINT_UNITS)
-        check_whole("checkpoint interval", self.every, 1)
-        check_whole("number of checkpoints to keep", self.keep, 1)
-        check_flag("keeping of the best checkpoint", self.best)
+        check_one_of(tr("The unit of checkpoints"), self.unit, CHECKPOINT_UNITS)
+        check_whole(tr("checkpoint interval"), self.every, 1)
+        check_whole(tr("number of checkpoints to keep"), self.keep, 1)
+        check_flag(tr("keeping of the best checkpoint"), self.best)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +120,17 @@ class Recipe:
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_text("recipe name", self.name)
-        check_text("recipe path", self.path)
+        check_text(tr("recipe name"), self.name)
+        check_text(tr("recipe path"), self.path)
         for name, value in self.settings.items():
             if not isinstance(value, (bool, int, float, str, type(None))):
-                raise ValueError(f"Setting {name!r} is {value!r}. Give a number, a text, true, false or null.")  # noqa: TRY004
+                raise ValueError(  # noqa: TRY004
+                    tr(
+                        "Setting {name!r} is {value!r}. Give a number, a text, true, false or null.",
+                        name=name,
+                        value=value,
+                    )
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,12 +152,14 @@ class Script:
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.module):
-            raise ValueError("A script is given either as a file or as a module. Give one of them.")
+            raise ValueError(tr("A script is given either as a file or as a module. Give one of them."))
         if any("\0" in argument for argument in self.arguments):
-            raise ValueError(f"The script's arguments are {self.arguments!r}. Give texts without zero bytes.")
+            raise ValueError(
+                tr("The script's arguments are {arguments!r}. Give texts without zero bytes.", arguments=self.arguments)
+            )
         for name in (*self.environment, *self.inherited):
             if not name or "=" in name or "\0" in name:
-                raise ValueError(f"{name!r} cannot be a variable of the environment. Give NAME=VALUE.")
+                raise ValueError(tr("{name!r} cannot be a variable of the environment. Give NAME=VALUE.", name=name))
 
     @property
     def name(self) -> str:
@@ -172,7 +182,7 @@ class StopTimeouts:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            check_positive(f"stop timeout {item.name}", getattr(self, item.name))
+            check_positive(tr("stop timeout {name}", name=item.name), getattr(self, item.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,38 +195,47 @@ class ReleaseWatch:
     """Maximum seconds to wait for the memory; in almost all runs it is back within one."""
 
     def __post_init__(self) -> None:
-        check_whole("tolerance of the memory watch in MB", self.tolerance_mb, 0)
-        check_positive("time that the memory watch waits (--release-wait)", self.wait_s)
+        check_whole(tr("tolerance of the memory watch in MB"), self.tolerance_mb, 0)
+        check_positive(tr("time that the memory watch waits (--release-wait)"), self.wait_s)
 
 
 def check_whole(what: str, value: object, minimum: int) -> None:
     """Raise `ValueError` with a sentence unless this is a whole number of at least `minimum`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"The {what} is {value!r}. Give a whole number of at least {minimum}.")
+        raise ValueError(
+            tr(
+                "The {what} is {value!r}. Give a whole number of at least {minimum}.",
+                what=what,
+                value=value,
+                minimum=minimum,
+            )
+        )
 
 
 def check_positive(what: str, value: object) -> None:
     """Raise `ValueError` with a sentence unless this is a finite number above 0."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
-        raise ValueError(f"The {what} is {value!r}. Give a number greater than 0.")
+        raise ValueError(tr("The {what} is {value!r}. Give a number greater than 0.", what=what, value=value))
 
 
 def check_one_of(what: str, value: object, known: tuple[str, ...]) -> None:
     """Raise `ValueError` with a sentence unless this is one of the known texts."""
     if value not in known:
-        raise ValueError(f"{what} {value!r} is unknown. Choose one of: {', '.join(known)}.")
+        raise ValueError(
+            tr("{what} {value!r} is unknown. Choose one of: {known}.", what=what, value=value, known=", ".join(known))
+        )
 
 
 def check_flag(what: str, value: object) -> None:
     """Raise `ValueError` with a sentence unless this is true or false."""
     if not isinstance(value, bool):
-        raise ValueError(f"The setting {what} is {value!r}. Give true or false.")  # noqa: TRY004
+        raise ValueError(tr("The setting {what} is {value!r}. Give true or false.", what=what, value=value))  # noqa: TRY004
 
 
 def check_text(what: str, value: object) -> None:
     """Raise `ValueError` with a sentence unless this is a text that is not empty."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"The {what} is {value!r}. Give a text that is not empty.")
+        raise ValueError(tr("The {what} is {value!r}. Give a text that is not empty.", what=what, value=value))
 
 
 EscalationSteps = tuple[tuple[str, signal.Signals | None, float | None], ...]

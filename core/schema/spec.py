@@ -10,6 +10,7 @@ import reprlib
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..language import tr, tr_noop
 from .files import read_json, write_whole
 from .paths import NAME_FILE, SPEC_FILE
 from .settings import (
@@ -70,13 +71,13 @@ class RunSpec:
         for name in ("name", "framework", "strategy", "python", "working_dir"):
             check_text(name.replace("_", " "), getattr(self, name))
         for device in self.devices:
-            check_text("device id", device)
-        check_flag("allow open ports", self.allow_open_ports)
-        check_one_of("The way of naming GPUs to CUDA", self.cuda_ids, CUDA_IDS)
+            check_text(tr("device id"), device)
+        check_flag(tr("allow open ports"), self.allow_open_ports)
+        check_one_of(tr("The way of naming GPUs to CUDA"), self.cuda_ids, CUDA_IDS)
         if (self.recipe is None) == (self.script is None):
-            raise ValueError("A run trains either a recipe or a script. Give one of them.")
+            raise ValueError(tr("A run trains either a recipe or a script. Give one of them."))
         if (self.framework == SCRIPT) != (self.script is not None):
-            raise ValueError(f"A recipe has a framework, and a script has {SCRIPT!r} in its place.")
+            raise ValueError(tr("A recipe has a framework, and a script has {script!r} in its place.", script=SCRIPT))
 
     @property
     def own_recipe(self) -> Recipe:
@@ -97,12 +98,16 @@ class RunSpec:
         Raises `ValueError` with a sentence that names the field, or when a newer version wrote it.
         """
         if not isinstance(data, dict):
-            raise ValueError("It is not a JSON object.")  # noqa: TRY004 (the content is wrong, not the caller)
+            raise ValueError(tr("It is not a JSON object."))  # noqa: TRY004 (the content is wrong, not the caller)
         version = _value("int", data.get("version", VERSION), "version")
         if version > VERSION:
             raise ValueError(
-                f"It was written by a newer Trainyard (version {version}; this one reads up to {VERSION}). "
-                "Update Trainyard to open it."
+                tr(
+                    "It was written by a newer Trainyard (version {version}; this one reads up to {own}). "
+                    "Update Trainyard to open it.",
+                    version=version,
+                    own=VERSION,
+                )
             )
         return _part(cls, data)
 
@@ -113,9 +118,9 @@ def read_spec(run_dir: Path) -> RunSpec:
     try:
         spec = RunSpec.from_json(read_json(path))
     except OSError as error:
-        raise ValueError(f"{path} could not be read: {error.strerror}.") from error
+        raise ValueError(tr("{path} could not be read: {strerror}.", path=path, strerror=error.strerror)) from error
     except ValueError as error:
-        raise ValueError(f"{path} is not a valid spec. {error}") from error
+        raise ValueError(tr("{path} is not a valid spec. {error}", path=path, error=error)) from error
     name = given_name(run_dir)
     return replace(spec, name=name) if name else spec
 
@@ -141,12 +146,18 @@ _PARTS: dict[str, type] = {
 }
 _EXPECTED: dict[str, tuple[str, Callable[[object], bool]]] = {
     "str": ("a text", lambda value: isinstance(value, str)),
-    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "int": (tr_noop("a whole number"), lambda value: isinstance(value, int) and not isinstance(value, bool)),
     "float": ("a number", lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
-    "bool": ("true or false", lambda value: isinstance(value, bool)),
-    "tuple[str, ...]": ("a list of texts", lambda value: isinstance(value, (list, tuple)) and _are_texts(value)),
-    "Mapping[str, str]": ("an object of texts", lambda value: isinstance(value, dict) and _are_texts(value.values())),
-    "Mapping[str, SettingValue]": ("an object", lambda value: isinstance(value, dict)),
+    "bool": (tr_noop("true or false"), lambda value: isinstance(value, bool)),
+    "tuple[str, ...]": (
+        tr_noop("a list of texts"),
+        lambda value: isinstance(value, (list, tuple)) and _are_texts(value),
+    ),
+    "Mapping[str, str]": (
+        tr_noop("an object of texts"),
+        lambda value: isinstance(value, dict) and _are_texts(value.values()),
+    ),
+    "Mapping[str, SettingValue]": (tr_noop("an object"), lambda value: isinstance(value, dict)),
 }
 """By annotation of a field, what its JSON value has to be, in words and as a test."""
 
@@ -156,7 +167,7 @@ def _part(kind: type[Part], data: dict[str, Any], within: str = "") -> Part:
     items = fields(kind)  # type: ignore[arg-type]  # always one of our dataclasses
     needed = [item for item in items if item.default is MISSING and item.default_factory is MISSING]
     if missing := [f"{within}{item.name}" for item in needed if item.name not in data]:
-        raise ValueError(f"It lacks {', '.join(missing)}.")
+        raise ValueError(tr("It lacks {missing}.", missing=", ".join(missing)))
     known = [item for item in items if item.name in data]
     return kind(**{item.name: _value(str(item.type), data[item.name], within + item.name) for item in known})
 
@@ -166,9 +177,16 @@ def _value(annotation: str, value: Any, name: str) -> Any:  # noqa: ANN401 (JSON
     annotation, _, optional = annotation.partition(" | ")
     if optional and value is None:
         return None
-    expected, fits = _EXPECTED.get(annotation, ("an object", lambda found: isinstance(found, dict)))
+    expected, fits = _EXPECTED.get(annotation, (tr_noop("an object"), lambda found: isinstance(found, dict)))
     if not fits(value):
-        raise ValueError(f"Its field {name} is {reprlib.repr(value)} where {expected} is expected.")
+        raise ValueError(
+            tr(
+                "Its field {name} is {value} where {expected} is expected.",
+                name=name,
+                value=reprlib.repr(value),
+                expected=tr(expected),
+            )
+        )
     if annotation in _PARTS:
         return _part(_PARTS[annotation], value, f"{name}.")
     return tuple(value) if isinstance(value, list) else value

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.language import tr
 from core.runs.directory import remove_sockets
 from core.runs.facts import RunFacts, fold
 from core.runs.lock import already_running, cannot_resume, take
@@ -46,7 +47,10 @@ def claim(run_dir: Path) -> Lock:
         raise RunError(already_running(run_dir))
     if (run_dir / EVENTS / SUPERVISOR_EVENTS).exists():
         raise RunError(
-            f"Run {run_dir.name} has run before, and a run directory is used once. Start another run, or resume this."
+            tr(
+                "Run {run_dir} has run before, and a run directory is used once. Start another run, or resume this.",
+                run_dir=run_dir.name,
+            )
         )
     if take(run_dir / EVENTS) is None:  # the supervisor and its guard keep it
         raise RunError(already_running(run_dir))
@@ -71,7 +75,12 @@ def claim_again(run_dir: Path) -> tuple[Lock, RunFacts]:
     # The guard of a supervisor that was killed ends all processes of the run: it would end the new workers.
     while take(run_dir / EVENTS) is None:
         if time.monotonic() >= deadline:
-            raise RunError(f"Processes of run {run_dir.name} are still being terminated. Resume it in a moment.")
+            raise RunError(
+                tr(
+                    "Processes of run {run_dir} are still being terminated. Resume it in a moment.",
+                    run_dir=run_dir.name,
+                )
+            )
         time.sleep(NAP_S)
     return lock, facts
 
@@ -90,8 +99,8 @@ def clear(run_dir: Path) -> None:
     except OSError as error:
         raise RunError(
             not_written(
-                run_dir, error, if_full="Free some space, then resume the run again.",
-                otherwise="Change its permissions, then resume the run again.",
+                run_dir, error, if_full=tr("Free some space, then resume the run again."),
+                otherwise=tr("Change its permissions, then resume the run again."),
             )
         ) from error  # fmt: skip
 
@@ -106,8 +115,12 @@ def _terminate_remaining(run_dir: Path) -> None:
     run_id = run_dir.name
     if other := _namesake(run_dir):
         raise RunError(
-            f"{run_dir} cannot be resumed while {other} is running: both have the same name, by which their processes "
-            f"are found. Rename the folder {run_dir}, then resume it under its new name."
+            tr(
+                "{run_dir} cannot be resumed while {other} is running: both have the same name, by which their "
+                "processes are found. Rename the folder {run_dir}, then resume it under its new name.",
+                run_dir=run_dir,
+                other=other,
+            )
         )
     outcome = terminate(
         lambda: [ProcessTarget(process=each, run_id=run_id) for each in processes.tagged(run_id)], patience_s=PATIENCE_S
@@ -139,4 +152,9 @@ def _record(run_dir: Path, ended: Iterable[Terminated[ProcessTarget]]) -> None:
 
 def _still_running(run_dir: Path, left: tuple[StillRunning[ProcessTarget], ...]) -> str:
     names = first_names([f"pid {each.target.process.pid} {each.info.name or ''}".strip() for each in left])
-    return f"Run {run_dir.name} cannot be resumed while processes of it are left: {join_names(names)}. {left[0].why}"
+    return tr(
+        "Run {run_dir} cannot be resumed while processes of it are left: {names}. {why}",
+        run_dir=run_dir.name,
+        names=join_names(names),
+        why=left[0].why,
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from core.devices.device import Survey
 from core.devices.nvidia.preflight import TIMEOUT_S
 from core.errors import RunError
+from core.language import tr
 from core.schema.events import Writer
 from core.schema.paths import DEVICE_EVENTS, EVENTS
 
@@ -44,8 +45,10 @@ class DeviceLog:
         if gone and self._clock() >= deadline:  # the survey returns early once all readers have listed their devices
             raise RunError(_not_listed(gone, survey.banner))
         if gone:
-            reason = survey.banner or "It was there when it was chosen: check its power and its driver."
-            raise RunError(f"Device {', '.join(gone)} is not on this machine any more. {reason}")
+            reason = survey.banner or tr("It was there when it was chosen: check its power and its driver.")
+            raise RunError(
+                tr("Device {gone} is not on this machine any more. {reason}", gone=", ".join(gone), reason=reason)
+            )
         blocked = [by_id[name].blocked for name in self._device_ids if by_id[name].blocked]
         if blocked:
             raise RunError(" ".join(map(str, blocked)))
@@ -82,8 +85,8 @@ class DeviceLog:
 
 
 def _not_listed(names: Sequence[str], banner: str | None) -> str:
-    what = f"Device {', '.join(names)} was not listed within {TIMEOUT_S:g} s."
-    remedy = "An idle driver can take this long to wake up. Start the run again."
+    what = tr("Device {names} was not listed within {timeout_s:g} s.", names=", ".join(names), timeout_s=TIMEOUT_S)
+    remedy = tr("An idle driver can take this long to wake up. Start the run again.")
     return " ".join(sentence for sentence in (what, banner, remedy) if sentence)
 
 

@@ -6,6 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.schema.paths import EVENTS, RESERVE
 from core.system.mounts import mount_of
 
@@ -24,8 +25,12 @@ class DiskWatch:
         """Return in a sentence which disk was full when; the empty string if it was not."""
         if not self._sentence and self._is_full():
             mount = mount_of(self._run_dir)
-            disk = f"The disk of {self._run_dir}" if mount is None else f"The disk at {mount.point} ({mount.kind})"
-            self._sentence = f"{disk} was full at {time.strftime('%H:%M:%S')}."
+            disk = (
+                tr("The disk of {run_dir}", run_dir=self._run_dir)
+                if mount is None
+                else tr("The disk at {point} ({kind})", point=mount.point, kind=mount.kind)
+            )
+            self._sentence = tr("{disk} was full at {time}.", disk=disk, time=time.strftime("%H:%M:%S"))
         return self._sentence
 
     def _is_full(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
+from core.language import tr, tr_noop
 from core.launchers import local, loopback
 from core.launchers.loopback import LoopbackNetwork, NoLoopbackNetworkError
 from core.launchers.ranks import FETCH, fetcher
@@ -35,15 +36,15 @@ MAX_LINE = 300
 """Characters of the last line of output that a message quotes."""
 TRACEBACK = "Traceback (most recent call last):"
 RANK = re.compile(r"^\[rank\d+\]:[ ]?", re.MULTILINE)
-MISSING = (
+MISSING = tr_noop(
     "Output that the script printed from then on may be missing from the log, and its measurements from the curves. "
     "Free some space, then run it again."
 )
-LOST_READER = (
+LOST_READER = tr_noop(
     "The process that reads measurements from the script's output has ended, so the curves are no longer "
     "updated. The script continues, and its log is complete."
 )
-LOST_STORE = (
+LOST_STORE = tr_noop(
     "The process at which the script's PyTorch ranks meet has ended. If they wait for each other, stop the run, and "
     "start it again with --env TORCHELASTIC_USE_AGENT_STORE=False, so that rank 0 takes its place."
 )
@@ -177,7 +178,7 @@ class ScriptJob(Job):
         if self._spec.strategy == "per-device" and _leaves_port_to_us(self._spec):
             self._launcher.serve_store()
         if not self._metrics.wait():
-            raise RunError("The process that reads measurements did not start. Start the run again.")
+            raise RunError(tr("The process that reads measurements did not start. Start the run again."))
         return assignments
 
     def launch(self, assignment: RankAssignment) -> subprocess.Popen[bytes]:
@@ -219,10 +220,20 @@ class ScriptJob(Job):
         which = f" ({worker.name})" if worker.assignment.world_size > 1 else ""
         error = (trace or "").rstrip().rpartition("\n")[2].strip().rstrip(".")
         last = printed.rstrip().rpartition("\n")[2].strip()[:MAX_LINE].rstrip(".")
-        why = f": {error}." if error else f". Its last line of output: {last}." if last else ". It printed nothing."
+        program, code = f"{self._name}{which}", worker.exit_code
+        if error:
+            text = tr("{program} ended with exit code {code}: {error}.", program=program, code=code, error=error)
+        elif last:
+            text = tr(
+                "{program} ended with exit code {code}. Its last line of output: {line}.",
+                program=program,
+                code=code,
+                line=last,
+            )
+        else:
+            text = tr("{program} ended with exit code {code}. It printed nothing.", program=program, code=code)
         full = self._disk.poll()
-        why += f" {full} That may be why." if full else ""
-        return f"{self._name}{which} ended with exit code {worker.exit_code}{why}", trace
+        return f"{text} {full} {tr('That may be why.')}" if full else text, trace
 
     def close(self) -> None:
         """End the process that reads measurements, and the one at which ranks meet."""

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from core.catalog.strategies import strategy_of
+from core.language import tr, tr_plural
 from core.memory_watch.verdict import enumerated
 from core.memory_watch.watch import HostProcesses, MemoryWatch
 from core.runs.facts import ALL_ENDED
@@ -131,7 +132,12 @@ def _step(watch: MemoryWatch, write: Callable[..., None], is_hurried: Callable[[
 
 
 def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
-    one = len(signalled) == 1
-    all_of_them = ALL_ENDED if len(signalled) > MAX_NAMES else ""
-    what = "A process outlived its worker and was" if one else "Processes outlived their worker and were"
-    return f"{what} sent {number.name}: {enumerated(each.words for each in signalled)}.{all_of_them}"
+    all_of_them = tr(ALL_ENDED) if len(signalled) > MAX_NAMES else ""
+    text = tr_plural(
+        "A process outlived its worker and was sent {signal}: {processes}.",
+        "Processes outlived their worker and were sent {signal}: {processes}.",
+        len(signalled),
+        signal=number.name,
+        processes=enumerated(each.words for each in signalled),
+    )
+    return f"{text}{all_of_them}"

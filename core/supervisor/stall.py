@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from core.language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -58,14 +60,20 @@ class StallWatch:
         percent = {sample.device_id: sample.utilisation_percent for sample in survey.samples}
         labels = {device.id: device.label for device in survey.devices}
         known = [each for each in self._device_ids if percent.get(each) is not None and each in labels]
-        return ", ".join(f"{labels[each]} at {percent[each]:.0f} %" for each in known)
+        return ", ".join(tr("{label} at {percent:.0f} %", label=labels[each], percent=percent[each]) for each in known)
 
 
 def _sentence(step: int | None, still_s: float, busy: str) -> str:
     since = time.strftime("%H:%M:%S", time.localtime(time.time() - still_s))
-    which = f"since step {step} at {since}" if step is not None else f"since training began at {since}"
+    which = (
+        tr("since step {step} at {since}", step=step, since=since)
+        if step is not None
+        else tr("since training began at {since}", since=since)
+    )
     devices = f" ({busy})" if busy else ""
-    return (
-        f"No step has been reported {which}, but all processes are running{devices}. A process may be waiting for data "
-        "or for another process; a long validation looks the same. If training does not continue, stop the run."
+    return tr(
+        "No step has been reported {which}, but all processes are running{devices}. A process may be waiting for data "
+        "or for another process; a long validation looks the same. If training does not continue, stop the run.",
+        which=which,
+        devices=devices,
     )

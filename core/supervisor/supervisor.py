@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.catalog.strategies import strategy_of
 from core.errors import RunError
+from core.language import tr, tr_noop
 from core.launchers import local, ranks
 from core.runs.facts import RunFacts, fold
 from core.runs.failures import KERNEL_KILLED
@@ -59,7 +60,7 @@ SERVER_STEPS = (("SIGTERM", signal.SIGTERM, 3.0), ("SIGKILL", signal.SIGKILL, No
 """How workers that serve others are stopped once no others are left; see `escalation_steps`."""
 KILLED_S = 2.0
 """Seconds to wait for processes after SIGKILL: they are gone by then, or not soon."""
-NO_PROC = (
+NO_PROC = tr_noop(
     "No process can be seen here, since nothing is mounted on /proc: a run's processes could not be terminated. "
     "Mount it (mount -t proc proc /proc, as root), then start the run again."
 )
@@ -108,7 +109,7 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 (the outer border)
             from traceback import format_exc  # imported here, since it is hardly ever needed
 
-            self._abort(f"Trainyard's supervisor failed: {error!r}. Please report this.", format_exc())
+            self._abort(tr("Trainyard's supervisor failed: {error!r}. Please report this.", error=error), format_exc())
         finally:
             self._tidy()
 
@@ -228,7 +229,10 @@ class Supervisor:
             pids = ", ".join(str(worker.process.pid) for worker in self._workers.working if not worker.serves)
             self._events.write(
                 "notice",
-                text=f"Training is done, but these processes did not exit and are being terminated: pid {pids}.",
+                text=tr(
+                    "Training is done, but these processes did not exit and are being terminated: pid {pids}.",
+                    pids=pids,
+                ),
             )
             self._escalation.begin("SIGTERM")
 
@@ -346,21 +350,26 @@ class Supervisor:
 def _folder_is_gone(run_dir: Path, folder: int) -> str:
     """Return why there is nothing at the path of the run's open folder."""
     if not os.fstat(folder).st_nlink:
-        return f"The run's folder {run_dir} was removed while it trained."
+        return tr("The run's folder {run_dir} was removed while it trained.", run_dir=run_dir)
     try:
-        where = f" to {os.readlink(f'/proc/self/fd/{folder}')}"  # noqa: PTH115 (the kernel's answer)
+        where = tr(" to {folder}", folder=os.readlink(f"/proc/self/fd/{folder}"))  # noqa: PTH115 (the kernel's answer)
     except OSError:
         where = ""
-    return (
-        f"The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
-        "Rename the folder of a run only after its end."
+    return tr(
+        "The run's folder {run_dir} was renamed{where} while it trained, so the run cannot write there any more. "
+        "Rename the folder of a run only after its end.",
+        run_dir=run_dir,
+        where=where,
     )
 
 
 def _cannot_launch(spec: RunSpec, error: OSError) -> str:
-    return (
-        f"The workers could not be started: {error.strerror}. "
-        f"Check the interpreter {spec.python} and the working folder {spec.working_dir}."
+    return tr(
+        "The workers could not be started: {strerror}. "
+        "Check the interpreter {python} and the working folder {working_dir}.",
+        strerror=error.strerror,
+        python=spec.python,
+        working_dir=spec.working_dir,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.devices.reader import PROCESSES_S
+from core.language import tr_plural
 from core.runs.facts import UntickedDeviceUse
 from core.text import first_names, join_names
 
@@ -63,10 +64,13 @@ def _whole_gpus(ticked: Collection[str], devices: Sequence[Device]) -> set[str]:
 
 
 def _sentence(pids: Sequence[int], device: Device) -> str:
-    processes, are = ("Process", "is") if len(pids) == 1 else ("Processes", "are")
-    which = join_names(first_names([str(pid) for pid in pids]))
-    return (
-        f"{processes} {which} of this run {are} on {device.label} ({device.name}), "
-        "which was not ticked. "
-        "Stop the run; check the recipe for device numbers."
+    return tr_plural(
+        "Process {pids} of this run is on {label} ({name}), which was not ticked. "
+        "Stop the run; check the recipe for device numbers.",
+        "Processes {pids} of this run are on {label} ({name}), which was not ticked. "
+        "Stop the run; check the recipe for device numbers.",
+        len(pids),
+        pids=join_names(first_names([str(pid) for pid in pids])),
+        label=device.label,
+        name=device.name,
     )

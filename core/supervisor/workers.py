@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.schema.events import Event, Tail
 from core.schema.paths import EVENTS, worker_events
 from core.system import processes
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from core.system.processes import ProcessId
 
 
-ROLES = {"chief": "The chief", "ps": "The parameter server", "fetch": "The process that fetches data"}
+ROLES = {
+    "chief": tr_noop("The chief"),
+    "ps": tr_noop("The parameter server"),
+    "fetch": tr_noop("The process that fetches data"),
+}
 STUCK_AFTER_S = 10.0
 """Seconds after SIGKILL after which a worker counts as stuck inside the kernel, and is no longer waited for."""
 
@@ -83,8 +88,8 @@ class Worker:
     @property
     def name(self) -> str:
         """Its name in a sentence."""
-        name = ROLES.get(self.assignment.role, f"Worker {self.assignment.rank}")
-        return f"{name} on {self.device}" if self.device else name
+        name = ROLES.get(self.assignment.role, tr("Worker {rank}", rank=self.assignment.rank))
+        return tr("{name} on {device}", name=name, device=self.device) if self.device else name
 
 
 class WorkerGroup:
@@ -222,9 +227,15 @@ def describe(worker: Worker) -> str:
         return f"{name}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
     if code < 0:
         number = signal.Signals(-code).name
-        hint = " The machine may have run out of memory: look into the kernel's log." if number == "SIGKILL" else ""
-        return f"{name} was ended by {number}, which this run did not send.{hint}"
-    return f"{name} ended with exit code {code} before its training was done. The end of the log may say why."
+        hint = tr(" The machine may have run out of memory: look into the kernel's log.") if number == "SIGKILL" else ""
+        return tr(
+            "{name} was ended by {signal}, which this run did not send.{hint}", name=name, signal=number, hint=hint
+        )
+    return tr(
+        "{name} ended with exit code {code} before its training was done. The end of the log may say why.",
+        name=name,
+        code=code,
+    )
 
 
 def _informative_line(message: str) -> str:

@@ -7,6 +7,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
+from ..language import tr
 from ..schema import checkpoint, paths
 from ..schema.checkpoint import BrokenCheckpointError, TrainingPosition
 from ..schema.files import FULL
@@ -63,12 +64,20 @@ class CheckpointStore:
                 continue
             if faults:
                 self._context.notice(
-                    f"Skipped broken checkpoints: {', '.join(faults)}. Training went on from step {position.step}."
+                    tr(
+                        "Skipped broken checkpoints: {faults}. Training went on from step {step}.",
+                        faults=", ".join(faults),
+                        step=position.step,
+                    )
                 )
             return at
         raise ValueError(
-            f"All checkpoints of this run are broken: {', '.join(faults)}. Restore the files in {every[0].parent}, "
-            "or remove them to train from the start."
+            tr(
+                "All checkpoints of this run are broken: {faults}. Restore the files in {folder}, "
+                "or remove them to train from the start.",
+                faults=", ".join(faults),
+                folder=every[0].parent,
+            )
         )
 
     def write(self, position: TrainingPosition, reason: str) -> bool:
@@ -155,8 +164,11 @@ class CheckpointStore:
         removed = before - len(checkpoint.folders(self._run_dir))
         if removed:
             self._context.notice(
-                f"The disk is full: older ones of the last {kept.keep} checkpoints were removed to make room for new "
-                "ones. Free some space, or keep fewer checkpoints."
+                tr(
+                    "The disk is full: older ones of the last {count} checkpoints were removed to make room for new "
+                    "ones. Free some space, or keep fewer checkpoints.",
+                    count=kept.keep,
+                )
             )
         return removed
 
@@ -165,9 +177,14 @@ class CheckpointStore:
         fault, self._fault = self._fault, None
         if fault is not None and (requested or not self._failing):
             self._context.notice(
-                f"The checkpoint at step {position.step} could not be written to {self._run_dir / paths.CHECKPOINTS}: "
-                f"{fault.strerror or fault}. The next checkpoint is tried when it is due. "
-                "Earlier checkpoints are kept."
+                tr(
+                    "The checkpoint at step {step} could not be written to {folder}: "
+                    "{error}. The next checkpoint is tried when it is due. "
+                    "Earlier checkpoints are kept.",
+                    step=position.step,
+                    folder=self._run_dir / paths.CHECKPOINTS,
+                    error=fault.strerror or fault,
+                )
             )
         self._failing = fault is not None
 

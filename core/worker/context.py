@@ -11,6 +11,7 @@ from enum import IntFlag
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..language import tr
 from ..schema.events import Writer, metrics_line
 from ..schema.paths import CONTROL, EVENTS, worker_events
 from ..schema.spec import RunSpec, read_spec
@@ -133,7 +134,13 @@ class Context:
         """Record a notice if the batch size is larger than the training data, which have so many items."""
         size = self.training.batch_size
         if size > items and not self.rank:
-            self.notice(f"The batch size is {size}, but there are only {items} items: each step uses all of them.")
+            self.notice(
+                tr(
+                    "The batch size is {size}, but there are only {items} items: each step uses all of them.",
+                    size=size,
+                    items=items,
+                )
+            )
 
     def requests(self) -> Request:
         """Return the pending requests. This costs a system call: call it a few times a second, not per step."""
@@ -184,4 +191,4 @@ def _message(error: BaseException) -> str:
     try:
         return str(error) or type(error).__name__
     except Exception as another:  # noqa: BLE001 (a user's exception may fail even in __str__)
-        return f"(its message cannot be shown: {type(another).__name__})"
+        return tr("(its message cannot be shown: {kind})", kind=type(another).__name__)

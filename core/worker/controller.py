@@ -7,6 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ..language import tr, tr_plural
 from ..schema.checkpoint import TrainingPosition
 from .checkpoint_store import CheckpointStore
 from .context import REPORT_EVERY_S, Request
@@ -126,7 +127,7 @@ class TrainingController:
         if self._context.rank == 0 and (position is not None or self._context.resumed):
             self._context.record_rewind(self._reporter.steps)
         if self._context.rank == 0 and position is None and self._context.resumed:
-            self._context.notice("The run has no checkpoint to resume from. Training starts from the beginning.")
+            self._context.notice(tr("The run has no checkpoint to resume from. Training starts from the beginning."))
         # Everything loaded so far stays to the end. Frozen, it is skipped by garbage collection: a framework has
         # hundreds of thousands of objects, and the process exits in a tenth of a second instead of one second.
         gc.freeze()
@@ -306,10 +307,17 @@ class TrainingController:
     def _report_early_stop(self) -> None:
         if self._context.rank == 0:
             self._context.notice(
-                f"Early stopping after epoch {self.epoch}: the loss has not been better than {self._best:.6g} for "
-                f"{self._since_best} {'epoch' if self._since_best == 1 else 'epochs'}."
+                tr_plural(
+                    "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for "
+                    "{count} epoch.",
+                    "Early stopping after epoch {epoch}: the loss has not been better than {best:.6g} for "
+                    "{count} epochs.",
+                    self._since_best,
+                    epoch=self.epoch,
+                    best=self._best,
+                )
                 if math.isfinite(self._best)
-                else f"Early stopping after epoch {self.epoch}: no epoch so far had a finite loss."
+                else tr("Early stopping after epoch {epoch}: no epoch so far had a finite loss.", epoch=self.epoch)
             )
 
     @property
@@ -348,8 +356,12 @@ class TrainingController:
     def _continue_from(self, position: TrainingPosition) -> None:
         if position.steps_per_epoch != self._per_epoch:
             raise ValueError(
-                f"The checkpoint was written with {position.steps_per_epoch} steps per epoch, but now there are "
-                f"{self._per_epoch}: the data have changed. Restore the data, or start a new run."
+                tr(
+                    "The checkpoint was written with {steps_per_epoch} steps per epoch, but now there are "
+                    "{per_epoch}: the data have changed. Restore the data, or start a new run.",
+                    steps_per_epoch=position.steps_per_epoch,
+                    per_epoch=self._per_epoch,
+                )
             )
         self.epoch, self._reporter.steps = position.epoch, position.step
         self._restored = (position.step, position.epoch)

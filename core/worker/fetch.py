@@ -13,6 +13,8 @@ import socket
 import traceback
 from typing import TYPE_CHECKING
 
+from ..language import tr
+
 if TYPE_CHECKING:
     from ..schema.rank import RankAssignment
     from .context import Context
@@ -38,8 +40,13 @@ def _call_model(recipe: LoadedRecipe, context: Context) -> None:
     except Exception as error:  # noqa: BLE001 (user code may raise anything)
         traceback.print_exc()
         context.notice(
-            f"model() of {recipe.name} failed in the process that fetches data, which has no GPU "
-            f"({type(error).__name__}: {error}). The workers call it again, without a network."
+            tr(
+                "model() of {recipe} failed in the process that fetches data, which has no GPU "
+                "({kind}: {error}). The workers call it again, without a network.",
+                recipe=recipe.name,
+                kind=type(error).__name__,
+                error=error,
+            )
         )
 
 
@@ -64,9 +71,10 @@ def explain(error: BaseException, assignment: RankAssignment) -> str | None:
         seen = seen.__cause__ or seen.__context__
     if seen is None:
         return None
-    return (
-        f"The recipe contacts another computer ({error}), but workers of this strategy have no network while they "
-        "train. Let train_data(), val_data() or model() keep what it downloads in a file, or choose strategy mirrored."
+    return tr(
+        "The recipe contacts another computer ({error}), but workers of this strategy have no network while they "
+        "train. Let train_data(), val_data() or model() keep what it downloads in a file, or choose strategy mirrored.",
+        error=error,
     )
 
 

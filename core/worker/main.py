@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+from ..language import tr
 from ..schema.events import RecordError
 from ..schema.rank import RankAssignment
 from . import deadman, fetch
@@ -77,8 +78,14 @@ def _import_strategy(context: Context) -> Any:  # noqa: ANN401 (the strategy's m
     except Exception as error:  # (whatever a broken installation raises)
         name = context.spec.framework
         raise FrameworkError(
-            f"{name} could not be imported by {sys.executable}: {type(error).__name__}: {error}. "
-            f"Install {name} there again, or repair the package that the error names."
+            tr(
+                "{name} could not be imported by {executable}: {kind}: {error}. "
+                "Install {name} there again, or repair the package that the error names.",
+                name=name,
+                executable=sys.executable,
+                kind=type(error).__name__,
+                error=error,
+            )
         ) from error
     finally:
         gc.enable()

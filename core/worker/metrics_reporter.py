@@ -6,6 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..language import tr
 from .context import REPORT_EVERY_S
 
 if TYPE_CHECKING:
@@ -198,10 +199,16 @@ class MetricsReporter:
         step = first + at
         rate = self.rate_of_step(step) if self.rate_of_step is not None else self._learning_rate
         became = "NaN" if math.isnan(loss) else "infinite"
-        what = f"The loss became {became} at step {step}{f' (learning rate {rate:g})' if rate else ''}."
-        advice = "Try a lower rate, warm-up or gradient clipping, and check the data for NaN."
+        what = (
+            tr("The loss became {value} at step {step} (learning rate {rate:g}).", value=became, step=step, rate=rate)
+            if rate
+            else tr("The loss became {value} at step {step}.", value=became, step=step)
+        )
+        advice = tr("Try a lower rate, warm-up or gradient clipping, and check the data for NaN.")
         if self._context.training.stop_on_nan:
-            raise NotFiniteError(f"{what} The run ended there, as its setting “Stop on NaN” says. {advice}")
+            raise NotFiniteError(
+                tr("{what} The run ended there, as its setting “Stop on NaN” says. {advice}", what=what, advice=advice)
+            )
         if not self._reported_nan:
             self._reported_nan = True
             self._context.notice(f"{what} {advice}")

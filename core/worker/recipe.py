@@ -9,6 +9,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..language import tr, tr_noop
 from ..schema.settings import RUN_KEYWORDS
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ class LoadedRecipe:
         metrics: dict[str, Any] = self.call("metrics") if self.has("metrics") else {}
         if "loss" in metrics:
             raise ValueError(
-                f"metrics() of {self.name} has a metric called loss, which is the loss's own name. Rename it."
+                tr(
+                    "metrics() of {name} has a metric called loss, which is the loss's own name. Rename it.",
+                    name=self.name,
+                )
             )
         return metrics
 
@@ -72,8 +76,13 @@ class LoadedRecipe:
 def cannot_place(recipe: str, devices: int, reason: str) -> ValueError:
     """Return the error for a model that cannot be divided over several devices in one process."""
     return ValueError(
-        f"The model of {recipe} cannot be placed on {devices} devices because {reason}. Tick fewer devices, or give "
-        "the recipe a function placed_model(devices), which returns the model with its parts on these devices."
+        tr(
+            "The model of {recipe} cannot be placed on {devices} devices because {reason}. Tick fewer devices, or give "
+            "the recipe a function placed_model(devices), which returns the model with its parts on these devices.",
+            recipe=recipe,
+            devices=devices,
+            reason=reason,
+        )
     )
 
 
@@ -90,16 +99,23 @@ def _check_call(name: str, function: Callable[..., Any], arguments: tuple[object
     ]
     given = len(arguments)
     if len(wanted) > given and any(each not in RUN_KEYWORDS for each in wanted[given:]):
-        takes = "the parameters" if given else "no arguments"
+        takes = tr("the parameters") if given else tr("no arguments")
         raise TypeError(
-            f"{name}() of {path} needs {', '.join(wanted)}, but it is called with {takes}. Every other argument "
-            f"needs a default. {WHAT_TO_RETURN.get(name, '')}".strip()
+            tr(
+                "{name}() of {path} needs {wanted}, but it is called with {takes}. Every other argument "
+                "needs a default. {remedy}",
+                name=name,
+                path=path,
+                wanted=", ".join(wanted),
+                takes=takes,
+                remedy=tr(WHAT_TO_RETURN.get(name, "")),
+            ).strip()
         )
 
 
 WHAT_TO_RETURN = {
-    "loss": "It must return the loss function, which takes (output, target).",
-    "metrics": "It must return a dict of names and functions of (output, target).",
+    "loss": tr_noop("It must return the loss function, which takes (output, target)."),
+    "metrics": tr_noop("It must return a dict of names and functions of (output, target)."),
 }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from ...language import tr
 from ..controller import TrainingController
 from ..tensorflow._build import call
 from ..tensorflow._loop import Reporter, learning_rate
@@ -67,7 +68,7 @@ def _compile(task: Task, context: Context, cut: Cut, gradient: Gradient | None) 
         jit_compile=context.training.compile and cut.replicas == 1,
     )
     if context.training.compile and cut.replicas == 1 and not task.model.jit_compile:
-        context.notice("Keras reports that XLA cannot compile this model. It is trained without compiling.")
+        context.notice(tr("Keras reports that XLA cannot compile this model. It is trained without compiling."))
     # Set on the instance, so that its class and a `train_step` of the recipe's own stay unchanged.
     task.model.train_step = train_step(task, context, cut, gradient)
     if cut.replicas == 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from ...language import tr
 from ..tensorflow._step import Passes, Update, add_gradients
 from ._data import part
 
@@ -93,6 +94,9 @@ class CutPasses(Passes):
 def _require_keras_step(model: keras.Model) -> None:
     if type(model).train_step is not keras.Model.train_step:
         raise ValueError(
-            f"model() returned a {type(model).__name__} with a train_step of its own, which cannot weight the parts of "
-            "a batch. Train it on one device, without gradient accumulation and gradient clipping."
+            tr(
+                "model() returned a {kind} with a train_step of its own, which cannot weight the parts of "
+                "a batch. Train it on one device, without gradient accumulation and gradient clipping.",
+                kind=type(model).__name__,
+            )
         )

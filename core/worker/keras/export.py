@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import keras
 import numpy as np
 
+from ...language import tr
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -59,7 +61,13 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
     """
     model = recipe.call("model")
     if not isinstance(model, keras.Model):
-        raise TypeError(f"model() of {recipe.name} returned {type(model).__name__}. Return a keras.Model.")
+        raise TypeError(
+            tr(
+                "model() of {recipe} returned {kind}. Return a keras.Model.",
+                recipe=recipe.name,
+                kind=type(model).__name__,
+            )
+        )
     if not model.built:
         _build(model, recipe)
     fill(model, checkpoint)
@@ -90,20 +98,32 @@ def fill(model: keras.Model, checkpoint: Path) -> None:
     """
     path = checkpoint / WEIGHTS
     if not path.exists():
-        raise ValueError(f"Checkpoint {checkpoint.name} has no weights of a whole model.")
+        raise ValueError(tr("Checkpoint {checkpoint} has no weights of a whole model.", checkpoint=checkpoint.name))
     with np.load(path, allow_pickle=False) as file:
         saved = sorted((int(key.partition(":")[0]), key.partition(":")[2], file[key]) for key in file.files)
     fault = _difference(model, saved)
     if fault:
-        raise ValueError(f"Checkpoint {checkpoint.name} is of another model: {fault}. Undo the changes to the recipe.")
+        raise ValueError(
+            tr(
+                "Checkpoint {checkpoint} is of another model: {fault}. Undo the changes to the recipe.",
+                checkpoint=checkpoint.name,
+                fault=fault,
+            )
+        )
     model.set_weights([array for _, _, array in saved])
 
 
 def _difference(model: keras.Model, saved: list[tuple[int, str, np.ndarray]]) -> str:
     """Describe the first weight that does not fit; return the empty string if all do."""
     if len(saved) != len(model.weights):
-        return f"it has {len(saved)} weights, this model {len(model.weights)}"
+        return tr("it has {count} weights, this model {own}", count=len(saved), own=len(model.weights))
     for (_, path, array), weight in zip(saved, model.weights, strict=True):
         if array.shape != tuple(weight.shape):
-            return f"its {path} has the shape {array.shape}, this model's {weight.path} {tuple(weight.shape)}"
+            return tr(
+                "its {path} has the shape {shape}, this model's {own} {own_shape}",
+                path=path,
+                shape=array.shape,
+                own=weight.path,
+                own_shape=tuple(weight.shape),
+            )
     return ""

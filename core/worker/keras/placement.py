@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ...language import tr
 from ..tensorflow._build import build
 from ..tensorflow._devices import claim
 from ..tensorflow._placing import placed_model, record_parts
@@ -22,7 +23,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     devices = claim(context)
     if context.training.compile:
-        raise ValueError("XLA compiles for one device, and this model is on several. Switch compiling off.")
+        raise ValueError(tr("XLA compiles for one device, and this model is on several. Switch compiling off."))
     with tf.device(devices[0]):  # for everything that is not placed
         task = build(recipe, context, make_model=partial(placed_model, recipe, context, devices))
     record_parts(context, task.model, devices)

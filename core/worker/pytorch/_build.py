@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from ...language import tr, tr_plural
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ._data import Batches, as_dataset, share_socket_folder
 from ._loop import Task
@@ -69,7 +70,14 @@ def build_model(recipe: LoadedRecipe, function: str, seed: int, *arguments: obje
     seed_everything(seed)
     model = recipe.call(function, *arguments)
     if not isinstance(model, nn.Module):
-        raise TypeError(f"{function}() of {recipe.name} returned {type(model).__name__}. Return a torch.nn.Module.")
+        raise TypeError(
+            tr(
+                "{function}() of {recipe} returned {kind}. Return a torch.nn.Module.",
+                function=function,
+                recipe=recipe.name,
+                kind=type(model).__name__,
+            )
+        )
     return model
 
 
@@ -142,13 +150,18 @@ def claim_device(context: Context) -> torch.device:
     if assignment.kind == "cpu":
         if gpus:
             raise RuntimeError(
-                f"This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this."
+                tr("This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this.", gpus=gpus)
             )
         return torch.device("cpu")
     if gpus != ticked:
         raise RuntimeError(
-            f"This worker sees {gpus} CUDA {'device' if gpus == 1 else 'devices'}, but {ticked} "
-            f"{'was' if ticked == 1 else 'were'} chosen ({', '.join(assignment.devices)}). {_cuda_advice()}"
+            tr(
+                "This worker sees {seen}, but {chosen} ({devices}). {advice}",
+                seen=tr_plural("{count} CUDA device", "{count} CUDA devices", gpus),
+                chosen=tr_plural("{count} was chosen", "{count} were chosen", ticked),
+                devices=", ".join(assignment.devices),
+                advice=_cuda_advice(),
+            )
         )
     device = torch.device("cuda", assignment.rank)
     torch.cuda.set_device(device)
@@ -157,8 +170,8 @@ def claim_device(context: Context) -> torch.device:
 
 def _cuda_advice() -> str:
     if torch.version.cuda is None and torch.version.hip is None:
-        return f"PyTorch {torch.__version__} is built without CUDA: install a build that has it."
-    return "Check that the driver fits this PyTorch: python -c 'import torch; torch.cuda.init()' says why."
+        return tr("PyTorch {version} is built without CUDA: install a build that has it.", version=torch.__version__)
+    return tr("Check that the driver fits this PyTorch: python -c 'import torch; torch.cuda.init()' says why.")
 
 
 def _dataset(recipe: LoadedRecipe, function: str, seed: int) -> Dataset[Any] | None:

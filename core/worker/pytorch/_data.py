@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
+from ...language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -41,12 +43,22 @@ def as_dataset(data: object, function: str) -> Dataset[Any]:
         return _tensor_dataset(data, function)
     if isinstance(data, IterableDataset) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise TypeError(
-            f"{function}() returned {type(data).__name__}. Return a map-style torch Dataset "
-            "(with __len__ and __getitem__) or a tuple of tensors, inputs first, target last."
+            tr(
+                "{function}() returned {kind}. Return a map-style torch Dataset "
+                "(with __len__ and __getitem__) or a tuple of tensors, inputs first, target last.",
+                function=function,
+                kind=type(data).__name__,
+            )
         )
     dataset: Dataset[Any] = cast("Dataset[Any]", data)  # it need not be a subclass
     if len(dataset) == 0:  # type: ignore[arg-type]  # has __len__, as just checked
-        raise ValueError(f"{function}() returned an empty {type(data).__name__}. There is nothing to train on.")
+        raise ValueError(
+            tr(
+                "{function}() returned an empty {kind}. There is nothing to train on.",
+                function=function,
+                kind=type(data).__name__,
+            )
+        )
     return dataset
 
 
@@ -54,13 +66,21 @@ def _tensor_dataset(data: Sequence[Any], function: str) -> TensorDataset:
     kinds = ", ".join(type(part).__name__ for part in data)
     if len(data) < 2 or not all(isinstance(part, torch.Tensor) for part in data):
         raise TypeError(
-            f"{function}() returned ({kinds}). Return two or more tensors, inputs first, target last; "
-            "torch.from_numpy() makes a tensor of an array."
+            tr(
+                "{function}() returned ({kinds}). Return two or more tensors, inputs first, target last; "
+                "torch.from_numpy() makes a tensor of an array.",
+                function=function,
+                kinds=kinds,
+            )
         )
     sizes = [len(part) for part in data]
     if len(set(sizes)) > 1 or not sizes[0]:
         raise ValueError(
-            f"{function}() returned tensors of {sizes} items. Return as many targets as inputs, at least one."
+            tr(
+                "{function}() returned tensors of {sizes} items. Return as many targets as inputs, at least one.",
+                function=function,
+                sizes=sizes,
+            )
         )
     return TensorDataset(*data)
 
@@ -69,10 +89,18 @@ def _checked(batch: object) -> Sequence[Tensor]:
     """Return a batch of a data loader. Raises `TypeError` unless it is (inputs ..., target)."""
     if isinstance(batch, (tuple, list)) and len(batch) > 1 and all(isinstance(part, torch.Tensor) for part in batch):
         return batch
-    kinds = f" of {', '.join(type(part).__name__ for part in batch)}" if isinstance(batch, (tuple, list)) else ""
+    kinds = (
+        tr(" of {kinds}", kinds=", ".join(type(part).__name__ for part in batch))
+        if isinstance(batch, (tuple, list))
+        else ""
+    )
     raise TypeError(
-        f"A batch of the dataset has the type {type(batch).__name__}{kinds}. "
-        "Each item must be a tuple of two or more tensors or numbers: the model's inputs first, the target last."
+        tr(
+            "A batch of the dataset has the type {kind}{kinds}. "
+            "Each item must be a tuple of two or more tensors or numbers: the model's inputs first, the target last.",
+            kind=type(batch).__name__,
+            kinds=kinds,
+        )
     )
 
 

@@ -12,6 +12,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 
+from ...language import tr
 from ._distributed import broadcast_object
 from ._saver import MODEL, OPTIMIZER, does_not_fit, random_file, random_states, read, set_random_states, write
 
@@ -65,8 +66,15 @@ class ShardedSaver:
         wanted = {name: value.shape for name, value in self._model.state_dict().items()}
         for name, shape in wanted.items():
             if name not in found:
-                raise ValueError(f"it has no {name}")
+                raise ValueError(tr("it has no {name}", name=name))
             if found[name].shape != shape:
-                raise ValueError(f"{name} has the shape {tuple(found[name].shape)} instead of {tuple(shape)}")
+                raise ValueError(
+                    tr(
+                        "{name} has the shape {shape} instead of {own_shape}",
+                        name=name,
+                        shape=tuple(found[name].shape),
+                        own_shape=tuple(shape),
+                    )
+                )
         for name in found.keys() - wanted.keys():
-            raise ValueError(f"this model has no {name}")
+            raise ValueError(tr("this model has no {name}", name=name))

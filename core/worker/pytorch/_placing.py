@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ...language import tr
 from ..recipe import cannot_place
 from .stages.cost import tensors
 from .stages.cut import is_sequential, layers_of, split_evenly, split_points, too_few_parts
@@ -25,7 +26,9 @@ def place_in_order(model: nn.Module, devices: Sequence[torch.device], recipe: st
     Raises `ValueError` for a model that cannot be divided.
     """
     if not is_sequential(model):
-        raise cannot_place(recipe, len(devices), f"its class is {type(model).__name__}, not nn.Sequential")
+        raise cannot_place(
+            recipe, len(devices), tr("its class is {kind}, not nn.Sequential", kind=type(model).__name__)
+        )
     layers = [layer for _, layer in layers_of(model)]
     allowed = split_points(layers)
     sizes = [sum(each.numel() for each in layer.parameters()) for layer in layers]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...language import tr
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -92,6 +94,10 @@ def does_not_fit(folder: Path, error: Exception) -> ValueError:
     lines = [line.strip() for line in str(error).strip().splitlines()]
     detail = lines[1] if len(lines) > 1 else lines[0]
     return ValueError(
-        f"Checkpoint {folder.name} is of another model or optimizer: {detail.rstrip('.')}. "
-        "Undo the changes to the recipe, or start a new run."
+        tr(
+            "Checkpoint {folder} is of another model or optimizer: {detail}. "
+            "Undo the changes to the recipe, or start a new run.",
+            folder=folder.name,
+            detail=detail.rstrip("."),
+        )
     )

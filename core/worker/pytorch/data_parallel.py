@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from ...language import tr
 from ..controller import TrainingController
 from ._build import build
 from ._loop import Reporter, Validation, learning_rate, passes, updater
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until a stop or a pause is requested."""
     if context.training.compile:
-        raise ValueError("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
+        raise ValueError(
+            tr("nn.DataParallel cannot copy a compiled model. Switch compiling off, or choose strategy ddp.")
+        )
     task = build(recipe, context)
     optimizer = task.optimizer
     if task.autocast is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch.nn.parallel import DistributedDataParallel
 
+from ...language import tr
 from ..controller import TrainingController
 from ._build import build
 from ._distributed import RankedReporter, broadcast_buffers, join, leave
@@ -99,6 +100,9 @@ def _explain_unused_parameters(error: RuntimeError, model: nn.Module) -> Runtime
     trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     unused = ", ".join(trained[int(number)] for number in numbers[1].split())
     return RuntimeError(
-        f"These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for each. "
-        "Use them in forward(), remove them from the model, or set their requires_grad to False."
+        tr(
+            "These parameters take no part in the loss: {unused}. Data parallel training needs a gradient for each. "
+            "Use them in forward(), remove them from the model, or set their requires_grad to False.",
+            unused=unused,
+        )
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from ...language import tr
 from ._saver import MODEL, does_not_fit, read
 
 if TYPE_CHECKING:
@@ -47,7 +48,13 @@ def export(recipe: LoadedRecipe, checkpoint: Path, folder: Path, format_name: st
     weights = state_dict(checkpoint)
     model = recipe.call("model")
     if not isinstance(model, nn.Module):
-        raise TypeError(f"model() of {recipe.name} returned {type(model).__name__}. Return a torch.nn.Module.")
+        raise TypeError(
+            tr(
+                "model() of {recipe} returned {kind}. Return a torch.nn.Module.",
+                recipe=recipe.name,
+                kind=type(model).__name__,
+            )
+        )
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -63,7 +70,7 @@ def state_dict(checkpoint: Path) -> dict[str, Any]:
         return dict(read(whole))
     parts = [path for path in sorted(checkpoint.glob("model-*.pt")) if re.fullmatch(r"model-\d+\.pt", path.name)]
     if not parts:
-        raise ValueError(f"Checkpoint {checkpoint.name} has no weights of a whole model.")
+        raise ValueError(tr("Checkpoint {checkpoint} has no weights of a whole model.", checkpoint=checkpoint.name))
     weights: dict[str, Any] = {}
     for path in parts:
         weights.update(read(path))

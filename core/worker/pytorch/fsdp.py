@@ -16,6 +16,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import debug
 
+from ...language import tr
 from ..controller import TrainingController
 from ._build import complete, prepare
 from ._distributed import RankedReporter, ShardedValidation, clip_over_ranks, join, leave
@@ -44,7 +45,7 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     shard(raw.model, raw.device)
     task = complete(recipe, context, raw, raw.model)
     names = [name for name, _ in task.model.named_parameters()]
-    context.record_parts(context.assignment.own[0], names, f"a shard of each on {raw.device}")
+    context.record_parts(context.assignment.own[0], names, tr("a shard of each on {device}", device=raw.device))
     _train(task, context)
     del raw, task
     _release_mesh()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...language import tr
 from ..controller import TrainingController
 from ._build import complete, prepare
 from ._distributed import RankedReporter, clip_over_ranks, join, leave
@@ -22,8 +23,12 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
     """Train to the last epoch, or until rank 0 sees a request to stop or to pause."""
     if context.training.micro_batches < context.world_size:
         raise ValueError(
-            f"{context.training.micro_batches} micro-batches cannot fill a pipeline of {context.world_size} stages. "
-            "Choose at least as many micro-batches as there are devices."
+            tr(
+                "{micro_batches} micro-batches cannot fill a pipeline of {stages} stages. "
+                "Choose at least as many micro-batches as there are devices.",
+                micro_batches=context.training.micro_batches,
+                stages=context.world_size,
+            )
         )
     raw = prepare(recipe, context, whole_batches=True)
     join(context)

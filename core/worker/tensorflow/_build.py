@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from ...language import tr
 from ...schema.settings import DEFAULT_LEARNING_RATE
 from ._data import Batches
 
@@ -103,7 +104,14 @@ def _batches(recipe: LoadedRecipe, context: Context, function: str) -> Batches |
 def checked_model(model: object, recipe: LoadedRecipe, function: str) -> keras.Model:
     """Return the model. Raises `TypeError` if this function of the recipe returned something else."""
     if not isinstance(model, keras.Model):
-        raise TypeError(f"{function}() of {recipe.name} returned {type(model).__name__}. Return a keras.Model.")
+        raise TypeError(
+            tr(
+                "{function}() of {recipe} returned {kind}. Return a keras.Model.",
+                function=function,
+                recipe=recipe.name,
+                kind=type(model).__name__,
+            )
+        )
     return model
 
 
@@ -121,7 +129,13 @@ def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optim
     rate = training.learning_rate
     optimizer = recipe.call("optimizer") if recipe.has("optimizer") else keras.optimizers.Adam(DEFAULT_LEARNING_RATE)
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise TypeError(f"optimizer() of {recipe.name} returned {type(optimizer).__name__}. Return a Keras optimizer.")
+        raise TypeError(
+            tr(
+                "optimizer() of {recipe} returned {kind}. Return a Keras optimizer.",
+                recipe=recipe.name,
+                kind=type(optimizer).__name__,
+            )
+        )
     if rate is not None and not recipe.takes("optimizer", "learning_rate"):
         _needs_plain_rate(recipe, optimizer)
         optimizer.learning_rate = rate
@@ -135,8 +149,11 @@ def _optimizer(recipe: LoadedRecipe, context: Context) -> keras.optimizers.Optim
 def _needs_plain_rate(recipe: LoadedRecipe, optimizer: keras.optimizers.Optimizer) -> None:
     if not isinstance(optimizer.learning_rate, keras.Variable):
         raise ValueError(  # noqa: TRY004 (the user's choice, not a type of ours)
-            f"optimizer() of {recipe.name} has a learning rate schedule of its own. Leave the run's learning rate, "
-            "schedule and warm-up unset, or give the optimizer a number."
+            tr(
+                "optimizer() of {recipe} has a learning rate schedule of its own. Leave the run's learning rate, "
+                "schedule and warm-up unset, or give the optimizer a number.",
+                recipe=recipe.name,
+            )
         )
 
 
@@ -145,13 +162,19 @@ def _loss(recipe: LoadedRecipe) -> Measure:
     loss = recipe.call("loss") if recipe.has("loss") else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     if not callable(loss):
         raise TypeError(
-            f"loss() of {recipe.name} returned {type(loss).__name__}. Return a keras.losses.Loss or a function of "
-            "(y_true, y_pred)."
+            tr(
+                "loss() of {recipe} returned {kind}. Return a keras.losses.Loss or a function of (y_true, y_pred).",
+                recipe=recipe.name,
+                kind=type(loss).__name__,
+            )
         )
     if getattr(loss, "reduction", None) == "sum":
         raise ValueError(
-            f"loss() of {recipe.name} sums over the batch, but the loss of a step is the mean over its global batch. "
-            "Do not set the reduction."
+            tr(
+                "loss() of {recipe} sums over the batch, but the loss of a step is the mean over its global batch. "
+                "Do not set the reduction.",
+                recipe=recipe.name,
+            )
         )
     return loss  # type: ignore[no-any-return]  # callable, as just checked
 
@@ -176,7 +199,12 @@ def _metrics(recipe: LoadedRecipe) -> dict[str, Any]:
     for name, metric in metrics.items():
         if isinstance(metric, keras.metrics.Metric) or not callable(metric):
             raise TypeError(
-                f"metrics() of {recipe.name} has {type(metric).__name__} as {name}. Give a function of "
-                "(y_true, y_pred) with a value per item, such as keras.metrics.sparse_categorical_accuracy."
+                tr(
+                    "metrics() of {recipe} has {kind} as {name}. Give a function of "
+                    "(y_true, y_pred) with a value per item, such as keras.metrics.sparse_categorical_accuracy.",
+                    recipe=recipe.name,
+                    kind=type(metric).__name__,
+                    name=name,
+                )
             )
     return metrics

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from ...language import tr, tr_noop
 from ._devices import HOST
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ AHEAD = 2
 SHUFFLE_BUFFER = 10_000
 """Items among which a `tf.data.Dataset` is shuffled: it can only be read in order."""
 
-WHAT_TO_RETURN = (
+WHAT_TO_RETURN = tr_noop(
     "Return a tuple of arrays or tensors, inputs first, target last, or an unbatched tf.data.Dataset of such tuples."
 )
 
@@ -133,14 +134,32 @@ def spread(seed: int, number: Any) -> Any:  # noqa: ANN401 (a number, or a tenso
 
 def _as_tensors(data: object, function: str) -> tuple[tf.Tensor, ...]:
     if not isinstance(data, (tuple, list)):
-        raise TypeError(f"{function}() returned {type(data).__name__}. {WHAT_TO_RETURN}")
+        raise TypeError(
+            tr(
+                "{function}() returned {kind}. {remedy}",
+                function=function,
+                kind=type(data).__name__,
+                remedy=tr(WHAT_TO_RETURN),
+            )
+        )
     if len(data) < 2 or not all(hasattr(part, "shape") for part in data):
         kinds = ", ".join(type(part).__name__ for part in data)
-        raise TypeError(f"{function}() returned ({kinds}). {WHAT_TO_RETURN}")
+        raise TypeError(
+            tr(
+                "{function}() returned ({kinds}). {remedy}",
+                function=function,
+                kinds=kinds,
+                remedy=tr(WHAT_TO_RETURN),
+            )
+        )
     sizes = [int(part.shape[0]) if len(part.shape) else 0 for part in data]
     if len(set(sizes)) > 1 or not sizes[0]:
         raise ValueError(
-            f"{function}() returned arrays of {sizes} items. Return as many targets as inputs, at least one."
+            tr(
+                "{function}() returned arrays of {sizes} items. Return as many targets as inputs, at least one.",
+                function=function,
+                sizes=sizes,
+            )
         )
     return tuple(_on_host(part, function) for part in data)
 
@@ -151,8 +170,13 @@ def _on_host(array: Any, function: str) -> tf.Tensor:  # noqa: ANN401 (numpy's o
             return tf.identity(tf.convert_to_tensor(array))
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{function}() returned {type(array).__name__}, which TensorFlow cannot convert to a tensor: {error}. "
-            f"{WHAT_TO_RETURN}"
+            tr(
+                "{function}() returned {kind}, which TensorFlow cannot convert to a tensor: {error}. {remedy}",
+                function=function,
+                kind=type(array).__name__,
+                error=error,
+                remedy=tr(WHAT_TO_RETURN),
+            )
         ) from error
 
 
@@ -160,17 +184,31 @@ def _cardinality(data: tf.data.Dataset, function: str) -> int:
     spec = data.element_spec
     if not isinstance(spec, tuple) or len(spec) < 2 or not all(isinstance(part, tf.TensorSpec) for part in spec):
         raise TypeError(
-            f"{function}() returned a tf.data.Dataset of {spec}. "
-            "Each item must be a tuple of two or more tensors: the model's inputs first, the target last."
+            tr(
+                "{function}() returned a tf.data.Dataset of {spec}. "
+                "Each item must be a tuple of two or more tensors: the model's inputs first, the target last.",
+                function=function,
+                spec=spec,
+            )
         )
     items = int(data.cardinality())
     if items == 0:
-        raise ValueError(f"{function}() returned an empty tf.data.Dataset. There is nothing to train on.")
+        raise ValueError(
+            tr("{function}() returned an empty tf.data.Dataset. There is nothing to train on.", function=function)
+        )
     if items == tf.data.INFINITE_CARDINALITY:
-        raise ValueError(f"{function}() returned an endless tf.data.Dataset. Remove repeat(): the run has epochs.")
+        raise ValueError(
+            tr(
+                "{function}() returned an endless tf.data.Dataset. Remove repeat(): the run has epochs.",
+                function=function,
+            )
+        )
     if items < 0:
         raise ValueError(
-            f"{function}() returned a tf.data.Dataset of unknown size. "
-            "Set it: dataset.apply(tf.data.experimental.assert_cardinality(items))."
+            tr(
+                "{function}() returned a tf.data.Dataset of unknown size. "
+                "Set it: dataset.apply(tf.data.experimental.assert_cardinality(items)).",
+                function=function,
+            )
         )
     return items

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ...language import tr, tr_plural
+
 if TYPE_CHECKING:
     from ..context import Context
 
@@ -52,19 +54,24 @@ def _check(gpus: int, context: Context) -> None:
     if assignment.kind == "cpu":
         if gpus:
             raise RuntimeError(
-                f"This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this."
+                tr("This worker sees a GPU ({gpus}), but only CPU devices were chosen. Please report this.", gpus=gpus)
             )
     elif gpus != len(ticked):
         raise RuntimeError(
-            f"This worker sees {gpus} CUDA {'device' if gpus == 1 else 'devices'}, but {len(ticked)} "
-            f"{'was' if len(ticked) == 1 else 'were'} chosen ({', '.join(ticked)}). {_cuda_advice()}"
+            tr(
+                "This worker sees {seen}, but {chosen} ({devices}). {advice}",
+                seen=tr_plural("{count} CUDA device", "{count} CUDA devices", gpus),
+                chosen=tr_plural("{count} was chosen", "{count} were chosen", len(ticked)),
+                devices=", ".join(ticked),
+                advice=_cuda_advice(),
+            )
         )
 
 
 def _cuda_advice() -> str:
     if not tf.test.is_built_with_cuda():
-        return f"TensorFlow {tf.__version__} is built without CUDA: install tensorflow[and-cuda]."
-    return (
+        return tr("TensorFlow {version} is built without CUDA: install tensorflow[and-cuda].", version=tf.__version__)
+    return tr(
         "Check that the driver fits this TensorFlow and that tensorflow[and-cuda] is installed: "
         "python -c 'import tensorflow as tf; print(tf.config.list_physical_devices())' says why."
     )

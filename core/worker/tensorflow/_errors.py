@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ...language import tr
+
 if TYPE_CHECKING:
     from ..context import Context
 
@@ -21,12 +23,12 @@ def explain(error: BaseException, context: Context) -> str | None:
     if label := re.search(r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)", text):
         return _label(*label.groups())
     if isinstance(error, tf.errors.InternalError) and "Unable to parse request" in text:
-        return (
+        return tr(
             "TensorFlow's connection between the chief and a worker failed (Unable to parse request), which happens "
             "now and then. Resume the run: it continues from its last checkpoint."
         )
     if isinstance(error, tf.errors.UnavailableError):
-        return f"Another worker of the run can no longer be reached: {text.splitlines()[0]}"
+        return tr("Another worker of the run can no longer be reached: {error}", error=text.splitlines()[0])
     return None
 
 
@@ -36,10 +38,13 @@ def _out_of_memory(text: str, context: Context) -> str:
     number = int(gpu[1]) if gpu else None
     device = own[number] if number is not None and number < len(own) else ", ".join(own)
     wanted = re.search(r"allocating tensor with shape ?(\[[\d,]*\]) and type (\w+)", text)
-    more = f" when allocating a tensor of shape {wanted[1]} ({wanted[2]})" if wanted else ""
-    return (
-        f"Device {device} ran out of memory{more}. {_peak(number)}"
-        "Use a smaller batch, gradient accumulation, bfloat16 or more devices."
+    more = tr(" when allocating a tensor of shape {shape} ({kind})", shape=wanted[1], kind=wanted[2]) if wanted else ""
+    return tr(
+        "Device {device} ran out of memory{more}. {peak}"
+        "Use a smaller batch, gradient accumulation, bfloat16 or more devices.",
+        device=device,
+        more=more,
+        peak=_peak(number),
     )
 
 
@@ -50,11 +55,13 @@ def _peak(gpu: int | None) -> str:
         peak = tf.config.experimental.get_memory_info(f"GPU:{gpu}")["peak"]
     except (ValueError, RuntimeError):
         return ""
-    return f"This run's peak on it was {peak / GIB:.1f} GB. "
+    return tr("This run's peak on it was {peak:.1f} GB. ", peak=peak / GIB)
 
 
 def _label(label: str, outputs: str) -> str:
-    return (
-        f"A label is {label}, but the model has {outputs} outputs: they are counted from 0. "
-        "Check the labels in train_data() and val_data(), or give model() as many outputs as there are classes."
+    return tr(
+        "A label is {label}, but the model has {outputs} outputs: they are counted from 0. "
+        "Check the labels in train_data() and val_data(), or give model() as many outputs as there are classes.",
+        label=label,
+        outputs=outputs,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import tensorflow as tf
 
+from ...language import tr
 from ..recipe import cannot_place
 from ._build import call, checked_model, seed_everything
 from ._devices import HOST
@@ -28,7 +29,7 @@ def placed_model(
     with tf.device(HOST):  # the whole model need not fit on any of the devices
         model = checked_model(recipe.call("model"), recipe, "model")
         if not isinstance(model, keras.Sequential):
-            reason = f"its class is {type(model).__name__}, not keras.Sequential"
+            reason = tr("its class is {kind}, not keras.Sequential", kind=type(model).__name__)
             raise cannot_place(recipe.name, len(devices), reason)
         call(model, inputs, training=False)
     seed_everything(context.training.seed)
@@ -59,7 +60,11 @@ def _cut(model: keras.Model, devices: Sequence[str], recipe: str) -> list[tuple[
     if begins is None:
         found = sum(layer.count_params() > 0 for layer in layers)
         have = "has" if found == 1 else "have"
-        raise cannot_place(recipe, len(devices), f"only {found} of its {len(layers)} layers {have} parameters")
+        raise cannot_place(
+            recipe,
+            len(devices),
+            tr("only {found} of its {count} layers {have} parameters", found=found, count=len(layers), have=have),
+        )
     parts = []
     for device, begin, end in zip(devices, begins, [*begins[1:], len(layers)], strict=True):
         parts.append((device, [_copy(layer, device) for layer in layers[begin:end]]))

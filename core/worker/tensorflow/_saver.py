@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...language import tr
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -90,8 +92,12 @@ def _read(path: Path, variables: Sequence[keras.Variable]) -> list[np.ndarray[An
     difference = _difference({key: array.shape for key, array in saved.items()}, wanted)
     if difference:
         raise ValueError(
-            f"Checkpoint {path.parent.name} is of another model or optimizer: {difference}. "
-            "Undo the changes to the recipe, or start a new run."
+            tr(
+                "Checkpoint {checkpoint} is of another model or optimizer: {difference}. "
+                "Undo the changes to the recipe, or start a new run.",
+                checkpoint=path.parent.name,
+                difference=difference,
+            )
         )
     return [saved[key] for key in wanted]
 
@@ -101,11 +107,16 @@ def _difference(saved: dict[str, tuple[int, ...]], wanted: dict[str, tuple[int, 
     for key in {**wanted, **saved}:  # in their order
         name = key.partition(":")[2]
         if key not in saved:
-            return f"it has no {name}"
+            return tr("it has no {name}", name=name)
         if key not in wanted:
-            return f"it has {name}, which this model does not have"
+            return tr("it has {name}, which this model does not have", name=name)
         if saved[key] != wanted[key]:
-            return f"its {name} has the shape {saved[key]}, this model's {wanted[key]}"
+            return tr(
+                "its {name} has the shape {shape}, this model's {own_shape}",
+                name=name,
+                shape=saved[key],
+                own_shape=wanted[key],
+            )
     return ""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ...language import tr
 from ._build import build
 from ._coordinator import CoordinatedSaver, Workers, cluster_of, serve
 from ._devices import claim
@@ -31,8 +32,10 @@ def train(recipe: LoadedRecipe, context: Context) -> None:
 
 def _coordinate(recipe: LoadedRecipe, context: Context) -> None:
     context.notice(
-        "Parameter server training is asynchronous: each step starts from weights that other steps are changing. "
-        "The curve differs from that of one device, and from run to run."
+        tr(
+            "Parameter server training is asynchronous: each step starts from weights that other steps are changing. "
+            "The curve differs from that of one device, and from run to run."
+        )
     )
     context.enter_phase("join")
     strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from ...language import tr
 from ._loop import Reporter, train_replicas
 
 if TYPE_CHECKING:
@@ -23,5 +24,7 @@ def _strategy() -> tf.distribute.Strategy:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise RuntimeError(f"TensorFlow found no TPU on this machine: {error}. Choose another strategy.") from error
+        raise RuntimeError(
+            tr("TensorFlow found no TPU on this machine: {error}. Choose another strategy.", error=error)
+        ) from error
     return tf.distribute.TPUStrategy(resolver)

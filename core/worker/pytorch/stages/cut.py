@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from ....language import tr_plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -51,7 +53,11 @@ def split_points(layers: Sequence[nn.Module]) -> list[int]:
 def too_few_parts(allowed: Sequence[object]) -> str:
     """Return the reason why a model with these split points cannot be divided into more parts."""
     count = len(allowed) + 1
-    return f"it can be divided into at most {count} {'part' if count == 1 else 'parts'} with parameters to train"
+    return tr_plural(
+        "it can be divided into at most {count} part with parameters to train",
+        "it can be divided into at most {count} parts with parameters to train",
+        count,
+    )
 
 
 def with_layers_before(number: int, layers: Sequence[nn.Module]) -> list[int]:

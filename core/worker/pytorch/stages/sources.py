@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from ....language import tr
 from .._build import seed_everything
 from .cost import draws, tensors
 from .cut import is_sequential, layers_of, split_points, with_layers_before
@@ -86,8 +87,14 @@ class ListedSource:
     def __init__(self, stages: Any, recipe: str) -> None:  # noqa: ANN401 (the recipe's)
         if not isinstance(stages, (list, tuple)) or not all(isinstance(each, nn.Module) for each in stages):
             kinds = ", ".join(type(each).__name__ for each in stages) if isinstance(stages, (list, tuple)) else ""
-            what = f"{type(stages).__name__} of {kinds}" if kinds else type(stages).__name__
-            raise TypeError(f"stages() of {recipe} returned {what}. Return a list of torch.nn.Module, in order.")
+            what = tr("{kind} of {kinds}", kind=type(stages).__name__, kinds=kinds) if kinds else type(stages).__name__
+            raise TypeError(
+                tr(
+                    "stages() of {recipe} returned {what}. Return a list of torch.nn.Module, in order.",
+                    recipe=recipe,
+                    what=what,
+                )
+            )
         self.model: nn.Module = Chain({str(number): each for number, each in enumerate(stages)})
         self._layers = [(str(number), each) for number, each in enumerate(stages)]
 

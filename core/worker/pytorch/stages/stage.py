@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from ....language import tr
 from ....schema import checkpoint
 from .._build import autocast_of, build_loss
 from .._distributed import broadcast_object
@@ -144,13 +145,18 @@ def _check(begins: Sequence[str], model: nn.Module) -> None:
     known = dict(model.named_modules())
     for name in begins:
         if name not in known:
-            raise CannotSplitError(f"the checkpoints of this run divide it at {name}, and it has no layer of that name")
+            raise CannotSplitError(
+                tr("the checkpoints of this run divide it at {name}, and it has no layer of that name", name=name)
+            )
 
 
 def _cannot(recipe: LoadedRecipe, stages: int, error: CannotSplitError) -> str:
-    return (
-        f"The model of {recipe.name} cannot be cut into {stages} stages because {error}. Tick fewer devices, or give "
-        "the recipe a function stages(), which returns a list of modules. Each gets the output of the one before."
+    return tr(
+        "The model of {recipe} cannot be cut into {stages} stages because {error}. Tick fewer devices, or give "
+        "the recipe a function stages(), which returns a list of modules. Each gets the output of the one before.",
+        recipe=recipe.name,
+        stages=stages,
+        error=error,
     )
 
 
@@ -204,7 +210,13 @@ def _outputs(module: nn.Module, inputs: Sequence[Tensor], rank: int) -> list[Ten
         output = module(*inputs)
     outputs = [output] if isinstance(output, Tensor) else output
     if not isinstance(outputs, (tuple, list)) or not all(isinstance(each, Tensor) for each in outputs):
-        raise CannotSplitError(f"stage {rank} returns a {type(output).__name__}, not a tensor or a tuple of tensors")
+        raise CannotSplitError(
+            tr(
+                "stage {rank} returns a {kind}, not a tensor or a tuple of tensors",
+                rank=rank,
+                kind=type(output).__name__,
+            )
+        )
     return [each.detach().requires_grad_(each.requires_grad) for each in outputs]
 
 
@@ -276,6 +288,7 @@ class StageSaver:
         names, module = self._stage.names, self._stage.module
         if state.keys() != set(names.values()):
             other = sorted(state.keys() ^ set(names.values()))
-            where = "checkpoint" if other[0] in state else "model"
-            raise ValueError(f"only the {where} has {other[0]}")
+            if other[0] in state:
+                raise ValueError(tr("only the checkpoint has {name}", name=other[0]))
+            raise ValueError(tr("only the model has {name}", name=other[0]))
         module.load_state_dict({**module.state_dict(), **{name: state[full] for name, full in names.items()}})

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.distributed.pipelining import SplitPoint, pipeline
 from torch.fx import Graph, GraphModule, Node
 
+from ....language import tr
 from .cost import calls
 from .cut import CannotSplitError, is_sequential
 
@@ -66,13 +67,13 @@ def _cut(model: nn.Module, inputs: Sequence[Tensor], begins: Sequence[str]) -> G
     except Exception as error:  # (whatever a user's model raises when it is traced)
         cause = error.__cause__ or error  # the pipeline's own message is long and not about this model
         first_line = (str(cause).strip() or type(cause).__name__).splitlines()[0]
-        raise CannotSplitError(f"torch.export cannot trace it ({first_line.rstrip('.')})") from error
+        raise CannotSplitError(tr("torch.export cannot trace it ({error})", error=first_line.rstrip("."))) from error
     if pipe.num_stages != len(begins) + 1:
-        raise CannotSplitError(f"its layers {', '.join(begins)} are not called one after the other")
+        raise CannotSplitError(tr("its layers {names} are not called one after the other", names=", ".join(begins)))
     parts = [pipe.get_stage_module(number) for number in range(pipe.num_stages)]
     for name, uses in _uses(parts).items():
         if uses > 1:
-            raise CannotSplitError(f"{uses} stages would share the parameter {name}")
+            raise CannotSplitError(tr("{count} stages would share the parameter {name}", count=uses, name=name))
     return pipe.split_gm
 
 
