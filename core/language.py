@@ -199,7 +199,7 @@ def _pattern(template: str) -> tuple[re.Pattern[str], list[str]]:
             pattern += f"(?P={field[1]})"
         else:
             names.append(field[1])
-            pattern += f"(?P<{field[1]}>.+?)"
+            pattern += f"(?P<{field[1]}>.*?)"  # a part that is left out is empty
     return re.compile(pattern + re.escape(template[last:]), re.DOTALL), names
 
 

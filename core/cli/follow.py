@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from core.catalog.frameworks import framework_title
-from core.language import tr
+from core.language import tr, tr_noop, tr_stored
 from core.metrics.common.reading import IN_EPOCH
 from core.runs.start_phases import start_words
 from core.runs.states import state_info
@@ -28,7 +28,7 @@ SLOW_POLL_S = 0.25
 """Seconds between polls if no terminal shows the progress."""
 LINE_EVERY_S = 5.0
 """Seconds between lines of progress in a file or a pipe. On a terminal each poll rewrites the line."""
-REQUEST_WORDS = {"pause": "pausing", "save": "saving"}
+REQUEST_WORDS = {"pause": tr_noop("pausing"), "save": tr_noop("saving")}
 
 
 def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
@@ -44,7 +44,7 @@ def follow(run: Run, out: TextIO | None, *, stops: bool = True) -> float | None:
             raise KeyboardInterrupt
         state = state_info(run.facts.state)
         run.request("force" if state.can_force else "stop")
-        progress.say(state.forcing if state.can_force else tr("Stopping; Ctrl-C again forces it."))
+        progress.say(tr(state.forcing) if state.can_force else tr("Stopping; Ctrl-C again forces it."))
     progress.end()
     return progress.loss
 
@@ -76,7 +76,7 @@ class StopMessages:
         sentences = [_step_sentence(step, forced=self._forced) for step in facts.stop_steps[self._steps :]]
         self._steps = max(self._steps, len(facts.stop_steps))
         if facts.waiting and facts.waiting != self._waiting:
-            sentences.append(facts.waiting)
+            sentences.append(tr_stored(facts.waiting))
         self._waiting = facts.waiting or self._waiting
         return sentences
 
@@ -138,13 +138,13 @@ class _Progress:
                 self.loss = self.loss if latest is None else float(latest)  # None: this step has no value
         facts = self._run.facts
         for text in facts.notices[self._notices :]:
-            self.say(text)
+            self.say(tr_stored(text))
         self._notices = len(facts.notices)
         not_released = [each.sentence for each in facts.releases.values() if each.verdict is not Verdict.RELEASED]
         for sentence in (facts.stopped_processes, facts.stalled, *facts.slowed.values(), facts.waiting, *not_released):
             if sentence and sentence not in self._shown:
                 self._shown.add(sentence)
-                self.say(sentence)
+                self.say(tr_stored(sentence))
 
     def show(self) -> None:
         if self._out is None or (not self._terminal and time.monotonic() - self._shown_at < LINE_EVERY_S):
@@ -167,7 +167,7 @@ class _Progress:
 
     def _line(self) -> str:
         facts = self._run.facts
-        parts = [REQUEST_WORDS.get(facts.asked) or state_info(facts.state).label.lower()]
+        parts = [tr(REQUEST_WORDS.get(facts.asked) or state_info(facts.state).label).lower()]
         if starting := start_words(facts, self._framework, time.time()):
             parts.append(starting)
         elif facts.plan is not None:

@@ -7,7 +7,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from core.language import tr
+from core.language import tr, tr_stored
 from core.runs.directory import printed_logs
 from core.runs.run import Run
 from core.runs.states import RunState, state_info
@@ -92,7 +92,7 @@ def say_table(lines: Sequence[Sequence[str]], indent: str = "") -> None:
 
 def ending(run: Run) -> str:
     """Return a run's name and state."""
-    return f"{run.id}: {state_info(run.facts.state).label.lower()}"
+    return f"{run.id}: {tr(state_info(run.facts.state).label).lower()}"
 
 
 def outcome(run: Run, loss: float | None) -> str:
@@ -101,7 +101,7 @@ def outcome(run: Run, loss: float | None) -> str:
     if loss is not None:
         parts.append(tr("loss {loss}", loss=short(loss)))
     if release := worst(run.facts.releases.values()):
-        parts.append(tr("memory {verdict}", verdict=release.verdict.value))
+        parts.append(tr("memory {verdict}", verdict=tr(release.verdict.value)))
     return ", ".join(parts)
 
 
@@ -140,13 +140,13 @@ def release_lines(facts: RunFacts) -> list[str]:
             tr(
                 "memory of {label}: {verdict}, {steps} (before -> peak -> after), {after}",
                 label=label,
-                verdict=found.verdict.value,
+                verdict=tr(found.verdict.value),
                 steps=steps,
                 after=after,
             )
         )
         if found.verdict is not Verdict.RELEASED:
-            lines.append(f"  {found.sentence}")
+            lines.append(f"  {tr_stored(found.sentence)}")
     for each in facts.ended_processes[:MAX_PROCESSES]:
         process = " ".join(word for word in (f"pid {each.pid}", each.name) if word)
         command = shortened(each.command or "", 80)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.schema import checkpoint
 from core.schema.checkpoint import MANIFEST, MAX_MANIFEST_BYTES, BrokenCheckpointError
 from core.schema.files import read_json
@@ -51,14 +52,24 @@ def whole(run_dir: Path, name: str | None = None) -> Path:
     every = checkpoint.folders(run_dir)
     if not every:
         raise ValueError(
-            f"Run {run_dir.name} has no checkpoint. While it runs, `trainyard save {run_dir.name}` writes one; once it "
-            "is over, train it again with --checkpoint-every epoch."
+            tr(
+                "Run {run} has no checkpoint. While it runs, `trainyard save {run}` writes one; once it "
+                "is over, train it again with --checkpoint-every epoch.",
+                run=run_dir.name,
+            )
         )
     folder = _chosen(run_dir, every, name)
     try:
         checkpoint.read(folder)
     except BrokenCheckpointError as fault:
-        raise ValueError(f"Checkpoint {folder.name} is damaged: {fault}. Choose from: {_names(every)}.") from fault
+        raise ValueError(
+            tr(
+                "Checkpoint {name} is damaged: {fault}. Choose from: {names}.",
+                name=folder.name,
+                fault=fault,
+                names=_names(every),
+            )
+        ) from fault
     return folder
 
 
@@ -68,12 +79,24 @@ def _chosen(run_dir: Path, every: list[Path], name: str | None) -> Path:
     if name == BEST:
         best = checkpoint.best_of(every)
         if best is None:
-            raise ValueError(f"Run {run_dir.name} has no best checkpoint: none was written at the end of an epoch.")
+            raise ValueError(
+                tr(
+                    "Run {run} has no best checkpoint: none was written at the end of an epoch.",
+                    run=run_dir.name,
+                )
+            )
         return best
     for folder in every:
         if folder.name == name:
             return folder
-    raise ValueError(f"Run {run_dir.name} has no checkpoint {name!r}. Choose from: {_names(every)}.")
+    raise ValueError(
+        tr(
+            "Run {run} has no checkpoint {name!r}. Choose from: {names}.",
+            run=run_dir.name,
+            name=name,
+            names=_names(every),
+        )
+    )
 
 
 def _names(every: list[Path]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.language import tr_plural
 from core.runs.index import RunIndex
 from core.runs.run import Run
 from core.runs.states import state_info
@@ -108,7 +109,13 @@ def use_sentences(devices: Iterable[Device], users: Mapping[str, Sequence[str]])
         if users.get(device.id):
             labels.setdefault(tuple(users[device.id]), []).append(device.label)
     return {
-        names: f"{join_names(those)} {'is' if len(those) == 1 else 'are'} used by {join_names(names)}"
+        names: tr_plural(
+            "{devices} is used by {names}",
+            "{devices} are used by {names}",
+            len(those),
+            devices=join_names(those),
+            names=join_names(names),
+        )
         for names, those in labels.items()
     }
 

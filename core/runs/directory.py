@@ -11,6 +11,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.schema.files import FULL, is_regular, make_folder, not_written, open_to_append, open_to_read
 from core.schema.paths import CHECKPOINTS, CONTROL, EVENTS, LOG_FILE, RANK_LOGS, SOCKETS
 from core.system import processes
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT_MODE = 0o755
 """Permissions of a folder of runs that is made, whatever the umask: others may list it, and add no runs."""
-ELSEWHERE = "Keep runs elsewhere with --runs DIR."
+ELSEWHERE = tr_noop("Keep runs elsewhere with --runs DIR.")
 
 
 def launch_supervisor(run_dir: Path, *options: str) -> ProcessId | None:
@@ -69,7 +70,7 @@ def cannot_start(folder: Path, error: OSError | subprocess.CalledProcessError) -
     """Return why a supervisor could not be started. `folder`: the run directory, or the root of a new run."""
     if isinstance(error, OSError):
         return cannot_write(folder, error)
-    return f"The run's supervisor could not be started in {folder}: {error}."
+    return tr("The run's supervisor could not be started in {folder}: {error}.", folder=folder, error=error)
 
 
 def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError) -> str:
@@ -77,24 +78,37 @@ def cannot_make(runs_root: Path, error: OSError | subprocess.CalledProcessError)
     if isinstance(error, OSError) and not runs_root.is_dir():
         above = next((each for each in (runs_root, *runs_root.parents) if each.exists()), runs_root)
         if not above.is_dir():
-            return f"{runs_root} cannot be a folder of runs, since {above} is a file. {ELSEWHERE}"
+            return tr(
+                "{runs_root} cannot be a folder of runs, since {above} is a file. {remedy}",
+                runs_root=runs_root,
+                above=above,
+                remedy=tr(ELSEWHERE),
+            )
         if error.errno not in FULL:
-            return f"{runs_root} could not be created in {above}: {error.strerror}. {ELSEWHERE}"
+            return tr(
+                "{runs_root} could not be created in {above}: {strerror}. {remedy}",
+                runs_root=runs_root,
+                above=above,
+                strerror=error.strerror,
+                remedy=tr(ELSEWHERE),
+            )
     return cannot_start(runs_root, error)
 
 
 def cannot_write(folder: Path, error: OSError) -> str:
     """Return why nothing could be written into a run directory or a root, and what to do."""
     if error.errno == errno.ENOENT and not folder.exists():
-        return f"{folder} no longer exists. Start another run."
+        return tr("{folder} no longer exists. Start another run.", folder=folder)
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return (
-            f"{folder} is damaged: {error.filename or 'a part of it'} is missing or is not a folder. Start another run."
+        return tr(
+            "{folder} is damaged: {file} is missing or is not a folder. Start another run.",
+            folder=folder,
+            file=error.filename or tr("a part of it"),
         )
     denied = error.errno in {errno.EACCES, errno.EPERM}
     return not_written(
-        folder, error, if_full="Free some space, or keep runs elsewhere with --runs DIR.",
-        otherwise="Change its permissions, or keep runs elsewhere with --runs DIR." if denied else ELSEWHERE,
+        folder, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
+        otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR.") if denied else tr(ELSEWHERE),
     )  # fmt: skip
 
 
@@ -111,9 +125,11 @@ def folder_problem(root: Path) -> str | None:
         with tempfile.TemporaryFile(dir=root):
             return None
     except OSError as error:
-        return (
-            f"Runs cannot be kept in {root}: {error.strerror}. "
-            "Change its permissions, or choose another folder with --runs DIR."
+        return tr(
+            "Runs cannot be kept in {root}: {strerror}. "
+            "Change its permissions, or choose another folder with --runs DIR.",
+            root=root,
+            strerror=error.strerror,
         )
 
 

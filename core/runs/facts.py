@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr_noop
 from core.runs.software import read_software, read_source
 from core.runs.states import TRANSITIONS, RunState, state_info
 from core.runs.verdicts import read_release
@@ -184,10 +185,18 @@ class RunFacts:
 
 MAX_COLLECTED = 10_000
 """Events of the kinds in `_COLLECTED` that are folded. Runs have some hundred; a planted file may have millions."""
-TOO_MANY = f"The run has more than {MAX_COLLECTED} events of its states and processes; the rest is missing."
+# What readers add to the facts is English, as what the run stored, and is translated with it.
+TOO_MANY = tr_noop("The run has more than {count} events of its states and processes; the rest is missing.")
+DAMAGED = tr_noop("An event of kind {kind!r} could not be read.")
+ENDED_BEFORE = tr_noop(
+    "A process of the run was still running and was terminated before the run was resumed: {processes}."
+)
+MANY_ENDED_BEFORE = tr_noop(
+    "Processes of the run were still running and were terminated before the run was resumed: {processes}."
+)
 MAX_TEXT = 20_000
 """Characters of a text that are shown."""
-ALL_ENDED = " `trainyard show RUN --json` lists all of them."
+ALL_ENDED = tr_noop("`trainyard show RUN --json` lists all of them.")
 """What follows if a sentence does not name all processes that were terminated."""
 
 
@@ -207,7 +216,11 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
         if kind in _COLLECTED:
             collected += 1
             if collected > MAX_COLLECTED:
-                facts = _with_notice(facts, TOO_MANY) if collected == MAX_COLLECTED + 1 else facts
+                facts = (
+                    _with_notice(facts, TOO_MANY.format(count=MAX_COLLECTED))
+                    if collected == MAX_COLLECTED + 1
+                    else facts
+                )
                 continue
         try:
             if reader is _metrics and facts.phase is None:  # only the step changes
@@ -216,7 +229,7 @@ def fold(facts: RunFacts, events: Iterable[Event]) -> RunFacts:
                 facts = reader(facts, event)
                 step = facts.step
         except (KeyError, TypeError, ValueError, OverflowError):
-            facts = _with_notice(facts, f"An event of kind {kind!r} could not be read.")
+            facts = _with_notice(facts, DAMAGED.format(kind=kind))
     # Each `replace` copies all fields, and a run has thousands of batches: what each event changes is set once.
     is_new = (latest, collected, step) != (facts.latest, facts.collected, facts.step)
     return replace(facts, latest=latest, collected=collected, step=step) if is_new else facts
@@ -374,11 +387,9 @@ def _ended_sentence(ended: tuple[TerminatedProcess, ...]) -> tuple[str, ...]:
     """Return a notice on processes terminated while resuming; nothing if there were none."""
     if not ended:
         return ()
-    some, was = ("A process", "was") if len(ended) == 1 else ("Processes", "were")
     names = first_names([f"pid {each.pid} {each.name or ''}".strip() + f" ({each.signal})" for each in ended])
-    all_of_them = ALL_ENDED if len(ended) > MAX_NAMES else ""
-    what = f"{some} of the run {was} still running and {was} terminated before the run was resumed"
-    return (f"{what}: {join_names(names)}.{all_of_them}",)
+    text = (ENDED_BEFORE if len(ended) == 1 else MANY_ENDED_BEFORE).format(processes=join_names(names))
+    return (f"{text} {ALL_ENDED}" if len(ended) > MAX_NAMES else text,)
 
 
 def _cut(text: str | None) -> str | None:

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop, tr_stored
 from core.runs.facts import RunFacts
 from core.runs.states import RunState
 from core.text import join_names
@@ -60,8 +61,8 @@ class Place:
     """The empty string at the level of the file."""
 
     def __str__(self) -> str:
-        where = f"{PurePath(self.file).name}, line {self.line}"
-        return f"{where}, in {self.function}()" if self.function else where
+        where = tr("{file}, line {line}", file=PurePath(self.file).name, line=self.line)
+        return tr("{where}, in {function}()", where=where, function=self.function) if self.function else where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,24 +104,33 @@ def failure_of(
     )
 
 
-KERNEL_KILLED = "The kernel ended a process for lack of memory meanwhile."
+KERNEL_KILLED = tr_noop("The kernel ended a process for lack of memory meanwhile.")
 """What a supervisor adds to the error of a worker that was killed, if the kernel counts such an end."""
 
 
-@functools.lru_cache(maxsize=2048)
 def short_cause(error: str) -> str:
     """Return the cause in a few words for a list, from the sentence of an error alone; the empty string if unknown."""
+    cause, module = _cause_and_module(error)
+    if cause is Cause.MISSING_MODULE:
+        return tr("module {module} is missing", module=module)
+    return tr(SHORT.get(cause, ""))
+
+
+@functools.lru_cache(maxsize=2048)
+def _cause_and_module(error: str) -> tuple[Cause, str]:
     evidence = _evidence(RunFacts(state=RunState.FAILED, error=error), None, error, {})
     row = next(row for row in _ROWS if row.applies(evidence))
-    if row.cause is Cause.MISSING_MODULE:
-        return _missing_module(evidence)[0].removeprefix("The ")
-    return SHORT.get(row.cause, "")
+    return row.cause, evidence.found(NO_MODULE)
 
 
 SHORT = {
-    Cause.DEVICE_MEMORY: "out of memory", Cause.HOST_MEMORY: "machine out of memory", Cause.CUDA: "no CUDA",
-    Cause.DISK: "disk full", Cause.KILLED: "killed from outside", Cause.NOT_FINITE: "loss not a number",
-}  # fmt: skip
+    Cause.DEVICE_MEMORY: tr_noop("out of memory"),
+    Cause.HOST_MEMORY: tr_noop("machine out of memory"),
+    Cause.CUDA: tr_noop("no CUDA"),
+    Cause.DISK: tr_noop("disk full"),
+    Cause.KILLED: tr_noop("killed from outside"),
+    Cause.NOT_FINITE: tr_noop("loss not a number"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +171,7 @@ class _Evidence:
     @property
     def step(self) -> str:
         """` at step 214`; the empty string before the first step."""
-        return f" at step {self.facts.step}" if self.facts.step else ""
+        return tr(" at step {step}", step=self.facts.step) if self.facts.step else ""
 
 
 WORKER = re.compile(r"^(?:Worker (?P<rank>\d+)|The [a-z ]+?)(?: on (?P<devices>\S+(?:, \S+)*?))?(?:: | was | ended )")
@@ -178,6 +188,7 @@ IMPORT_ERRORS = frozenset({"ModuleNotFoundError", "ImportError"})
 NO_CUDA = (r"CUDA driver's library cannot be used", r"CUDA driver (would|cannot|did|has)", r"asks the CUDA driver",
            r"libcuda\.so", r"sees (0|no) CUDA", r"Torch not compiled with CUDA", r"CUDA driver initialization failed",
            r"no kernel image is available")  # fmt: skip
+NO_MODULE = r"No module named '([^']+)'"
 
 
 def _evidence(facts: RunFacts, spec: RunSpec | None, error: str, labels: Mapping[str, str]) -> _Evidence:
@@ -220,14 +231,14 @@ class _Row:
 
 
 def _device_memory(evidence: _Evidence) -> tuple[str, str]:
-    where = evidence.where or "A device"
-    title = f"{where} ran out of memory{evidence.step}"
+    where = evidence.where or tr("A device")
+    title = tr("{where} ran out of memory{step}", where=where, step=evidence.step)
     used = _usage(evidence)
     wanted = evidence.found(r"[Tt]ried to allocate ([\d.]+ ?[KMGT]i?B)|when allocating ([\d.]+ ?[KMGT]i?B)")
-    more = f" The step that failed asked for {wanted} more." if wanted else ""
-    remedy = "Try a smaller batch, gradient accumulation or bfloat16."
+    more = tr(" The step that failed asked for {size} more.", size=wanted) if wanted else ""
+    remedy = tr("Try a smaller batch, gradient accumulation or bfloat16.")
     if evidence.spec is not None and evidence.spec.script is not None:
-        remedy = "Try a smaller batch."
+        remedy = tr("Try a smaller batch.")
     return title, f"{used}{more} {remedy}".strip()
 
 
@@ -239,86 +250,112 @@ def _usage(evidence: _Evidence) -> str:
         if release is None or release.peak_bytes is None or not total:
             continue
         texts.append(
-            f"{release.peak_bytes / BYTES_PER_GB:.1f} of {total / BYTES_PER_GB:.1f} GB were in use at most."
+            tr(
+                "{peak:.1f} of {total:.1f} GB were in use at most.",
+                peak=release.peak_bytes / BYTES_PER_GB,
+                total=total / BYTES_PER_GB,
+            )
             if len(evidence.devices) == 1
-            else f"{evidence.labels.get(device, device)}: {release.peak_bytes / BYTES_PER_GB:.1f} of "
-            f"{total / BYTES_PER_GB:.1f} GB were in use at most."
+            else tr(
+                "{label}: {peak:.1f} of {total:.1f} GB were in use at most.",
+                label=evidence.labels.get(device, device),
+                peak=release.peak_bytes / BYTES_PER_GB,
+                total=total / BYTES_PER_GB,
+            )
         )
     if texts:
         return " ".join(texts)
-    return evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)")
+    return tr_stored(evidence.found(r"(This run's peak on it was [\d.]+(?: of [\d.]+)? GB\.)"))
 
 
 def _host_memory(evidence: _Evidence) -> tuple[str, str]:
     return (
-        f"The machine ran out of memory{evidence.step}",
+        tr("The machine ran out of memory{step}", step=evidence.step),
         (
-            "There was not enough main memory for the next allocation. Try a smaller batch or fewer data-loader "
-            "workers, or end other programs."
+            tr(
+                "There was not enough main memory for the next allocation. Try a smaller batch or fewer data-loader "
+                "workers, or end other programs."
+            )
         ),
     )
 
 
 def _missing_module(evidence: _Evidence) -> tuple[str, str]:
-    module = evidence.found(r"No module named '([^']+)'")
-    python = evidence.spec.python if evidence.spec else "The Python of this run"
+    module = evidence.found(NO_MODULE)
+    python = evidence.spec.python if evidence.spec else tr("The Python of this run")
     return (
-        f"The module {module} is missing",
-        f"{python} does not have {module}. Install the package that provides it there, or choose another Python.",
+        tr("The module {module} is missing", module=module),
+        tr(
+            "{python} does not have {module}. Install the package that provides it there, or choose another Python.",
+            python=python,
+            module=module,
+        ),
     )
 
 
 def _framework(evidence: _Evidence) -> tuple[str, str]:
-    return "The framework could not be loaded", evidence.message
+    return tr("The framework could not be loaded"), tr_stored(evidence.message)
 
 
 def _cuda(evidence: _Evidence) -> tuple[str, str]:
-    return "The GPUs cannot be used by CUDA", evidence.message or evidence.error
+    return tr("The GPUs cannot be used by CUDA"), tr_stored(evidence.message or evidence.error)
 
 
 def _disk(evidence: _Evidence) -> tuple[str, str]:
-    return "The disk is full", evidence.error
+    return tr("The disk is full"), tr_stored(evidence.error)
 
 
 def _not_finite(evidence: _Evidence) -> tuple[str, str]:
     step = evidence.found(r"at step (\d+)")
-    return f"The loss was no longer a number at step {step}" if step else "The loss was no longer a number", (
-        evidence.message
-    )
+    return tr("The loss was no longer a number at step {step}", step=step) if step else tr(
+        "The loss was no longer a number"
+    ), (evidence.message)
 
 
 def _killed(evidence: _Evidence) -> tuple[str, str]:
-    on = f" on {evidence.where}" if evidence.where else ""
+    on = tr(" on {where}", where=evidence.where) if evidence.where else ""
     if evidence.has(KERNEL_KILLED):
         return (
-            f"The machine ran out of memory{evidence.step}",
+            tr("The machine ran out of memory{step}", step=evidence.step),
             (
-                f"The kernel ended the training process{on} to free memory. Try a smaller batch or fewer data-loader "
-                "workers, or end other programs. Its log names what it ended: journalctl -k | grep -i 'killed process'"
+                tr(
+                    "The kernel ended the training process{on} to free memory. Try a smaller batch or fewer "
+                    "data-loader workers, or end other programs. Its log names what it ended: "
+                    "journalctl -k | grep -i 'killed process'",
+                    on=on,
+                )
             ),
         )
     return (
-        f"A process was killed from outside{evidence.step}",
+        tr("A process was killed from outside{step}", step=evidence.step),
         (
-            f"The training process{on} was ended by SIGKILL, which this run did not send. Most often the system does "
-            "this when the machine runs out of memory. Its log says so: journalctl -k | grep -i 'killed process'"
+            tr(
+                "The training process{on} was ended by SIGKILL, which this run did not send. Most often the system "
+                "does this when the machine runs out of memory. Its log says so: "
+                "journalctl -k | grep -i 'killed process'",
+                on=on,
+            )
         ),
     )
 
 
 def _signal(evidence: _Evidence) -> tuple[str, str]:
     name = evidence.found(r"was ended by (SIG\w+)")
-    words = SIGNALS.get(name, "another program or the system sent it.")
-    on = f" on {evidence.where}" if evidence.where else ""
-    return f"A process was ended by {name}{evidence.step}", f"The training process{on} was ended by {name}: {words}"
+    words = tr(SIGNALS.get(name, tr_noop("another program or the system sent it.")))
+    on = tr(" on {where}", where=evidence.where) if evidence.where else ""
+    return tr("A process was ended by {name}{step}", name=name, step=evidence.step), tr(
+        "The training process{on} was ended by {name}: {words}", on=on, name=name, words=words
+    )
 
 
 SIGNALS = {
-    "SIGSEGV": "a library or the driver accessed memory that it must not. The end of the log may say which.",
-    "SIGBUS": "memory could not be read, often because /dev/shm is full. Try fewer data-loader workers.",
-    "SIGABRT": "a library ended it on purpose after an error. The end of the log says why.",
-    "SIGILL": "a library uses instructions that this processor does not have. Install a build for this processor.",
-    "SIGFPE": "a library divided by zero. The end of the log may say which.",
+    "SIGSEGV": tr_noop("a library or the driver accessed memory that it must not. The end of the log may say which."),
+    "SIGBUS": tr_noop("memory could not be read, often because /dev/shm is full. Try fewer data-loader workers."),
+    "SIGABRT": tr_noop("a library ended it on purpose after an error. The end of the log says why."),
+    "SIGILL": tr_noop(
+        "a library uses instructions that this processor does not have. Install a build for this processor."
+    ),
+    "SIGFPE": tr_noop("a library divided by zero. The end of the log may say which."),
 }
 """What a signal means that this run did not send."""
 
@@ -326,28 +363,28 @@ SIGNALS = {
 def _lost(evidence: _Evidence) -> tuple[str, str]:
     checkpoint = evidence.facts.checkpoint
     advice = (
-        f"Resume continues from step {checkpoint.step}."
+        tr("Resume continues from step {step}.", step=checkpoint.step)
         if checkpoint is not None
-        else "There is no checkpoint: Resume starts over."
+        else tr("There is no checkpoint: Resume starts over.")
     )
-    own = f" {evidence.error}" if "exited unexpectedly" not in evidence.error else ""
+    own = f" {tr_stored(evidence.error)}" if "exited unexpectedly" not in evidence.error else ""
     return (
-        "The background process of this run disappeared",
-        f"It was killed, or the machine went down.{own} {advice}",
+        tr("The background process of this run disappeared"),
+        tr("It was killed, or the machine went down.{own} {advice}", own=own, advice=advice),
     )
 
 
 def _code(evidence: _Evidence) -> tuple[str, str]:
-    return evidence.kind, _first_sentences(evidence.message) or "It has no message."
+    return evidence.kind, tr_stored(_first_sentences(evidence.message)) or tr("It has no message.")
 
 
 def _exit(evidence: _Evidence) -> tuple[str, str]:
     code = evidence.found(r"ended with exit code (\d+)")
-    return f"The program ended with exit code {code}", evidence.error
+    return tr("The program ended with exit code {code}", code=code), tr_stored(evidence.error)
 
 
 def _other(evidence: _Evidence) -> tuple[str, str]:
-    return "The run failed", evidence.error
+    return tr("The run failed"), tr_stored(evidence.error)
 
 
 _ROWS = (
@@ -358,7 +395,7 @@ _ROWS = (
     _Row(cause=Cause.HOST_MEMORY, applies=lambda each: each.has(*NO_HOST_MEMORY) or each.has(*NO_MEMORY),
          words=_host_memory),
     _Row(cause=Cause.MISSING_MODULE,
-         applies=lambda each: each.kind in IMPORT_ERRORS and each.has(r"No module named '[^']+'"),
+         applies=lambda each: each.kind in IMPORT_ERRORS and each.has(NO_MODULE),
          words=_missing_module),
     _Row(cause=Cause.CUDA, applies=lambda each: each.has(*NO_CUDA), words=_cuda),
     _Row(cause=Cause.DISK, applies=lambda each: each.has(*NO_DISK),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import RunError, RunNotFoundError
+from core.language import tr
 from core.runs.facts import Plan, RunFacts, fold
 from core.runs.ownership import owner_of_run
 from core.runs.run import Run, mark
@@ -51,7 +52,9 @@ def directories(root: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise RunError(f"The runs in {root} cannot be listed: {error.strerror}.") from error
+        raise RunError(
+            tr("The runs in {root} cannot be listed: {strerror}.", root=root, strerror=error.strerror)
+        ) from error
     return [root / name for name in sorted(names, reverse=True) if is_run(root / name)]
 
 
@@ -66,7 +69,7 @@ def find(root: Path, text: str) -> Path:
     Raises `RunNotFoundError` with a sentence.
     """
     if not text:
-        raise RunNotFoundError("No run was given. `trainyard runs` lists them.")
+        raise RunNotFoundError(tr("No run was given. `trainyard runs` lists them."))
     if is_run(Path(text)):
         return Path(text).resolve()
     known = directories(root)
@@ -75,10 +78,15 @@ def find(root: Path, text: str) -> Path:
         return matches[0]
     if matches:
         raise RunNotFoundError(
-            f"{text!r} is the beginning of {len(matches)} runs: {_names(matches)}. Give more of the name."
+            tr(
+                "{text!r} is the beginning of {count} runs: {names}. Give more of the name.",
+                text=text,
+                count=len(matches),
+                names=_names(matches),
+            )
         )
-    latest = f"The latest: {_names(known)}." if known else "There are none yet."
-    raise RunNotFoundError(f"There is no run {text!r} in {root}. {latest}")
+    latest = tr("The latest: {names}.", names=_names(known)) if known else tr("There are none yet.")
+    raise RunNotFoundError(tr("There is no run {text!r} in {root}. {latest}", text=text, root=root, latest=latest))
 
 
 def _names(paths: list[Path]) -> str:
@@ -154,7 +162,11 @@ class RunIndex:
             self._live.pop(path, None)
             summary = RunSummary(
                 dir=path, name=path.name, state=RunState.LOST, started=None, ended=None,
-                error=f"The run in {path} cannot be read: {type(error).__name__}. Its files are damaged.",
+                error=tr(
+                    "The run in {path} cannot be read: {kind}. Its files are damaged.",
+                    path=path,
+                    kind=type(error).__name__,
+                ),
                 last_loss=None, step=0, plan=None, owner=owner_of_run(path),
             )  # fmt: skip
             self._over[path] = summary, mark(path)

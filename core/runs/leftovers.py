@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.runs.run import Run
 from core.runs.states import state_info
 from core.schema.paths import SUPERVISOR_EVENTS
@@ -63,7 +64,10 @@ def blind(proc: Path = PROC) -> str | None:
     """Return why no process can be seen here; None if they can."""
     if procfs.pids(proc):
         return None
-    return f"There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again."
+    return tr(
+        "There is no {proc}, so processes that runs have left behind cannot be seen. Mount it, then try again.",
+        proc=proc,
+    )
 
 
 def find(roots: Sequence[Path], proc: Path = PROC, *, uid: int | None = None) -> list[OrphanedProcess]:
@@ -135,9 +139,14 @@ def _over(seen: _Tagged, roots: Sequence[Path]) -> tuple[Path | None, str] | Non
         run = Run(folder, only=(SUPERVISOR_EVENTS,))
         run.catch_up()
         state = state_info(run.facts.state)
-        return (folder, f"Run {seen.run_id} is over ({state.label.lower()}).") if state.over else None
-    what = f"The folder of run {seen.run_id} is gone" if seen.run_dir else f"There is no folder of run {seen.run_id}"
-    return None, f"{what}, and it has no supervisor."
+        return (
+            (folder, tr("Run {run} is over ({state}).", run=seen.run_id, state=tr(state.label).lower()))
+            if state.over
+            else None
+        )
+    if seen.run_dir:
+        return None, tr("The folder of run {run} is gone, and it has no supervisor.", run=seen.run_id)
+    return None, tr("There is no folder of run {run}, and it has no supervisor.", run=seen.run_id)
 
 
 def _folders(seen: _Tagged, roots: Sequence[Path]) -> list[Path]:

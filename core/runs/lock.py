@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.language import tr
 from core.runs.states import RunState
 from core.schema.files import not_written, open_to_append
 from core.schema.paths import EVENTS, LOCK
@@ -90,8 +91,11 @@ def held(run_dir: Path) -> Iterator[Callable[[], None]]:
                 time.sleep(NAP_S)
             if lock is None:
                 raise RunError(
-                    f"Run {run_dir.name} is running, or its last processes are still being terminated. "
-                    "Try again in a moment."
+                    tr(
+                        "Run {run} is running, or its last processes are still being terminated. "
+                        "Try again in a moment.",
+                        run=run_dir.name,
+                    )
                 )
             stack.callback(lock.release)
             locks.append(lock)
@@ -114,34 +118,42 @@ def _lock(handle: int) -> bool:
 
 def _cannot_open(folder: Path, error: OSError) -> str:
     return not_written(
-        folder / LOCK, error, if_full="Free some space, or keep runs elsewhere with --runs DIR.",
-        otherwise="Change its permissions, or keep runs elsewhere with --runs DIR.",
+        folder / LOCK, error, if_full=tr("Free some space, or keep runs elsewhere with --runs DIR."),
+        otherwise=tr("Change its permissions, or keep runs elsewhere with --runs DIR."),
     )  # fmt: skip
 
 
 def _cannot_lock(folder: Path, error: OSError) -> str:
     mount = mount_of(folder)
-    where = "Its file system" if mount is None else f"The file system at {mount.point} ({mount.kind})"
-    return (
-        f"{folder} cannot be locked: {error.strerror}. {where} has no file locks, without which two processes could "
+    where = (
+        tr("Its file system")
+        if mount is None
+        else tr("The file system at {point} ({kind})", point=mount.point, kind=mount.kind)
+    )
+    return tr(
+        "{folder} cannot be locked: {strerror}. {where} has no file locks, without which two processes could "
         "train one run. Keep runs on another disk with --runs DIR, or have it mounted with locks (for NFS a lock "
-        "service, for Lustre the option flock)."
+        "service, for Lustre the option flock).",
+        folder=folder,
+        strerror=error.strerror,
+        where=where,
     )
 
 
 def already_running(run_dir: Path) -> str:
     """Return the sentences for a run that cannot be started because it runs."""
-    return f"Run {run_dir.name} is running already. Attach to it, or start another."
+    return tr("Run {run} is running already. Attach to it, or start another.", run=run_dir.name)
 
 
 def cannot_resume(run_dir: Path, state: RunState) -> str:
     """Return why a run in this state cannot be resumed, and what to do."""
     if state is RunState.FINISHED:
         name = run_dir.name
-        return f"Run {name} is finished: there is nothing to resume. Start it again: trainyard again {name}"
+        return tr("Run {run} is finished: there is nothing to resume. Start it again: trainyard again {run}", run=name)
     if state is RunState.CREATED:
-        return (
-            f"Run {run_dir.name} has not started: no event of its supervisor can be read. "
-            "If it was started just now, attach to it; otherwise resume it in half a minute."
+        return tr(
+            "Run {run} has not started: no event of its supervisor can be read. "
+            "If it was started just now, attach to it; otherwise resume it in half a minute.",
+            run=run_dir.name,
         )
     return already_running(run_dir)

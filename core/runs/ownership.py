@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.schema.paths import SPEC_FILE
 from core.system.process_info import user_name
 from core.text import first_names, one_line, replace_control_characters
@@ -37,11 +38,13 @@ def execution_warning(owner: str, spec: RunSpec | None) -> str:
 
     `spec`: None if it cannot be read.
     """
-    lines = _executed(spec) if spec else ["Its program and its Python are unknown."]
+    lines = _executed(spec) if spec else [tr("Its program and its Python are unknown.")]
     shown = "\n".join(replace_control_characters(one_line(line, MAX_CHARACTERS)) for line in lines)
-    return (
-        f"This would be executed with your permissions, and {owner} may be able to change it at any time:"
-        f"\n\n{shown}\n\nContinue only if you trust {owner}."
+    return tr(
+        "This would be executed with your permissions, and {owner} may be able to change it at any time:"
+        "\n\n{shown}\n\nContinue only if you trust {owner}.",
+        owner=owner,
+        shown=shown,
     )
 
 
@@ -50,11 +53,13 @@ def _executed(spec: RunSpec) -> list[str]:
     command = " ".join(script.command) if script else spec.own_recipe.path
     environment = (script.environment if script else {}).items()
     ordered = sorted(environment, key=lambda item: not item[0].startswith(LOADING))  # the rest may be only counted
-    variables = [f"Variable: {name}={value}" for name, value in ordered]
+    variables = [tr("Variable: {name}={value}", name=name, value=value) for name, value in ordered]
     return [
-        f"Program: {command}", f"Python: {spec.python}", f"Folder: {spec.working_dir}",
-        *first_names(variables, MAX_VARIABLES, "more variables"),
-    ]  # fmt: skip
+        tr("Program: {command}", command=command),
+        tr("Python: {python}", python=spec.python),
+        tr("Folder: {folder}", folder=spec.working_dir),
+        *first_names(variables, MAX_VARIABLES, tr("more variables")),
+    ]
 
 
 def _other_user(*paths: Path) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from core.language import tr, tr_noop
 from core.runs.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -36,29 +37,35 @@ def remedies(releases: Iterable[Release], devices: Mapping[str, Mapping[str, obj
         pids = [each.pid for release in found if release.verdict is verdict for each in release.holders]
         if pids:
             listed = " ".join(map(str, dict.fromkeys(pids[:MAX_PIDS])))
-            steps.append(Remedy(step=step.step, command=step.command.format(pids=listed)))
+            steps.append(Remedy(step=tr(step.step), command=step.command.format(pids=listed)))
     unexplained = [each.device_id for each in found if each.verdict is Verdict.UNEXPLAINED]
     if unexplained:
-        steps.append(FIND)
+        steps.append(_shown(FIND))
         for device in unexplained:
             known = devices.get(device, {})
             bus = str(known.get("pci_bus_id") or device)
             label = str(known.get("label") or device)
-            steps.append(Remedy(step=RESET.step.format(label=label), command=RESET.command.format(bus=bus)))
-        steps += [RELOAD, REBOOT]
+            steps.append(Remedy(step=tr(RESET.step, label=label), command=RESET.command.format(bus=bus)))
+        steps += [_shown(RELOAD), _shown(REBOOT)]
     return steps
 
 
-SEE_OTHERS = Remedy(step="See what these processes are.", command="ps -o pid,user,etime,args -p '{pids}'")
-END_OWN = Remedy(step="End the processes of this run that are left.", command="kill -9 {pids}")
-FIND = Remedy(step="See which programs use the GPUs, and end those that you do not need.",
+SEE_OTHERS = Remedy(step=tr_noop("See what these processes are."), command="ps -o pid,user,etime,args -p '{pids}'")
+END_OWN = Remedy(step=tr_noop("End the processes of this run that are left."), command="kill -9 {pids}")
+FIND = Remedy(step=tr_noop("See which programs use the GPUs, and end those that you do not need."),
               command="sudo fuser -v /dev/nvidia*")  # fmt: skip
-RESET = Remedy(step="Reset {label}. No program may use it meanwhile.", command="sudo nvidia-smi --gpu-reset -i {bus}")
+RESET = Remedy(
+    step=tr_noop("Reset {label}. No program may use it meanwhile."), command="sudo nvidia-smi --gpu-reset -i {bus}"
+)
 RELOAD = Remedy(
-    step="Load the driver anew. No program may use any GPU meanwhile, the desktop included.",
+    step=tr_noop("Load the driver anew. No program may use any GPU meanwhile, the desktop included."),
     command="sudo modprobe -r nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo modprobe nvidia_uvm",
 )
-REBOOT = Remedy(step="Restart the machine.", command="sudo systemctl reboot")
+REBOOT = Remedy(step=tr_noop("Restart the machine."), command="sudo systemctl reboot")
+
+
+def _shown(remedy: Remedy) -> Remedy:
+    return replace(remedy, step=tr(remedy.step))
 
 
 def without_remedies(sentence: str) -> str:

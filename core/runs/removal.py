@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.language import tr, tr_plural
 from core.runs import leftovers, stopped
 from core.runs.lock import held
 from core.runs.run import Run
@@ -46,16 +47,23 @@ class Removed:
 def why_not(run_dir: Path) -> str:
     """Return why a run cannot be removed now; the empty string if it can."""
     if run_dir.is_symlink():
-        return f"{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm)."
+        return tr(
+            "{run_dir} is a link, and links are not followed. Name the run's own folder, or remove the link (rm).",
+            run_dir=run_dir,
+        )
     if not _is_run_folder(run_dir):
         return _no_run(run_dir)
     run = Run(run_dir, only=(SUPERVISOR_EVENTS,))
     run.catch_up()
     state = state_info(run.facts.state)
     if not state.over:
-        return f"Run {run.id} is {state.label.lower()}, so it was not removed. Stop it first: trainyard stop {run.id}"
+        return tr(
+            "Run {id} is {state}, so it was not removed. Stop it first: trainyard stop {id}",
+            id=run.id,
+            state=tr(state.label).lower(),
+        )
     if why := stopped.guard_sentence(run_dir, run.facts):
-        return f"Run {run.id} was not removed. {why}"
+        return tr("Run {id} was not removed. {why}", id=run.id, why=why)
     try:
         owner = run_dir.stat().st_uid if os.getuid() == 0 else None  # root also removes runs of others
     except OSError:  # another command has just removed it
@@ -66,10 +74,11 @@ def why_not(run_dir: Path) -> str:
 
 def _no_run(run_dir: Path) -> str:
     if _is_damaged(run_dir):
-        return (
-            f"{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it."
+        return tr(
+            "{run_dir} was not removed: its spec.json is damaged. Delete the folder yourself if you no longer need it.",
+            run_dir=run_dir,
         )
-    return f"{run_dir} is not the folder of a run, so it was not removed."
+    return tr("{run_dir} is not the folder of a run, so it was not removed.", run_dir=run_dir)
 
 
 def size_bytes(run_dir: Path) -> int:
@@ -94,7 +103,7 @@ def remove(run_dir: Path) -> Removed:
             removal.clear(run_dir)
     except RunError as error:
         return Removed(freed_bytes=0, problem=str(error))
-    return Removed(freed_bytes=removal.freed_bytes, problem=_not_whole(run_dir, removal.problems))
+    return Removed(freed_bytes=removal.freed_bytes, problem=_not_whole(run_dir, list(removal.problems.values())))
 
 
 @dataclass(slots=True)
@@ -104,7 +113,7 @@ class _Removal:
     release_files: Callable[[], None]
     """Called before files that are locked are removed."""
     freed_bytes: int = 0
-    problems: list[str] = field(default_factory=list)
+    problems: dict[Path, str] = field(default_factory=dict)
 
     def clear(self, run_dir: Path) -> None:
         """Remove the folder. If something cannot be removed, the rest is, except the files that mark it as a run."""
@@ -136,7 +145,7 @@ class _Removal:
         except OSError as error:
             if again and error.errno == errno.ENOTEMPTY:
                 return False
-            self.problems.append(f"{run_dir} cannot be removed: {error.strerror}")
+            self.problems[run_dir] = _cannot_remove(run_dir, error)
         else:
             self.freed_bytes += _held_by(state)
         return True
@@ -151,8 +160,8 @@ class _Removal:
             else:
                 os.unlink(name, dir_fd=parent)
         except OSError as error:
-            if not any(each.startswith(f"{path}/") for each in self.problems):  # else an entry below it is the reason
-                self.problems.append(f"{path} cannot be removed: {error.strerror}")
+            if not any(path in each.parents for each in self.problems):  # else an entry below it is the reason
+                self.problems[path] = _cannot_remove(path, error)
         else:
             self.freed_bytes += _held_by(state)
 
@@ -200,15 +209,33 @@ def _is_damaged(path: Path) -> bool:
 
 def _still_there(run_id: str, left: list[OrphanedProcess]) -> str:
     names = join_names(first_names([f"pid {each.process.pid} ({each.name})" for each in left]))
-    processes, them = ("a process of it is", "it") if len(left) == 1 else ("processes of it are", "them")
-    return (
-        f"Run {run_id} was not removed, since {processes} still running: {names}. Terminate {them} first: "
-        "trainyard sweep --end"
+    return tr_plural(
+        "Run {run} was not removed, since a process of it is still running: {names}. Terminate it first: "
+        "trainyard sweep --end",
+        "Run {run} was not removed, since processes of it are still running: {names}. Terminate them first: "
+        "trainyard sweep --end",
+        len(left),
+        run=run_id,
+        names=names,
     )
+
+
+def _cannot_remove(path: Path, error: OSError) -> str:
+    return tr("{path} cannot be removed: {strerror}", path=path, strerror=error.strerror)
 
 
 def _not_whole(run_dir: Path, problems: list[str]) -> str:
     if not problems:
         return ""
-    more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
-    return f"Not all of run {run_dir.name} could be removed. {problems[0]}{more}. Change that, then remove it again."
+    if len(problems) == 1:
+        return tr(
+            "Not all of run {run} could be removed. {problem}. Change that, then remove it again.",
+            run=run_dir.name,
+            problem=problems[0],
+        )
+    return tr(
+        "Not all of run {run} could be removed. {problem}, and {count} more. Change that, then remove it again.",
+        run=run_dir.name,
+        problem=problems[0],
+        count=len(problems) - 1,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.schema.files import touch
 from core.schema.paths import CONTROL
 
@@ -23,7 +24,7 @@ def unanswered(spec: RunSpec, name: str) -> str:
     """Return why a run cannot answer the request `pause` or `save`; the empty string if it can. Scripts cannot."""
     if spec.script is None:
         return ""
-    return f"Trainyard cannot {name} a script. Stopping it sends SIGINT first."
+    return tr("Trainyard cannot {name} a script. Stopping it sends SIGINT first.", name=name)
 
 
 class Requests:

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.errors import RunError
+from core.language import tr, tr_noop, tr_stored
 from core.runs import directory, lock, stopped
 from core.runs.facts import RunFacts, fold
 from core.runs.ownership import owner_of_run
@@ -46,6 +47,20 @@ RESUMING_S = 40.0
 NAP_S = 0.02
 LAST_LINES = 5
 """Lines of the log that are shown of a lost run."""
+# What readers add to the facts is English, as what the run stored, and is translated with it.
+SKIPPED_LINE = tr_noop("{count} line in {folder} is not an event and was skipped; all others are shown.")
+SKIPPED_LINES = tr_noop("{count} lines in {folder} are not events and were skipped; all others are shown.")
+FOLDER_GONE = tr_noop("The run's folder {folder} was removed or renamed.")
+UNREADABLE = tr_noop("How the run ended is not known, since its events cannot be read.")
+NEVER_STARTED = tr_noop("The run never started: its supervisor exited before its first event, or was never launched.")
+EXITED = tr_noop("The run's supervisor (pid {supervisor}) exited unexpectedly.")
+NONE_LEFT = tr_noop("The run's supervisor (pid {supervisor}) exited unexpectedly; none of its processes is left.")
+STILL_RUNNING = tr_noop(
+    "The run's supervisor (pid {supervisor}) exited unexpectedly; processes of it were still running (pid {pids}), and "
+    "`trainyard sweep` terminates those that are left."
+)
+LAST_OF_LOG = tr_noop("The last lines of its log:")
+NO_LOG = tr_noop("The log is empty.")
 
 Mark = tuple[tuple[int, int] | None, ...]
 
@@ -98,7 +113,10 @@ class Run:
         run = cls.attach(run_dir)
         if run.spec().script is not None:
             raise ValueError(
-                f"Run {run.id} is a script, which Trainyard cannot resume. Start it again: trainyard again {run.id}"
+                tr(
+                    "Run {id} is a script, which Trainyard cannot resume. Start it again: trainyard again {id}",
+                    id=run.id,
+                )
             )
         run.catch_up()
         if not state_info(run.facts.state).can_resume:
@@ -121,7 +139,13 @@ class Run:
     def attach(cls, run_dir: Path) -> Run:
         """Follow a run that exists. Raises `ValueError` with a sentence when the directory is no run."""
         if not os.access(run_dir / SPEC_FILE, os.R_OK):
-            raise ValueError(f"{run_dir} is not a run directory that can be read: it has no readable {SPEC_FILE}.")
+            raise ValueError(
+                tr(
+                    "{run_dir} is not a run directory that can be read: it has no readable {file}.",
+                    run_dir=run_dir,
+                    file=SPEC_FILE,
+                )
+            )
         return cls(run_dir)
 
     @property
@@ -214,8 +238,12 @@ class Run:
         except OSError as error:
             if self.dir.is_dir() and not control.is_dir():
                 raise RunError(
-                    f"Run {self.id} cannot receive requests, since {control} is not there. Make that folder (mkdir), "
-                    "then try again."
+                    tr(
+                        "Run {id} cannot receive requests, since {control} is not there. Make that folder (mkdir), "
+                        "then try again.",
+                        id=self.id,
+                        control=control,
+                    )
                 ) from error
             raise RunError(directory.cannot_write(self.dir, error)) from error
 
@@ -257,10 +285,7 @@ class Run:
         new = self._log.garbage_lines - self._garbage_reported
         self._garbage_reported += new
         if new:
-            what, were = (
-                ("1 line", "is not an event and was") if new == 1 else (f"{new} lines", "are not events and were")
-            )
-            troubles.append(f"{what} in {self.dir / EVENTS} {were} skipped; all others are shown.")
+            troubles.append((SKIPPED_LINE if new == 1 else SKIPPED_LINES).format(count=new, folder=self.dir / EVENTS))
         return replace(facts, notices=(*facts.notices, *troubles)) if troubles else facts
 
     def _lost(self) -> RunFacts:
@@ -273,27 +298,24 @@ class Run:
     def _how_lost(self) -> str:
         end = "\n".join(self.log_end(600).strip().splitlines()[-LAST_LINES:])
         if not self.dir.is_dir():
-            what = f"The run's folder {self.dir} was removed or renamed."
+            what = FOLDER_GONE.format(folder=self.dir)
         elif self.facts.supervisor is None and self._log.troubles:
-            what = "How the run ended is not known, since its events cannot be read."
+            what = UNREADABLE
         elif self.facts.supervisor is None:
-            what = "The run never started: its supervisor exited before its first event, or was never launched."
+            what = NEVER_STARTED
         else:
-            pid = self.facts.supervisor.pid
-            what = f"The run's supervisor (pid {pid}) exited unexpectedly{self._remaining_processes()}."
-        return f"{what} The last lines of its log:\n{end}" if end else f"{what} The log is empty."
+            what = self._exited(self.facts.supervisor.pid)
+        return f"{what} {LAST_OF_LOG}\n{end}" if end else f"{what} {NO_LOG}"
 
-    def _remaining_processes(self) -> str:
-        """Return the end of a sentence on the processes of a lost run. Lists of runs do without: this reads `/proc`."""
+    def _exited(self, supervisor: int) -> str:
+        """Return the sentence on the processes of a lost run. Lists of runs do without those: this reads `/proc`."""
         if not self._reads_all:
-            return ""
+            return EXITED.format(supervisor=supervisor)
         left = processes.tagged(self.id)
         if not left:
-            return "; none of its processes is left"
+            return NONE_LEFT.format(supervisor=supervisor)
         pids = join_names(first_names([str(each.pid) for each in left]))
-        return (
-            f"; processes of it were still running (pid {pids}), and `trainyard sweep` terminates those that are left"
-        )
+        return STILL_RUNNING.format(supervisor=supervisor, pids=pids)
 
 
 def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
@@ -309,14 +331,22 @@ def _wait_until_resumed(run: Run, launched: ProcessId | None) -> None:
         if not alive:
             raise RunError(_not_resumed(run))
         time.sleep(NAP_S)
-    raise RunError(f"Run {run.id} was not resumed within {RESUMING_S:g} s. The end of its log may say why.")
+    raise RunError(
+        tr(
+            "Run {id} was not resumed within {seconds:g} s. The end of its log may say why.",
+            id=run.id,
+            seconds=RESUMING_S,
+        )
+    )
 
 
 def _not_resumed(run: Run) -> str:
     if not state_info(run.facts.state).over:
-        return f"Run {run.id} was resumed by another process at the same moment. Attach to it."
+        return tr("Run {id} was resumed by another process at the same moment. Attach to it.", id=run.id)
     lines = run.log_end().strip().splitlines()
-    return lines[-1] if lines else f"Run {run.id} could not be resumed, and its log does not say why."
+    return (
+        tr_stored(lines[-1]) if lines else tr("Run {id} could not be resumed, and its log does not say why.", id=run.id)
+    )
 
 
 def mark(run_dir: Path) -> Mark:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from core.language import tr_noop
+
 
 class RunState(Enum):
     """The values are what event logs and `--json` carry."""
@@ -42,28 +44,28 @@ class StateInfo:
 
 
 STATES = (
-    StateInfo(state=RunState.CREATED, label="Created", colour="muted", can_stop=True,
-             sentence="The run is saved and about to start."),
-    StateInfo(state=RunState.STARTING, label="Starting", colour="accent", can_stop=True, can_pause=True, can_save=True,
-             sentence="The workers are loading their framework and the recipe."),
-    StateInfo(state=RunState.RUNNING, label="Running", colour="accent", can_stop=True, can_pause=True, can_save=True,
-             sentence="Training is running."),
-    StateInfo(state=RunState.STOPPING, label="Stopping", colour="warn", can_force=True,
-             forcing="Forcing the end of the workers.",
-             sentence="The processes were asked to stop. If they do not, they are ended."),
-    StateInfo(state=RunState.RELEASING, label="Freeing memory", colour="warn", can_force=True,
-             forcing="Not waiting any longer for the devices' memory.",
-             sentence="Training has ended. The devices are watched until their memory is back."),
-    StateInfo(state=RunState.FINISHED, label="Finished", colour="good", over=True,
-             sentence="Training was completed."),
-    StateInfo(state=RunState.STOPPED, label="Stopped", colour="warn", over=True, can_resume=True,
-             sentence="Training was stopped on request."),
-    StateInfo(state=RunState.PAUSED, label="Paused", colour="warn", over=True, can_resume=True,
-             sentence="Training was saved and its devices are free. Resume continues from there."),
-    StateInfo(state=RunState.FAILED, label="Failed", colour="bad", over=True, can_resume=True,
-             sentence="Training ended with an error."),
-    StateInfo(state=RunState.LOST, label="Lost", colour="bad", over=True, can_resume=True,
-             sentence="The background process of this run disappeared (killed, or the machine went down)."),
+    StateInfo(state=RunState.CREATED, label=tr_noop("Created"), colour="muted", can_stop=True,
+             sentence=tr_noop("The run is saved and about to start.")),
+    StateInfo(state=RunState.STARTING, label=tr_noop("Starting"), colour="accent", can_stop=True, can_pause=True,
+             can_save=True, sentence=tr_noop("The workers are loading their framework and the recipe.")),
+    StateInfo(state=RunState.RUNNING, label=tr_noop("Running"), colour="accent", can_stop=True, can_pause=True,
+             can_save=True, sentence=tr_noop("Training is running.")),
+    StateInfo(state=RunState.STOPPING, label=tr_noop("Stopping"), colour="warn", can_force=True,
+             forcing=tr_noop("Forcing the end of the workers."),
+             sentence=tr_noop("The processes were asked to stop. If they do not, they are ended.")),
+    StateInfo(state=RunState.RELEASING, label=tr_noop("Freeing memory"), colour="warn", can_force=True,
+             forcing=tr_noop("Not waiting any longer for the devices' memory."),
+             sentence=tr_noop("Training has ended. The devices are watched until their memory is back.")),
+    StateInfo(state=RunState.FINISHED, label=tr_noop("Finished"), colour="good", over=True,
+             sentence=tr_noop("Training was completed.")),
+    StateInfo(state=RunState.STOPPED, label=tr_noop("Stopped"), colour="warn", over=True, can_resume=True,
+             sentence=tr_noop("Training was stopped on request.")),
+    StateInfo(state=RunState.PAUSED, label=tr_noop("Paused"), colour="warn", over=True, can_resume=True,
+             sentence=tr_noop("Training was saved and its devices are free. Resume continues from there.")),
+    StateInfo(state=RunState.FAILED, label=tr_noop("Failed"), colour="bad", over=True, can_resume=True,
+             sentence=tr_noop("Training ended with an error.")),
+    StateInfo(state=RunState.LOST, label=tr_noop("Lost"), colour="bad", over=True, can_resume=True,
+             sentence=tr_noop("The background process of this run disappeared (killed, or the machine went down).")),
 )  # fmt: skip
 
 TRANSITIONS = frozenset({

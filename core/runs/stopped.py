@@ -10,6 +10,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from core.language import tr
 from core.system import processes, procfs
 from core.system.own_processes import supervises
 
@@ -28,14 +29,25 @@ def sentences(run_dir: Path, facts: RunFacts) -> str:
     found = []
     if state := _own_state(run_dir, facts.supervisor):
         found.append(
-            f"{_supervisor(facts)} is stopped (state {state}), so it answers no request. "
-            f"Continue it (kill -CONT {_pid(facts.supervisor)}), or end the run: trainyard stop {run_dir.name} --force"
+            tr(
+                "{supervisor} is stopped (state {state}), so it answers no request. "
+                "Continue it (kill -CONT {pid}), or end the run: trainyard stop {run} --force",
+                supervisor=_supervisor(facts),
+                state=state,
+                pid=_pid(facts.supervisor),
+                run=run_dir.name,
+            )
         )
     if guard := guard_sentence(run_dir, facts):
         found.append(guard)
     found += [
-        f"Worker {each.rank} (pid {each.process.pid}) is stopped (state {state}), so it neither trains nor answers "
-        f"requests. Continue it (kill -CONT {each.process.pid}), or stop the run."
+        tr(
+            "Worker {rank} (pid {pid}) is stopped (state {state}), so it neither trains nor answers "
+            "requests. Continue it (kill -CONT {pid}), or stop the run.",
+            rank=each.rank,
+            pid=each.process.pid,
+            state=state,
+        )
         for each in facts.workers.values()
         if each.exit_code is None and (state := _state(each.process)) and _is_of_owner(run_dir, each.process)
     ]
@@ -46,8 +58,13 @@ def guard_sentence(run_dir: Path, facts: RunFacts) -> str:
     """Return that the guard of a run is stopped and what to do; the empty string if it is not."""
     state = _own_state(run_dir, facts.guard)
     return state and (
-        f"The guard of run {run_dir.name} (pid {_pid(facts.guard)}) is stopped (state {state}), so it cannot terminate "
-        f"what is left of the run. Continue it: kill -CONT {_pid(facts.guard)}"
+        tr(
+            "The guard of run {run} (pid {pid}) is stopped (state {state}), so it cannot terminate "
+            "what is left of the run. Continue it: kill -CONT {pid}",
+            run=run_dir.name,
+            pid=_pid(facts.guard),
+            state=state,
+        )
     )
 
 
@@ -58,14 +75,26 @@ def continue_supervisor(run_dir: Path, facts: RunFacts) -> str:
     """
     done = []
     if _own_state(run_dir, facts.guard) and _continue(facts.guard):
-        done.append(f"The guard (pid {_pid(facts.guard)}) was stopped and was continued.")
+        done.append(tr("The guard (pid {pid}) was stopped and was continued.", pid=_pid(facts.guard)))
     if facts.supervisor is not None and (state := _own_state(run_dir, facts.supervisor)):
         if _continue(facts.supervisor):
-            done.append(f"{_supervisor(facts)} was stopped and was continued.")
+            done.append(tr("{supervisor} was stopped and was continued.", supervisor=_supervisor(facts)))
         elif processes.send(facts.supervisor, signal.SIGKILL):
-            done.append(f"{_supervisor(facts)} was stopped (state {state}), could not be continued and was killed.")
+            done.append(
+                tr(
+                    "{supervisor} was stopped (state {state}), could not be continued and was killed.",
+                    supervisor=_supervisor(facts),
+                    state=state,
+                )
+            )
         else:
-            done.append(f"{_supervisor(facts)} is stopped (state {state}), and this user may not signal it.")
+            done.append(
+                tr(
+                    "{supervisor} is stopped (state {state}), and this user may not signal it.",
+                    supervisor=_supervisor(facts),
+                    state=state,
+                )
+            )
     return " ".join(done)
 
 
@@ -108,4 +137,4 @@ def _pid(process: ProcessId | None) -> int:
 
 
 def _supervisor(facts: RunFacts) -> str:
-    return f"The run's supervisor (pid {_pid(facts.supervisor)})"
+    return tr("The run's supervisor (pid {pid})", pid=_pid(facts.supervisor))

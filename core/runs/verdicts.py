@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from core.language import tr_noop
 from core.system.process_info import ProcessInfo, finite, process_fields, read_process, whole_or_none
 
 if TYPE_CHECKING:
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 class Verdict(Enum):
     """What became of a device's memory after a run. The values appear in event files and in `--json`."""
 
-    RELEASED = "released"
-    HELD_BY_RUN = "held by this run"
-    HELD_BY_OTHERS = "held by others"
-    UNEXPLAINED = "unexplained"
-    CANNOT_BE_JUDGED = "cannot be judged"
+    RELEASED = tr_noop("released")
+    HELD_BY_RUN = tr_noop("held by this run")
+    HELD_BY_OTHERS = tr_noop("held by others")
+    UNEXPLAINED = tr_noop("unexplained")
+    CANNOT_BE_JUDGED = tr_noop("cannot be judged")
 
 
 BADNESS = (

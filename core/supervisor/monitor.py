@@ -132,7 +132,6 @@ def _step(watch: MemoryWatch, write: Callable[..., None], is_hurried: Callable[[
 
 
 def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
-    all_of_them = tr(ALL_ENDED) if len(signalled) > MAX_NAMES else ""
     text = tr_plural(
         "A process outlived its worker and was sent {signal}: {processes}.",
         "Processes outlived their worker and were sent {signal}: {processes}.",
@@ -140,4 +139,4 @@ def _signalled(number: signal.Signals, signalled: Sequence[ProcessInfo]) -> str:
         signal=number.name,
         processes=enumerated(each.words for each in signalled),
     )
-    return f"{text}{all_of_them}"
+    return f"{text} {tr(ALL_ENDED)}" if len(signalled) > MAX_NAMES else text

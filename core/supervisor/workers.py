@@ -227,10 +227,9 @@ def describe(worker: Worker) -> str:
         return f"{name}: {kind}: {line}" + ("" if line.endswith((".", "!", "?")) else ".")
     if code < 0:
         number = signal.Signals(-code).name
-        hint = tr(" The machine may have run out of memory: look into the kernel's log.") if number == "SIGKILL" else ""
-        return tr(
-            "{name} was ended by {signal}, which this run did not send.{hint}", name=name, signal=number, hint=hint
-        )
+        text = tr("{name} was ended by {signal}, which this run did not send.", name=name, signal=number)
+        hint = tr("The machine may have run out of memory: look into the kernel's log.")
+        return f"{text} {hint}" if number == "SIGKILL" else text
     return tr(
         "{name} ended with exit code {code} before its training was done. The end of the log may say why.",
         name=name,

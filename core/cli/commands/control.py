@@ -9,7 +9,7 @@ from core.cli.commands.common import EXIT_CODES, find
 from core.cli.follow import POLL_S, StopMessages, hard_end
 from core.cli.output import ending, say, say_json, say_run, warn
 from core.errors import RunError
-from core.language import tr
+from core.language import tr, tr_stored
 from core.runs import stopped
 from core.runs.requests import DONE, unanswered
 from core.runs.states import RunState, state_info
@@ -59,7 +59,11 @@ def pause(options: Namespace) -> int:
     _check_answers(run, "pause")
     if not state_info(run.facts.state).can_pause and run.facts.state is not RunState.CREATED:
         raise ValueError(
-            tr("Run {id} cannot be paused: it is {label}.", id=run.id, label=state_info(run.facts.state).label.lower())
+            tr(
+                "Run {id} cannot be paused: it is {label}.",
+                id=run.id,
+                label=tr(state_info(run.facts.state).label).lower(),
+            )
         )
     run.request("pause")
     state = _wait(run, "pause", quiet=options.json)
@@ -102,7 +106,7 @@ def _live_run(options: Namespace) -> Run:
     run.catch_up()
     if state_info(run.facts.state).over:
         raise ValueError(
-            tr("Run {id} is over already: {label}.", id=run.id, label=state_info(run.facts.state).label.lower())
+            tr("Run {id} is over already: {label}.", id=run.id, label=tr(state_info(run.facts.state).label).lower())
         )
     return run
 
@@ -154,7 +158,7 @@ class _StoppedProcesses:
             self._since = time.monotonic()
         elif text != self._shown and time.monotonic() - self._since > STOPPED_S:
             self._shown = text
-            warn(text)
+            warn(tr_stored(text))
 
 
 def _interrupted(run: Run, request: str) -> RunError:
@@ -183,7 +187,7 @@ def _saved_checkpoint(run: Run, before: Checkpoint | None) -> Checkpoint:
                 tr(
                     "Run {id} was over before it could be saved: {label}.",
                     id=run.id,
-                    label=state_info(facts.state).label.lower(),
+                    label=tr(state_info(facts.state).label).lower(),
                 )
             )
         if answered and len(facts.notices) > notices:
@@ -201,4 +205,4 @@ def _is_pending(run: Run, request: str) -> bool:
 
 
 def _last_notice(run: Run) -> str:
-    return run.facts.notices[-1] if run.facts.notices else ""
+    return tr_stored(run.facts.notices[-1]) if run.facts.notices else ""

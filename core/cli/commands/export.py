@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.cli.commands.common import check_owner, find
 from core.cli.output import no_measurement, say, say_json, warn
-from core.language import tr
+from core.language import tr, tr_stored
 from core.launchers import export_model
 from core.series import report
 
@@ -56,7 +56,7 @@ def _export_csv(options: Namespace, run: Run) -> int:
         raise ValueError(tr("{path} exists already. Name another file, or add --force to replace it.", path=path))
     run_series = report.read_series(run)
     for text in run.facts.notices:  # what could not be read is missing from the table
-        warn(text)
+        warn(tr_stored(text))
     if not run_series.metrics and (sentence := no_measurement(run)):
         warn(sentence)
     if options.csv == "-":

@@ -107,7 +107,7 @@ def _confirmed(options: Namespace, count: int) -> bool:
 def _show(options: Namespace, chosen: Sequence[Path]) -> None:
     if not chosen:
         say(tr("There is nothing to remove."))
-    states = {each.dir: state_info(each.state).label.lower() for each in index.RunIndex(options.runs).poll()}
+    states = {each.dir: tr(state_info(each.state).label).lower() for each in index.RunIndex(options.runs).poll()}
     rows = [
         {"run": each.name, "state": states.get(each, "over"), "disk": disk(removal.size_bytes(each))} for each in chosen
     ]

@@ -11,7 +11,7 @@ from core.catalog.frameworks import framework_title
 from core.catalog.strategies import strategy_of
 from core.cli.commands.common import find
 from core.cli.output import log_of, lost_remedy, no_measurement, release_lines, say, say_json, say_rows, short, warn
-from core.language import tr, tr_plural
+from core.language import tr, tr_plural, tr_stored
 from core.metrics import expression_trial
 from core.runs import index, rename
 from core.runs.states import state_info
@@ -100,7 +100,7 @@ def show(options: Namespace) -> int:
         tr(
             "{id}: {label}, {step} steps",
             id=run.id,
-            label=state_info(run.facts.state).label.lower(),
+            label=tr(state_info(run.facts.state).label).lower(),
             step=run.facts.step,
         )
     )
@@ -136,7 +136,7 @@ def show(options: Namespace) -> int:
         lost_remedy(run),
     ):
         if sentence:
-            say(f"  {sentence}".replace("\n", "\n    "), lines=True)
+            say(f"  {tr_stored(sentence)}".replace("\n", "\n    "), lines=True)
     return 0
 
 

@@ -20,7 +20,7 @@ from core.config.build_spec import compose, compose_preset
 from core.config.choices import PresetChoice, RecipeChoices, ScriptChoices
 from core.config.script_check import ScriptCheckRequest, check_script, fill_in
 from core.config.validation import ProblemKind
-from core.language import tr
+from core.language import tr, tr_stored
 from core.runs import index
 from core.runs.device_use import devices_in_use
 from core.runs.ownership import owner_of_file
@@ -119,7 +119,7 @@ def _follow(options: Namespace, followed: Run, *, stops: bool = True) -> int:
     loss = follow(followed, None if options.json else sys.stderr, stops=stops)
     if followed.facts.error and not options.json:
         # The error of a lost run ends with lines of its log. They are indented, so that none poses as another line.
-        error = followed.facts.error.replace("\n", "\n    ")
+        error = tr_stored(followed.facts.error).replace("\n", "\n    ")
         sentences = (error, log_of(followed), lost_remedy(followed))
         separator = "\n" if followed.facts.state is RunState.LOST else " "
         warn(separator.join(sentence for sentence in sentences if sentence))

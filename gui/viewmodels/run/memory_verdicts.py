@@ -129,7 +129,7 @@ def ended_words(facts: RunFacts) -> str:
     if not ended:
         return ""
     verb = "was" if len(ended) == 1 else "were"
-    all_of_them = ALL_ENDED if len(ended) > MAX_NAMES else ""
+    all_of_them = f" {ALL_ENDED}" if len(ended) > MAX_NAMES else ""
     return f"Processes left after training {verb} ended: {join_names(first_names(ended))}.{all_of_them}"
 
 
